@@ -186,7 +186,7 @@ test-core: $(VENV)/.test
 	@KAFKAWIRE_ENGINE=python $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $$($(NATIVE) && echo $(ENGINE_TESTS) || echo $(CORE_TESTS))
 
 # What runs on the event loop of an application: on others than asyncio's, which every other run has.
-LOOP_TESTS := $(addprefix tests/sdk/,transport client producer consumer admin sync test_end_to_end.py test_event_loops.py \
+LOOP_TESTS := $(addprefix tests/sdk/,transport client groups routing producer consumer admin sync test_end_to_end.py test_event_loops.py \
   test_log_lines.py test_ended_loops.py) tests/test_starting.py tests/test_testing.py
 
 .PHONY: test-loops test-loop

@@ -14,11 +14,11 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from benchmarks.goals import Goal
-from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.producer.settings import read_producer_options
+from kafkawire.sdk.routing.retry import Backoff
 
 __all__ = ["KEYED", "KEYLESS", "Result", "goals", "measure", "tables"]
 

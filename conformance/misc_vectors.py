@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafkawire.conformance.varint_vectors import check_varint, check_varint_read, check_varlong
-from kafkawire.sdk.client.groups.assignor import MemberSubscription
-from kafkawire.sdk.client.groups.consumer_protocol import (
+from kafkawire.sdk.client.partitioner import murmur2, murmur2_partition
+from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
+from kafkawire.sdk.groups.assignor import MemberSubscription
+from kafkawire.sdk.groups.assignors import ASSIGNORS, Assignment
+from kafkawire.sdk.groups.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from kafkawire.sdk.client.partitioner import murmur2, murmur2_partition
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.classic.assignors import ASSIGNORS, Assignment
-from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.protocol.scram import ScramClient, ScramServer, make_credential, salted_password, sasl_name
 from kafkawire.sdk.protocol.uuids import RESERVED_UUIDS, format_uuid, parse_uuid, uuid_order
 from kafkawire.sdk.records.crc import crc32, crc32c
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["check_misc_vector"]
 

@@ -24,8 +24,8 @@ from kafkawire import (
     TopicPartition,
     sync,
 )
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker

@@ -42,11 +42,11 @@ NOT_LOADED = {
     "kafkawire.sdk.protocol.tables.enums.acl_operation", "kafkawire.sdk.protocol.messages.metadata",
     "kafkawire.sdk.protocol.messages.create_topics",
     "kafkawire.otel", "kafkawire.sdk.metrics.catalogue", "kafkawire.sdk.client.otlp", "kafkawire.sdk.client.telemetry",
-    "kafkawire.sdk.client.core", "kafkawire.sdk.client.groups.classic_group", "kafkawire.sdk.transport.connection",
+    "kafkawire.sdk.client.core", "kafkawire.sdk.groups.classic_group", "kafkawire.sdk.transport.connection",
     "kafkawire.sdk.producer.sender", "kafkawire.sdk.consumer.core", "kafkawire.sdk.consumer.group",
     "kafkawire.sdk.records.columns", "kafkawire.sdk.records.compression.lz4", "kafkawire.sdk.records.control",
     "kafkawire.sdk.spark",
-    "kafkawire.sdk.consumer.classic.assignors.range", "kafkawire.sdk.consumer.classic.assignors.sticky",
+    "kafkawire.sdk.groups.assignors.range", "kafkawire.sdk.groups.assignors.sticky",
 }  # fmt: skip
 
 #: What the extras of pyproject.toml bring, by the names to import.

@@ -20,7 +20,10 @@ FOLDERS = ("codegen", "conformance", "reference_broker", "sdk", "src")
 VIOLATIONS = [
     ("sdk/protocol/connection.py", "kafkawire.sdk.client", "Each layer"),
     ("sdk/producer/__init__.py", "kafkawire.sdk.consumer", "Each layer"),
+    ("sdk/groups/__init__.py", "kafkawire.sdk.client", "Each layer"),
+    ("sdk/routing/__init__.py", "kafkawire.sdk.groups", "Each layer"),
     ("reference_broker/__init__.py", "kafkawire.sdk.client", "The broker"),
+    ("reference_broker/__init__.py", "kafkawire.sdk.groups", "The broker"),
     ("codegen/__init__.py", "kafkawire.sdk.errors", "Code generation"),
     ("conformance/__init__.py", "kafkawire.codegen", "Nothing at run time"),
     ("sdk/errors.py", "kafkawire.sdk.client", "below the client"),

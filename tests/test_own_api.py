@@ -33,11 +33,11 @@ from kafkawire.protocol import (
     from_json,
     to_json,
 )
-from kafkawire.sdk.client.call import ANY_BROKER
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.routing.call import ANY_BROKER
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.testing import ApiHandler, Broker, Call
 from tests.engines import AVAILABLE

@@ -8,9 +8,9 @@ from examples.own_api.messages.greet import GreetRequest, GreetResponse
 from examples.own_api.tables import apis
 from kafkawire import BrokerError
 from kafkawire.protocol import APIS, ApiRegistry, ErrorCode
-from kafkawire.sdk.client.call import ANY_BROKER
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import AdminOptions, read_options
+from kafkawire.sdk.routing.call import ANY_BROKER
 
 __all__ = ["REGISTRY", "Greetings"]
 

@@ -17,24 +17,24 @@ from kafkawire.sdk.admin.descriptions import (
     NewTopic,
 )
 from kafkawire.sdk.admin.groups import describe_group
-from kafkawire.sdk.client.call import ANY_BROKER, CONTROLLER, Coordinator, Node
-from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.requests import carries, check, error_text, lacking
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import ANY_BROKER, CONTROLLER, Coordinator, Node
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.routing.requests import carries, check, error_text, lacking
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import sleep_ms, together
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.metadata import Topic
     from kafkawire.sdk.client.offset_queries import OffsetQueries
+    from kafkawire.sdk.routing.metadata import Topic
 
 __all__ = ["Actions"]
 

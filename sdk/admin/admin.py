@@ -21,12 +21,12 @@ from kafkawire.sdk.admin.descriptions import (
 from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.options import AdminOptions, read_options
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import State, summary
-from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.routing.topics import checked_topic
 from kafkawire.sdk.transport.promise import Result
 from kafkawire.sdk.transport.wire import Network
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kafkawire.sdk.admin.actions import Actions
     from kafkawire.sdk.client.core import ClientCore
     from kafkawire.sdk.client.keywords import AdminKeywords
-    from kafkawire.sdk.client.metadata import Topic
     from kafkawire.sdk.metrics.names import MetricName
+    from kafkawire.sdk.routing.metadata import Topic
 
 __all__ = ["Admin"]
 

@@ -14,11 +14,11 @@ from kafkawire.sdk.client.arguments import (
     given_several,
     is_text,
 )
-from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.options import parse_integer
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.values import quoted
+from kafkawire.sdk.routing.topics import checked_topic
 
 __all__ = ["ConfigResource", "checked_new_topics", "checked_resource"]
 

@@ -5,10 +5,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkawire.sdk.client.method_hints import explaining
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.metadata import ClusterBroker
+    from kafkawire.sdk.routing.metadata import ClusterBroker
 
 __all__ = [
     "ClusterDescription",

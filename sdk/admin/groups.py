@@ -7,15 +7,16 @@ Java's admin asks: for a group by KIP-848 first, and for a classic one if there 
 from __future__ import annotations
 
 from kafkawire.sdk.admin.descriptions import GroupDescription, GroupMemberDescription
-from kafkawire.sdk.client.call import Coordinator
 from kafkawire.sdk.client.operations import Operations
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.requests import carries, check, error_text, group_in
 from kafkawire.sdk.errors import BrokerError, DecodeError, UnsupportedVersion
+from kafkawire.sdk.groups.requests import group_in
 from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.tables import enums
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.routing.call import Coordinator
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.requests import carries, check, error_text
 from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["describe_group"]
@@ -156,7 +157,7 @@ def _partitions(assignment: messages.ConsumerGroupDescribeResponse.Assignment) -
 
 def _assignment(data: Buffer) -> tuple[TopicPartition, ...] | None:
     """Decode a member's assignment, which is empty during a rebalance; None if it is not that of a consumer."""
-    from kafkawire.sdk.client.groups.consumer_protocol import VERSION_BYTES, decode_assignment
+    from kafkawire.sdk.groups.consumer_protocol import VERSION_BYTES, decode_assignment
 
     if len(data) <= VERSION_BYTES:
         return ()

@@ -1,4 +1,4 @@
-"""What all clients share: metadata, routing, retries, group membership.
+"""What all clients share beside `routing/` and `groups/`: options, security, arguments, metrics for the cluster, hints.
 
-All of it is state machines without I/O; `core.py` joins them with the driver that runs them.
+`core.py` joins a client's machines with the driver that runs them.
 """

@@ -10,21 +10,21 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from kafkawire.sdk.client.call import Call
-from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.client.login import login, tls
 from kafkawire.sdk.client.metrics_report import MetricsReport
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.options import ClientOptions
-from kafkawire.sdk.client.request_metrics import TrafficMetrics
-from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.client.telemetry import LAST_PUSH_MS, Telemetry
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.errors import Closed, ConnectFailed, KafkaWireError, LocalProtocolError, NeverAnswered
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
+from kafkawire.sdk.routing.call import Call
+from kafkawire.sdk.routing.links import Link
+from kafkawire.sdk.routing.request_metrics import TrafficMetrics
+from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driver import Driver
 from kafkawire.sdk.transport.driver_interface import Machine

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Literal, TypedDict
 
-from kafkawire.sdk.client.groups.assignor import Assignor, AssignorName
 from kafkawire.sdk.client.partitioner import Partitioner
 from kafkawire.sdk.client.security_options import TokenProvider
+from kafkawire.sdk.groups.assignor import Assignor, AssignorName
 from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.records import Compression

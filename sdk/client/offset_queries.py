@@ -12,19 +12,19 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
-from kafkawire.sdk.client.list_offsets import list_answers, list_request, list_version
 from kafkawire.sdk.client.options import ClientOptions
-from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.client.requests import MetadataQuestion
-from kafkawire.sdk.client.retry import Attempts, Backoff, outdates_metadata
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError, RequestTimedOut
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import ANY_BROKER, Call, Node
+from kafkawire.sdk.routing.list_offsets import list_answers, list_request, list_version
+from kafkawire.sdk.routing.partitions import OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.routing.requests import MetadataQuestion
+from kafkawire.sdk.routing.retry import Attempts, Backoff, outdates_metadata
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["OffsetQueries"]

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeVar, cast
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call, Target
-from kafkawire.sdk.client.metadata import Topic
-from kafkawire.sdk.client.requests import MetadataQuestion, lacking
-from kafkawire.sdk.client.retry import Attempts, Backoff
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import ANY_BROKER, Call, Target
+from kafkawire.sdk.routing.metadata import Topic
+from kafkawire.sdk.routing.requests import MetadataQuestion, lacking
+from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, cast, get_args
 
-from kafkawire.sdk.client.groups.assignor import Assignor, AssignorName
 from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
 from kafkawire.sdk.client.times import is_timedelta
-from kafkawire.sdk.client.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.groups.assignor import Assignor, AssignorName
 from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.options import listed, read_text
 from kafkawire.sdk.protocol.primitives import MAX_STRING_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.records import Compression
+from kafkawire.sdk.routing.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.transport.wire import Address, addresses
 
 __all__ = [

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Final, Literal, TypeVar
 
-from kafkawire.sdk.client.groups.assignor import Assignor
 from kafkawire.sdk.client.option_values import (
     ACKS,
     ASSIGNOR_NAMES,
@@ -36,8 +35,8 @@ from kafkawire.sdk.client.option_values import (
 )
 from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
 from kafkawire.sdk.client.security_options import SecurityOptions
-from kafkawire.sdk.client.topics import LEGAL_NAME
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.groups.assignor import Assignor
 from kafkawire.sdk.metrics.names import MetricsReporter
 from kafkawire.sdk.options import (
     INT32_MAX,
@@ -54,6 +53,7 @@ from kafkawire.sdk.options import (
 from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.records import Compression
+from kafkawire.sdk.routing.topics import LEGAL_NAME
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = [

@@ -13,10 +13,8 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Final
 
-from kafkawire.sdk.client.call import ANY_BROKER, Answer, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.client.options import ClientOptions, ConsumerOptions
 from kafkawire.sdk.client.otlp import Point, metrics_data, otlp_name
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, EncodeError, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.metrics.names import MetricName
@@ -31,6 +29,8 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.compression.table import compress
+from kafkawire.sdk.routing.call import ANY_BROKER, Answer, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["LAST_PUSH_MS", "Telemetry"]

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.records.columns import ReadableBatch, cut_columns
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.records import Batch, MessageBatch, Record
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow

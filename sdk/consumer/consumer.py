@@ -28,22 +28,22 @@ from kafkawire.sdk.client.arguments import (
     given_several,
     is_text,
 )
-from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.times import is_datetime, to_ms
-from kafkawire.sdk.client.topics import checked_topic, checked_topics
 from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed, weakly
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.position import Place
 from kafkawire.sdk.errors import Closed, DeserializationFailed, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kafkawire.sdk.routing.topics import checked_topic, checked_topics
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.waiting import Turns, turn
 from kafkawire.sdk.transport.wire import Network
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Unpack
 
-    from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.health import ConsumerHealth
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords, Bounds
     from kafkawire.sdk.consumer.reading.engine import Handout, RecordIterator, RecordStream
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks, ConsumerInterceptor
+    from kafkawire.sdk.groups.protocol import Event, GroupMetadata
     from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]

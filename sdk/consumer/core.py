@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.client.arguments import checked_offset, checked_offsets, checked_timeout_ms
 from kafkawire.sdk.client.core import ClientCore
-from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.offset_queries import OffsetQueries
 from kafkawire.sdk.client.operations import NO_SUCH_TOPIC
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.clock import now_ms as wall_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
@@ -26,16 +24,18 @@ from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.groups.committed_offsets import Found
-    from kafkawire.sdk.client.groups.protocol import Event
     from kafkawire.sdk.consumer.group import Group
+    from kafkawire.sdk.groups.committed_offsets import Found
+    from kafkawire.sdk.groups.protocol import Event
 
 __all__ = ["ConsumerCore"]
 

@@ -9,24 +9,24 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping
 
-from kafkawire.sdk.client.call import Coordinator
-from kafkawire.sdk.client.groups.auto_group import AutoGroup
-from kafkawire.sdk.client.groups.classic_group import ClassicGroup
-from kafkawire.sdk.client.groups.commit_outcome import Committed, Fenced, Outcome
-from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets, Found
-from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
-from kafkawire.sdk.client.groups.offsets import Offsets
-from kafkawire.sdk.client.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings, OnFailure
-from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.client.router import Router
-from kafkawire.sdk.consumer.classic.assignments import ConsumerAssignments
 from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.groups.assignments import ConsumerAssignments
+from kafkawire.sdk.groups.auto_group import AutoGroup
+from kafkawire.sdk.groups.classic_group import ClassicGroup
+from kafkawire.sdk.groups.commit_outcome import Committed, Fenced, Outcome
+from kafkawire.sdk.groups.committed_offsets import CommittedOffsets, Found
+from kafkawire.sdk.groups.consumer_group import ConsumerGroup
+from kafkawire.sdk.groups.offsets import Offsets
+from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings, OnFailure
+from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Coordinator
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["Group"]

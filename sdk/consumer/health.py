@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore

@@ -11,10 +11,10 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Final, Protocol
 
-from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.groups.protocol import Assigned, Event, Lost, Revoking
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.latch import Latch
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.tasks import new_task

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 
-from kafkawire.sdk.client.groups.subscription import Subscription
-from kafkawire.sdk.client.metadata import Metadata
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["SubscribedTopics"]

@@ -17,9 +17,6 @@ from typing import Final
 
 from kafkawire.sdk.client.options import ProducerOptions
 from kafkawire.sdk.client.partitioner import ROUND_ROBIN, murmur2_partition
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.retry import Attempts, Backoff
-from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import BufferFull, Closed, KafkaWireError, RecordTooLarge
 from kafkawire.sdk.producer.arguments import (
     FILL_ONE_AFTER_THE_OTHER,
@@ -37,6 +34,9 @@ from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import BatchBuilder
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.routing.topics import checked_topic
 from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["Accumulator"]

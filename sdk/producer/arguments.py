@@ -7,12 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.sdk.client.arguments import MAX_INT32, checked_number
-from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.values import digits, quoted
 from kafkawire.sdk.records import HeadersLike
 from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
 from kafkawire.sdk.records.engines.builder_options import checked_time
+from kafkawire.sdk.routing.topics import checked_topic
 
 if TYPE_CHECKING:
     from kafkawire.sdk.producer.outcome import Outcome

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 from kafkawire.sdk.client.arguments import MAX_INT32, checked_number, checked_offsets, checked_text, checked_timeout_ms
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.producer.accumulator import Accumulator
@@ -21,6 +18,9 @@ from kafkawire.sdk.producer.sender import Sender
 from kafkawire.sdk.producer.transactions.errors import OUTSIDE
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.protocol.values import quoted
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import random_fraction
@@ -28,7 +28,7 @@ from kafkawire.sdk.transport.waiting import turn
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.groups.protocol import GroupMetadata
+    from kafkawire.sdk.groups.protocol import GroupMetadata
     from kafkawire.sdk.producer.transactions.machine import Transactions
     from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 
@@ -225,7 +225,7 @@ def _checked_member(given: object) -> GroupMetadata:
     Raises:
         LocalProtocolError: it is no `GroupMetadata`.
     """
-    from kafkawire.sdk.client.groups.protocol import GroupMetadata  # only transactions that consume need it
+    from kafkawire.sdk.groups.protocol import GroupMetadata  # only transactions that consume need it
 
     if not isinstance(given, GroupMetadata):
         raise LocalProtocolError(f"group: expected a GroupMetadata, got {quoted(given, 100)}")

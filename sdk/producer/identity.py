@@ -15,10 +15,6 @@ from __future__ import annotations
 import logging
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call, Coordinator
-from kafkawire.sdk.client.requests import carries
-from kafkawire.sdk.client.retry import Attempts, Backoff, is_refusal
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, UnsupportedVersion
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.options import INT32_MAX
@@ -32,6 +28,10 @@ from kafkawire.sdk.protocol.tables.enums import (
     CoordinatorType,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import ANY_BROKER, Call, Coordinator
+from kafkawire.sdk.routing.requests import carries
+from kafkawire.sdk.routing.retry import Attempts, Backoff, is_refusal
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 

@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.client.arguments import checked_timeout_ms
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.values import shown
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport import fork, loop_watch
 from kafkawire.sdk.transport.latch import Latch
 from kafkawire.sdk.transport.promise import wake_future

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Final
 
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.retry import Attempts
 from kafkawire.sdk.producer.engine import Batch
 from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.outcome import Outcome
@@ -23,6 +21,8 @@ from kafkawire.sdk.producer.sequences import Sequences
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records import BatchBuilder, RecordBatch
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import Attempts
 
 __all__ = ["PartitionQueue", "ProducerBatch"]
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self
 from kafkawire.sdk.client.arguments import checked_timeout_ms
 from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.summary import State, summary
 from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed
 from kafkawire.sdk.clock import monotonic_ms, now_ms
@@ -29,14 +28,15 @@ from kafkawire.sdk.producer.settings import DRAINED_FRACTION, read_producer_opti
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput, record_headers
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ProducerKeywords
+    from kafkawire.sdk.groups.protocol import GroupMetadata
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.producer.core import ProducerCore
     from kafkawire.sdk.producer.hooks import ProducerHooks, ProducerInterceptor

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kafkawire.sdk.client.metadata import Metadata
 from kafkawire.sdk.errors import BatchRefused, BrokerError, DeliveryTimedOut, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.producer.partition_queue import ProducerBatch
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
@@ -18,6 +17,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.tables.enums import PRODUCE_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing.metadata import Metadata
 from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["Result", "produce_request", "results", "timed_out"]

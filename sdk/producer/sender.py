@@ -12,10 +12,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from kafkawire.sdk.client.call import Call, Node
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.retry import outdates_metadata
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, DeliveryTimedOut, KafkaWireError, TransactionAborted
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.producer.accumulator import Accumulator
@@ -35,6 +32,9 @@ from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE, Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Call, Node
+from kafkawire.sdk.routing.retry import outdates_metadata
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Turn, Versions
 from kafkawire.sdk.transport.promise import Promise
 

@@ -11,8 +11,6 @@ from functools import partial
 from typing import Protocol
 
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, DeliveryTimedOut, KafkaWireError, LocalProtocolError, TransactionAborted
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.near_names import nearest
@@ -20,6 +18,8 @@ from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.router import Router
 
 __all__ = ["ABSENT_MS", "TopicRegistry"]
 

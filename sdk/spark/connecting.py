@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Final, Protocol, TypeVar
 
-from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import ConnectFailed
+from kafkawire.sdk.routing.retry import Attempts, Backoff
 from kafkawire.sdk.transport.timing import random_fraction
 
 __all__ = ["connect", "connected", "pause"]

@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, INT64_MAX
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = [
     "EARLIEST",

@@ -15,9 +15,9 @@ from kafkawire.sdk.admin.descriptions import (
     NewTopic,
 )
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.sync.options import on_io_thread
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from kafkawire.sdk.client.keywords import AdminKeywords
-    from kafkawire.sdk.client.metadata import Topic
     from kafkawire.sdk.metrics.names import MetricName
+    from kafkawire.sdk.routing.metadata import Topic
 
 __all__ = ["Admin"]
 

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.consumer import CLOSE_TIMEOUT_MS
@@ -21,6 +20,7 @@ from kafkawire.sdk.consumer.listener import BlockingListenerCalls
 from kafkawire.sdk.errors import DeserializationFailed, KafkaWireError
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.sync.options import on_io_thread
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Unpack
 
-    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ConsumerKeywords
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.health import ConsumerHealth
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.bounded_reads import Bounds
     from kafkawire.sdk.consumer.reading.engine import RecordIterator
     from kafkawire.sdk.consumer.reading.hooks import ConsumerInterceptor
+    from kafkawire.sdk.groups.protocol import GroupMetadata
     from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["Consumer"]

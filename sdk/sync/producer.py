@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from kafkawire.sdk.client.method_hints import PRODUCER, Hinting
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.client.summary import blocking_summary
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.producer import Producer as AsyncProducer
@@ -17,6 +16,7 @@ from kafkawire.sdk.producer.send_fast_path import ProducerClass, SendFastPath, f
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.content import HeadersInput
 from kafkawire.sdk.records.type_variables import GivenKey, GivenValue
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.sync.options import on_io_thread
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sdk.transport.wire import Network
@@ -24,8 +24,8 @@ from kafkawire.sdk.transport.wire import Network
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import ProducerKeywords
+    from kafkawire.sdk.groups.protocol import GroupMetadata
     from kafkawire.sdk.metrics.names import MetricName
     from kafkawire.sdk.producer.hooks import ProducerInterceptor
 

@@ -1,6 +1,6 @@
 """The interface between a driver and what it drives: machines that decide, and the router that says what to send.
 
-They do no I/O. The driver calls them one at a time, on its own side, always with the time; they live in `client/`,
+They do no I/O. The driver calls them one at a time, on its own side, always with the time; they live in `routing/`,
 `producer/`, `consumer/` and `admin/`, which a transport knows nothing of.
 """
 

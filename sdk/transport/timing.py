@@ -1,6 +1,6 @@
 """Sleep, random numbers and shared operations, for code that must not import asyncio, time or random.
 
-`client/` imports none of these; what its asynchronous part needs of them is here.
+`client/` and `routing/` import none of these; what its asynchronous part needs of them is here.
 """
 
 from __future__ import annotations

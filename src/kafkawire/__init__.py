@@ -17,18 +17,8 @@ if TYPE_CHECKING:
         GroupMemberDescription,
         NewTopic,
     )
-    from kafkawire.sdk.client.groups.assignor import (
-        Assignor,
-        MemberSubscription,
-        PartitionCounts,
-        ReplicaRacks,
-        Subscriptions,
-    )
-    from kafkawire.sdk.client.groups.protocol import GroupMetadata
     from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
-    from kafkawire.sdk.client.metadata import ClusterBroker, Partition, Topic
     from kafkawire.sdk.client.partitioner import Partitioner
-    from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
     from kafkawire.sdk.client.security_options import TokenProvider
     from kafkawire.sdk.consumer.batch import ConsumerBatch
     from kafkawire.sdk.consumer.consumer import Consumer
@@ -36,6 +26,14 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.listener import RebalanceListener
     from kafkawire.sdk.consumer.reading.hooks import ConsumerInterceptor
     from kafkawire.sdk.errors import BrokerError, BufferFull, KafkaWireError
+    from kafkawire.sdk.groups.assignor import (
+        Assignor,
+        MemberSubscription,
+        PartitionCounts,
+        ReplicaRacks,
+        Subscriptions,
+    )
+    from kafkawire.sdk.groups.protocol import GroupMetadata
     from kafkawire.sdk.metrics.names import MetricName, MetricsReporter
     from kafkawire.sdk.producer.engine import Delivery
     from kafkawire.sdk.producer.hooks import OutgoingRecord, ProducerInterceptor
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
     from kafkawire.sdk.protocol.values import Buffer
     from kafkawire.sdk.records import Batch, Compression, Headers, Record, TimestampType
     from kafkawire.sdk.records.content import HeadersInput
+    from kafkawire.sdk.routing.metadata import ClusterBroker, Partition, Topic
+    from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
     from kafkawire.sdk.transport.wire import Address, Network
     from kafkawire.sdk.version import __version__
 
@@ -112,12 +112,12 @@ _HOMES = {
     "Address": "sdk.transport.wire",
     "Admin": "sdk.admin.admin",
     "AdminKeywords": "sdk.client.keywords",
-    "Assignor": "sdk.client.groups.assignor",
+    "Assignor": "sdk.groups.assignor",
     "Batch": "sdk.records",
     "BrokerError": "sdk.errors",
     "Buffer": "sdk.protocol.values",
     "BufferFull": "sdk.errors",
-    "ClusterBroker": "sdk.client.metadata",
+    "ClusterBroker": "sdk.routing.metadata",
     "ClusterDescription": "sdk.admin.descriptions",
     "Compression": "sdk.records",
     "ConfigEntry": "sdk.admin.descriptions",
@@ -133,21 +133,21 @@ _HOMES = {
     "GroupDescription": "sdk.admin.descriptions",
     "GroupListing": "sdk.admin.descriptions",
     "GroupMemberDescription": "sdk.admin.descriptions",
-    "GroupMetadata": "sdk.client.groups.protocol",
+    "GroupMetadata": "sdk.groups.protocol",
     "Headers": "sdk.records",
     "HeadersInput": "sdk.records.content",
     "KafkaWireError": "sdk.errors",
-    "MemberSubscription": "sdk.client.groups.assignor",
+    "MemberSubscription": "sdk.groups.assignor",
     "MetricName": "sdk.metrics.names",
     "MetricsReporter": "sdk.metrics.names",
     "Network": "sdk.transport.wire",
     "NewTopic": "sdk.admin.descriptions",
-    "OffsetAndMetadata": "sdk.client.partitions",
-    "OffsetAndTimestamp": "sdk.client.partitions",
+    "OffsetAndMetadata": "sdk.routing.partitions",
+    "OffsetAndTimestamp": "sdk.routing.partitions",
     "OffsetTimestamp": "sdk.protocol.tables.enums",
     "OutgoingRecord": "sdk.producer.hooks",
-    "Partition": "sdk.client.metadata",
-    "PartitionCounts": "sdk.client.groups.assignor",
+    "Partition": "sdk.routing.metadata",
+    "PartitionCounts": "sdk.groups.assignor",
     "Partitioner": "sdk.client.partitioner",
     "Producer": "sdk.producer.producer",
     "ProducerInterceptor": "sdk.producer.hooks",
@@ -155,12 +155,12 @@ _HOMES = {
     "RebalanceListener": "sdk.consumer.listener",
     "Record": "sdk.records",
     "RecordMetadata": "sdk.producer.outcome",
-    "ReplicaRacks": "sdk.client.groups.assignor",
-    "Subscriptions": "sdk.client.groups.assignor",
+    "ReplicaRacks": "sdk.groups.assignor",
+    "Subscriptions": "sdk.groups.assignor",
     "TimestampType": "sdk.records",
     "TokenProvider": "sdk.client.security_options",
-    "Topic": "sdk.client.metadata",
-    "TopicPartition": "sdk.client.partitions",
+    "Topic": "sdk.routing.metadata",
+    "TopicPartition": "sdk.routing.partitions",
     "Transaction": "sdk.producer.producer",
     "WaitsFor": "sdk.consumer.health",
     "__version__": "sdk.version",

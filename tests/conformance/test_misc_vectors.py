@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kafkawire.conformance.misc_vectors import check_misc_vector
-from kafkawire.sdk.client.groups.consumer_protocol import encode_assignment
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.consumer.classic.assignors.sticky import StickyAssignor
+from kafkawire.sdk.groups.assignors.sticky import StickyAssignor
+from kafkawire.sdk.groups.consumer_protocol import encode_assignment
 from kafkawire.sdk.protocol.engines.selection import ENGINE
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.vectors import read_vectors
 
 KINDS = (

@@ -14,27 +14,27 @@ from contextlib import suppress
 import pytest
 
 from kafkawire import NewTopic
-from kafkawire.sdk.client.groups.auto_group import AutoGroup
-from kafkawire.sdk.client.groups.classic_group import ClassicGroup
-from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets, Found
-from kafkawire.sdk.client.groups.consumer_group import ConsumerGroup
-from kafkawire.sdk.client.groups.offsets import Offsets
-from kafkawire.sdk.client.groups.protocol import Event, GroupProtocol, GroupSettings, OnFailure
-from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ClientOptions, read_options
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.clock import monotonic_ms
-from kafkawire.sdk.consumer.classic.assignments import ConsumerAssignments
 from kafkawire.sdk.errors import Closed, KafkaWireError
+from kafkawire.sdk.groups.assignments import ConsumerAssignments
+from kafkawire.sdk.groups.auto_group import AutoGroup
+from kafkawire.sdk.groups.classic_group import ClassicGroup
+from kafkawire.sdk.groups.committed_offsets import CommittedOffsets, Found
+from kafkawire.sdk.groups.consumer_group import ConsumerGroup
+from kafkawire.sdk.groups.offsets import Offsets
+from kafkawire.sdk.groups.protocol import Event, GroupProtocol, GroupSettings, OnFailure
+from kafkawire.sdk.groups.subscription import Subscription
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driver import Driver
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.stream import TcpNetwork
 from tests.kafka import topics
 from tests.kafka.servers import Server
-from tests.sdk.client.groups.readers import MemoryReader
+from tests.sdk.groups.readers import MemoryReader
 
 PARTITIONS = 6
 TIMEOUT_SECONDS = 40

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from itertools import chain
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.records.stored import Memory, Stored, read_stored
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.audit.broker_facts import broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.options import parse_options

@@ -14,10 +14,10 @@ import pytest
 
 from kafkawire import BrokerError, Consumer, GroupMetadata, NewTopic, Producer, TopicPartition
 from kafkawire.errors import ProducerFenced, TransactionAborted
-from kafkawire.sdk.client.requests import coordinator, find_coordinator
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_VERSION_FEATURE, CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.requests import coordinator, find_coordinator
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.stream import TcpNetwork
 from kafkawire.sdk.transport.wire import addresses

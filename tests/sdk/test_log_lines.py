@@ -12,22 +12,22 @@ from collections import Counter
 import pytest
 
 from kafkawire import Producer
-from kafkawire.sdk.client.call import Node
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import AuthenticationFailed
 from kafkawire.sdk.log_limit import INTERVAL_MS
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.groups.members import Cluster as Group
-from tests.sdk.client.groups.members import refusal
-from tests.sdk.client.routed import errors_first, heartbeat
-from tests.sdk.client.simulation import Simulation, backoff, cluster, options
+from kafkawire.sdk.routing.call import Node
+from kafkawire.sdk.routing.router import Router
 from tests.sdk.consumer.simulated_logs import reading
 from tests.sdk.consumer.user_side import T0, T1
+from tests.sdk.groups.members import Cluster as Group
+from tests.sdk.groups.members import refusal
 from tests.sdk.producer.simulated import SimulatedProducer
+from tests.sdk.routing.routed import errors_first, heartbeat
 from tests.sdk.scripted_broker import BROKER
+from tests.sdk.simulation import Simulation, backoff, cluster, options
 from tests.sdk.transport.sasl_broker import SaslBroker, with_broker
 
 HOUR_MS = 3_600_000

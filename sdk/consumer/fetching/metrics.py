@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from math import nan
 from typing import TYPE_CHECKING, Final
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.metrics.catalogue import CONSUMER, COORDINATOR, FETCH, TOPICS_MAX
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.metrics.sensor import Sensor
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.assignment import Assignment

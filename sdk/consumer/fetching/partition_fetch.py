@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kafkawire.sdk.client.metadata import Partition
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.consumer.position import Located, Place, Position
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing.metadata import Partition
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import Attempts, Backoff
 
 __all__ = ["PartitionFetch", "Planning"]
 

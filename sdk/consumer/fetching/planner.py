@@ -14,13 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 
-from kafkawire.sdk.client.call import Call, Node
-from kafkawire.sdk.client.links import Link
-from kafkawire.sdk.client.metadata import Partition
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.fetching.oversized_batch_search import OversizedBatchSearch
 from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.fetching.position_lookups import CommittedSource, PositionLookups
@@ -35,6 +29,12 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing.call import Call, Node
+from kafkawire.sdk.routing.links import Link
+from kafkawire.sdk.routing.metadata import Partition
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Turn
 
 __all__ = ["FetchPlanner"]

@@ -13,12 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from kafkawire.sdk.client.call import Answer, Call, Node
-from kafkawire.sdk.client.list_offsets import EpochEnd, epoch_answers, epoch_request, list_answers, list_request
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.requests import carries
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, Planning
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, NoOffset, UnsupportedVersion
@@ -31,10 +26,15 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
+from kafkawire.sdk.routing.call import Answer, Call, Node
+from kafkawire.sdk.routing.list_offsets import EpochEnd, epoch_answers, epoch_request, list_answers, list_request
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.requests import carries
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.client.groups.committed_offsets import Found
+    from kafkawire.sdk.groups.committed_offsets import Found
 
 __all__ = ["CommittedSource", "PositionLookups"]
 

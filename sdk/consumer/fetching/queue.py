@@ -13,10 +13,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Protocol
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["FetchQueue", "Fetched", "Taker"]

@@ -9,9 +9,6 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.retry import is_connection_error
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.fetching.metrics import FetchMetrics
 from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, Planning
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
@@ -23,6 +20,9 @@ from kafkawire.sdk.protocol.tables.enums import IsolationLevel
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.extent import extent
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import is_connection_error
+from kafkawire.sdk.routing.router import Router
 
 __all__ = ["FetchResponses"]
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, NO_FETCH_SESSION_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["FetchSession", "Member"]
 

@@ -13,12 +13,12 @@ from functools import partial
 from itertools import count
 from typing import Protocol
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.reading.engine import Handout
 from kafkawire.sdk.consumer.reading.unfinished_records import UnfinishedRecords
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Assignment", "Fetching", "Reading"]
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Self
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic
 
 from kafkawire.sdk.client.arguments import checked_callable, checked_methods
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.engines.python import Handout
 from kafkawire.sdk.errors import DeserializationFailed
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.engines.python_record import new_record
 from kafkawire.sdk.records.type_variables import Key, Value
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["ConsumerHooks", "ConsumerInterceptor", "HookedHandout"]

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.client.unclosed_clients import weakly
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
@@ -24,6 +23,7 @@ from kafkawire.sdk.consumer.reading.engine import Handout, RecordIterator, Recor
 from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.records import MessageBatch, Record
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks

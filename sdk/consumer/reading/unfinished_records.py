@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["MAX_UNFINISHED", "UnfinishedRecords"]
 

@@ -14,12 +14,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from kafkawire.sdk.client.call import Answer, Call, Coordinator, Target
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, LocalProtocolError, TransactionAborted
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.identity import ProducerId, ProducerIdentity
 from kafkawire.sdk.producer.sender import Sender
@@ -49,6 +46,9 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, TRANSACTION_VERSION_FEATURE, CoordinatorType
 from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Answer, Call, Coordinator, Target
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kafkawire.sdk.client.call import Answer, Coordinator
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.client.operations import Operations
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.transactions import requests
 from kafkawire.sdk.producer.transactions.errors import FINAL_FOR_OFFSETS
@@ -25,6 +23,8 @@ from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRes
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.enums.transaction_version import TransactionVersion
+from kafkawire.sdk.routing.call import Answer, Coordinator
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["PreparedTransaction", "add_offsets", "end_prepared"]

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.client.requests import by_topic
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -22,6 +20,8 @@ from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnRespons
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.enums import END_TXN_LAST_BEFORE_TV_2, TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.requests import by_topic
 from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from kafkawire.sdk.client.partitions import TopicPartition
+    from kafkawire.sdk.routing.partitions import TopicPartition
     from kafkawire.sdk.spark.audit.findings import Finding
     from kafkawire.sdk.spark.audit.witnesses import Witness
     from kafkawire.sdk.spark.segments.files import FoundSegment

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.listing import ListedFile
 from kafkawire.sdk.spark.segments.storage import FILES_AT_A_TIME, SegmentFiles

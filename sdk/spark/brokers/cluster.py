@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.brokers.options import WireOptions
 from kafkawire.sdk.spark.connecting import connect, pause
 from kafkawire.sdk.spark.option_values import there_are

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafkawire.sdk.client.call import ANY_BROKER
-from kafkawire.sdk.client.requests import carries
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import AclOperation
+from kafkawire.sdk.routing.call import ANY_BROKER
+from kafkawire.sdk.routing.requests import carries
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.transport.driver_interface import Versions

@@ -11,10 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.client.call import Node
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.requests import check
-from kafkawire.sdk.client.retry import Attempts
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -24,6 +20,10 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.extent import extent
 from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
+from kafkawire.sdk.routing.call import Node
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.requests import check
+from kafkawire.sdk.routing.retry import Attempts
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange

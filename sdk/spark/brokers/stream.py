@@ -22,8 +22,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.brokers.cluster import Cluster, Positions
 from kafkawire.sdk.spark.brokers.options import TRIGGER_DELAY_MS, WireOptions
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, tasks

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.storage.checkpoints import parse_offsets
 from kafkawire.sdk.storage.damage import DamagedContent
 

@@ -13,10 +13,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records.sound_batches import StoredBytes
 from kafkawire.sdk.records.stored import Stored, read_stored
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.isolation import ends_transaction
 from kafkawire.sdk.spark.order import InOrder
 from kafkawire.sdk.spark.segments.files import FoundSegment

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT64_MAX
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.storage.file_names import LOG_SUFFIX
 
 if TYPE_CHECKING:

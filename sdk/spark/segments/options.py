@@ -12,9 +12,9 @@ from numbers import Number
 from os import PathLike
 from typing import Final, NamedTuple
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.limits import MAX_DECOMPRESSED_BYTES
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark import schema
 from kafkawire.sdk.spark.damage import Mode, parse_mode
 from kafkawire.sdk.spark.isolation import parse_committed_only

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.segments.plan import Wanted
 
 __all__ = ["Pushed", "pushed"]

@@ -16,8 +16,8 @@ import pyarrow
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark import schema as columns
 from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.spark.refused_stream import RefusedStream

@@ -12,10 +12,10 @@ from typing import Any, Final, Self
 
 import pyarrow.fs
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.sound_batches import WINDOW_BYTES
 from kafkawire.sdk.records.stored import Window
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.segments.checkpoints import data_folder, offsets_in
 from kafkawire.sdk.spark.segments.files import (
     FOLDER_PATTERN,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkawire.sdk.client.call import Coordinator
 from kafkawire.sdk.client.core import ClientCore
-from kafkawire.sdk.client.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.client.options import AdminOptions, read_options
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.client.requests import check
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.groups.offset_requests import TopicNames, fetch_request, fetch_results
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction, add_offsets, end_prepared
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.routing.call import Coordinator
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.requests import check
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.sink.options import connect_limit_ms
 from kafkawire.sdk.transport.driver_interface import Versions

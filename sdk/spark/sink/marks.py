@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy
 import pyarrow
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafkawire.sdk.spark.sink.task import WriteTask

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.topics import checked_topic
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 from kafkawire.sdk.producer.settings import read_producer_options
+from kafkawire.sdk.routing.topics import checked_topic
 from kafkawire.sdk.spark.client_options import REFUSED_OF_WRITERS, read_client_options
 from kafkawire.sdk.spark.option_values import (
     CLIENT_PREFIX,

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pyarrow
 
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
 from kafkawire.sdk.spark.connecting import connected
 from kafkawire.sdk.spark.sink.columns import TOPIC, VALUE, WrittenColumns

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.admin.admin import Admin
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.errors import BrokerError, Closed, RemoteProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsResponse
@@ -27,6 +26,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 T0 = TopicPartition("t", 0)

@@ -12,15 +12,15 @@ import pytest
 from kafkawire import sync
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import GroupDescription, GroupMemberDescription
-from kafkawire.sdk.client.groups.consumer_protocol import encode_assignment
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
+from kafkawire.sdk.groups.consumer_protocol import encode_assignment
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsResponse
 from kafkawire.sdk.protocol.messages.list_groups import ListGroupsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.testing import Broker
 from tests.sdk.admin.administering import administering
 from tests.sdk.scripted_broker import StoringBroker, topic_id_of

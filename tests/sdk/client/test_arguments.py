@@ -24,8 +24,8 @@ from kafkawire.sdk.client.arguments import (
     checked_timeout_ms,
     checked_times,
 )
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
 T0 = TopicPartition("t", 0)
 LAST = (1 << 63) - 1

@@ -9,17 +9,17 @@ import re
 
 import pytest
 
-from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.errors import BrokerError, Closed, RemoteProtocolError, RequestTimedOut, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import SILENT
 from tests.sdk.consumer.simulated_logs import Cluster
 from tests.sdk.consumer.user_side import T0, T1, T2
+from tests.sdk.simulation import SILENT
 
 Answer = Promise[dict[TopicPartition, OffsetAndTimestamp]]
 

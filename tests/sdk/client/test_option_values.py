@@ -21,8 +21,8 @@ from kafkawire.sdk.client.option_values import (
     read_optional_flag,
 )
 from kafkawire.sdk.client.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions, read_options
-from kafkawire.sdk.consumer.classic.assignors.range import RangeAssignor
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.groups.assignors.range import RangeAssignor
 from kafkawire.sdk.transport.wire import Address
 
 

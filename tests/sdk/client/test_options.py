@@ -11,7 +11,6 @@ from importlib import import_module
 
 import pytest
 
-from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.client.options import (
     ASSIGNOR_NAMES,
     CLIENTS,
@@ -22,6 +21,7 @@ from kafkawire.sdk.client.options import (
     read_options,
 )
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
 from kafkawire.sdk.options import INT32_MAX, REQUIRED
 from kafkawire.sdk.records import Compression
 

@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.call import Purpose
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.options import ClientOptions, ConsumerOptions, ProducerOptions, read_options
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.client.telemetry import LAST_PUSH_MS, Telemetry
 from kafkawire.sdk.errors import Closed, LocalProtocolError, UnsupportedVersion
 from kafkawire.sdk.metrics.sensor import Sensor
@@ -32,9 +30,11 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import Compression
 from kafkawire.sdk.records.compression.table import decompress
+from kafkawire.sdk.routing.call import Purpose
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import SILENT, Simulation, address, backoff, cluster, options
 from tests.sdk.scripted_broker import BROKER, ScriptedBroker
+from tests.sdk.simulation import SILENT, Simulation, address, backoff, cluster, options
 
 CLIENT_ID = b"0123456789abcdef"
 HOUR_MS = 3_600_000
@@ -294,7 +294,7 @@ def test_a_last_push_that_cannot_begin_is_not_waited_for(monkeypatch: pytest.Mon
     setting.run(10_000)
     done: Promise[None] = Promise()
     with monkeypatch.context() as patch:
-        patch.setattr("kafkawire.sdk.client.router.MAX_CALLS", 0)
+        patch.setattr("kafkawire.sdk.routing.router.MAX_CALLS", 0)
         with pytest.raises(LocalProtocolError):
             setting.telemetry.finish(done, setting.simulation.now_ms)
     setting.run(LAST_PUSH_MS)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.core import ConsumerCore
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 __all__ = ["QUICK", "T", "consuming", "core_of", "read", "values"]

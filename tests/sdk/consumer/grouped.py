@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 __all__ = ["T0", "consuming"]

@@ -1,6 +1,6 @@
 """Simulated brokers with logs: fetch sessions as KIP-227 has them, offsets by time, the ends of leader epochs.
 
-A whole I/O side runs against them on the clock of `tests/sdk/client/simulation.py`.
+A whole I/O side runs against them on the clock of `tests/sdk/simulation.py`.
 """
 
 from __future__ import annotations
@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafkawire.sdk.client.groups.committed_offsets import Found
 from kafkawire.sdk.client.offset_queries import OffsetQueries
 from kafkawire.sdk.client.options import ConsumerOptions
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.fetching.planner import FetchPlanner
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.groups.committed_offsets import Found
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -30,8 +28,10 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk_headers
-from tests.sdk.client.simulation import Simulation, address, backoff, options
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.router import Router
 from tests.sdk.consumer.batches import made, marker
+from tests.sdk.simulation import Simulation, address, backoff, options
 
 __all__ = ["Cluster", "Log", "reading"]
 

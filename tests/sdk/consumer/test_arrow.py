@@ -11,10 +11,10 @@ import sys
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.arrow import to_arrow
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.records import BatchBuilder, walk
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.batches import made
 from tests.sdk.consumer.user_side import T0, T1
 
@@ -70,7 +70,7 @@ def test_topics_are_named_once() -> None:
 def test_columns_need_no_library_but_pyarrow() -> None:
     program = """
 import sys, pyarrow
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.records import BatchBuilder, walk
 builder = BatchBuilder()

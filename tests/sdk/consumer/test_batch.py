@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.records import walk
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.batches import made
 
 PARTITION = TopicPartition("t", 3)

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
@@ -33,6 +32,7 @@ from kafkawire.sdk.protocol.frames import frame
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.transport.fork import Forked
 from tests.sdk.consumer.consuming import QUICK, T, consuming, core_of, read, values
 from tests.sdk.scripted_broker import BROKER, StoringBroker

@@ -9,7 +9,6 @@ import asyncio
 
 import pytest
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.connection import Request
@@ -18,6 +17,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest, JoinGro
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from tests.sdk.consumer.consuming import QUICK, T, consuming, read, values
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 

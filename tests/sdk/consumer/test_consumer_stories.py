@@ -16,14 +16,14 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import ConnectionLost
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import SILENT
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.simulated_logs import Cluster
+from tests.sdk.simulation import SILENT
 from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
 
 T = [TopicPartition("t", number) for number in range(3)]

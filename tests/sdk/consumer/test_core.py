@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkawire.sdk.client.groups.subscription import Subscription
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.core import ConsumerCore
 from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, LocalProtocolError, RemoteProtocolError
+from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
@@ -21,6 +20,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.waiting import result_of
 from tests.sdk.scripted_broker import BROKER, Later, StoringBroker
 

@@ -1,6 +1,6 @@
 """A consumer joins, commits, looks up and leaves by the protocol it is given; without topics it commits from outside.
 
-Method: the whole consumer against a scripted broker; how each protocol behaves is tested with it, in `client/groups`.
+Method: the whole consumer against a scripted broker; how each protocol behaves is tested in `tests/sdk/groups`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,6 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
-from kafkawire.sdk.client.groups.committed_offsets import CommittedOffsets
-from kafkawire.sdk.client.groups.consumer_protocol import decode_subscription
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.consumer import Consumer
@@ -27,6 +22,10 @@ from kafkawire.sdk.errors import (
     LocalProtocolError,
     RequestTimedOut,
 )
+from kafkawire.sdk.groups.assignor import Assignment, Assignor, PartitionCounts, ReplicaRacks, Subscriptions
+from kafkawire.sdk.groups.committed_offsets import CommittedOffsets
+from kafkawire.sdk.groups.consumer_protocol import decode_subscription
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -35,6 +34,7 @@ from kafkawire.sdk.protocol.messages.join_group import JoinGroupRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.consumer.grouped import T0, consuming
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of

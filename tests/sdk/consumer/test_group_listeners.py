@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from tests.sdk.consumer.grouped import T0, consuming
 from tests.sdk.scripted_broker import StoringBroker
 

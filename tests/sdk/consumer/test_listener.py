@@ -12,9 +12,9 @@ from threading import Thread
 
 import pytest
 
-from kafkawire.sdk.client.groups.protocol import Assigned, Event, Lost, Revoking
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls
+from kafkawire.sdk.groups.protocol import Assigned, Event, Lost, Revoking
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.waiting import result_of
 

@@ -11,13 +11,13 @@ from random import Random
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.event_loops import LOOP_KIND
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata
 from kafkawire.sdk.consumer.position import Position
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata
 
 
 def test_what_is_committed() -> None:

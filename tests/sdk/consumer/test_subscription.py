@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.groups.subscription import Subscription
-from kafkawire.sdk.client.metadata import Metadata
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.consumer.user_side import T0, T1, UserSide
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.position import Place, Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.records import walk_headers
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["T0", "T1", "T2", "UserSide"]
 

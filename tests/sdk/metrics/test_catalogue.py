@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kafkawire.sdk.client.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions, ProducerOptions
-from kafkawire.sdk.client.request_metrics import TrafficMetrics
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.consumer.core import ConsumerCore
+from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.metrics.catalogue import CLIENT, METRICS, NODE, Family, described
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.producer.core import ProducerCore
-from tests.sdk.client.simulation import backoff, options
+from kafkawire.sdk.routing.request_metrics import TrafficMetrics
+from kafkawire.sdk.routing.router import Router
+from tests.sdk.simulation import backoff, options
 
 #: As Apache Kafka's documentation has them ("Monitoring").
 JAVA = {

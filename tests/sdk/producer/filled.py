@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from kafkawire.sdk.client.retry import Backoff
 from kafkawire.sdk.producer.accumulator import Accumulator
 from kafkawire.sdk.producer.partition_queue import ProducerBatch
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
 from kafkawire.sdk.producer.settings import read_producer_options
 from kafkawire.sdk.records import RecordBatch
+from kafkawire.sdk.routing.retry import Backoff
 
 __all__ = ["Filled"]
 

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 from kafkawire.sdk.client.options import ProducerOptions
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.producer.core import machines
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.outcome import RecordMetadata
@@ -18,8 +17,9 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import FRACTION, Simulation, backoff, cluster, topic_id
+from tests.sdk.simulation import FRACTION, Simulation, backoff, cluster, topic_id
 
 __all__ = ["Log", "SimulatedProducer", "chance", "outcome_of", "place_of", "refused", "sent"]
 

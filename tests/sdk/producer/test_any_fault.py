@@ -16,8 +16,8 @@ from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.outcome import RecordMetadata
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import SILENT
 from tests.sdk.producer.simulated import SimulatedProducer, chance, outcome_of, sent
+from tests.sdk.simulation import SILENT
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
 GRACE_MS = 100

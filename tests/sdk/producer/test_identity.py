@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
     BrokerError,
@@ -28,7 +27,8 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import Simulation, address, backoff, cluster, options
+from kafkawire.sdk.routing.router import Router
+from tests.sdk.simulation import Simulation, address, backoff, cluster, options
 
 
 class Machine:

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import (
     Closed,
     ConnectionLost,
@@ -28,6 +27,7 @@ from kafkawire.sdk.errors import (
 )
 from kafkawire.sdk.producer.engine import Delivery
 from kafkawire.sdk.producer.outcome import Outcome, RecordMetadata
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 PLACE = TopicPartition("t", 3)
 

@@ -9,11 +9,11 @@ import weakref
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
 from kafkawire.sdk.records import BatchBuilder, Compression, RecordBatch
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import Attempts, Backoff
 
 
 def batch(queue: PartitionQueue, *order: int) -> ProducerBatch:

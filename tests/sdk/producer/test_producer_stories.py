@@ -29,9 +29,9 @@ from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitReq
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import SILENT
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of
 from tests.sdk.producer.transaction_coordinator import TransactionalProducer
+from tests.sdk.simulation import SILENT
 from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
 
 LEADERS: list[int | None] = [1, 2, 3]

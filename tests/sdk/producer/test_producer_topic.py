@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.producer_topic import ProducerTopic
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.producer.filled import Filled
 
 

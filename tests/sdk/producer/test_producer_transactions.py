@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import monotonic_ns
 from kafkawire.sdk.errors import Closed, LocalProtocolError, ProducerFenced, RequestTimedOut, TransactionAborted
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.producer import Producer
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -24,6 +23,7 @@ from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRespo
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
 GROUP = GroupMetadata("g", 1, "member")

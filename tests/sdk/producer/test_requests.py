@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.metadata import Metadata
-from kafkawire.sdk.client.partitions import TopicPartition
-from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.errors import BatchRefused, BrokerError, RemoteProtocolError
 from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
 from kafkawire.sdk.producer.requests import produce_request, results, timed_out
@@ -23,7 +20,10 @@ from kafkawire.sdk.protocol.tables.enums import PRODUCE_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.records import BatchBuilder, RecordBatch
-from tests.sdk.client.simulation import Connection, address, cluster, topic_id
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import Attempts, Backoff
+from tests.sdk.simulation import Connection, address, cluster, topic_id
 
 Part = ProduceResponse.PartitionProduceResponse
 

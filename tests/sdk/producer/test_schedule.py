@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.schedule import Schedule
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 
 def queues(count: int) -> list[PartitionQueue]:

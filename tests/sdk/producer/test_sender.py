@@ -29,8 +29,8 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import SILENT, topic_id
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
+from tests.sdk.simulation import SILENT, topic_id
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
 GRACE_MS = 100

@@ -19,8 +19,8 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceRespo
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
-from tests.sdk.client.simulation import SILENT, topic_id
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
+from tests.sdk.simulation import SILENT, topic_id
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
 GRACE_MS = 100

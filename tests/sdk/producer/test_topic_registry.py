@@ -25,8 +25,8 @@ from kafkawire.sdk.producer.topic_registry import ABSENT_MS
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import Later
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, sent
+from tests.sdk.simulation import Later
 
 #: A delivery is settled so long after `delivery_timeout_ms` at the latest.
 GRACE_MS = 100

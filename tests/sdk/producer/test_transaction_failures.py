@@ -23,9 +23,9 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import SILENT
 from tests.sdk.producer.simulated import outcome_of, refused
 from tests.sdk.producer.transaction_coordinator import BOTH, TransactionalProducer, error_of
+from tests.sdk.simulation import SILENT
 
 
 @BOTH

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.unsettled_batches import UnsettledBatches, outcome_of
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 
 def held(deadline_ms: int) -> Held:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.waiters import Waiters
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.transport.promise import Promise
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.transactions.machine import Transactions
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -24,9 +23,10 @@ from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitReq
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import SILENT, Silent, address
 from tests.sdk.producer.simulated import SimulatedProducer
+from tests.sdk.simulation import SILENT, Silent, address
 
 __all__ = ["BOTH", "ID", "T0", "TransactionalProducer", "error_of", "versions_of"]
 

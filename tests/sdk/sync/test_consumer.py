@@ -18,8 +18,8 @@ import pytest
 import kafkawire
 from kafkawire import Record, TopicPartition
 from kafkawire.errors import Closed, DeserializationFailed, LocalProtocolError, NoOffset
-from kafkawire.sdk.client.groups.protocol import Assigned, Revoking
 from kafkawire.sdk.consumer.listener import BlockingListenerCalls
+from kafkawire.sdk.groups.protocol import Assigned, Revoking
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call
-from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.client.options import ClientOptions, read_options
-from kafkawire.sdk.client.retry import Backoff
-from kafkawire.sdk.client.router import Router
 from kafkawire.sdk.errors import (
     Closed,
     KafkaWireError,
 )
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.routing.call import ANY_BROKER, Call
+from kafkawire.sdk.routing.links import Link
+from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.connection import ConnectionSettings
 from kafkawire.sdk.transport.driver import Driver
 from kafkawire.sdk.transport.io_thread import IoThread

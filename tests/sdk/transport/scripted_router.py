@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from kafkawire.sdk.client.call import Call
-from kafkawire.sdk.client.links import Link
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.routing.call import Call
+from kafkawire.sdk.routing.links import Link
 from kafkawire.sdk.transport.driver import Driver
 from tests.sdk.scripted_broker import ScriptedBroker
 from tests.sdk.transport.driven import PATIENCE_SECONDS, SETTINGS, Machine

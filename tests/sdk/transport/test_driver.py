@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call, Node
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import (
     Closed,
@@ -26,6 +25,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.routing.call import ANY_BROKER, Call, Node
 from kafkawire.sdk.transport.fork import Forked
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise

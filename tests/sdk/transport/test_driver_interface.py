@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 import kafkawire
-from kafkawire.sdk.client.router import Router
+from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport import driver_interface
 
 #: Modules that decide. A new machine is added here.
 MACHINES = (
-    "sdk/client/call.py",
-    "sdk/client/coordinators.py",
-    "sdk/client/links.py",
-    "sdk/client/metadata.py",
-    "sdk/client/metadata_refresh.py",
-    "sdk/client/retry.py",
-    "sdk/client/router.py",
+    "sdk/routing/call.py",
+    "sdk/routing/coordinators.py",
+    "sdk/routing/links.py",
+    "sdk/routing/metadata.py",
+    "sdk/routing/metadata_refresh.py",
+    "sdk/routing/retry.py",
+    "sdk/routing/router.py",
 )
 
 #: Standard modules that wait, connect, read a clock or guess.

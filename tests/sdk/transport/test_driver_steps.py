@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.call import ANY_BROKER, Call, Purpose
-from kafkawire.sdk.client.links import Link
-from kafkawire.sdk.client.retry import Attempts, Backoff
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import Closed, ConnectionLost, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.routing.call import ANY_BROKER, Call, Purpose
+from kafkawire.sdk.routing.links import Link
+from kafkawire.sdk.routing.retry import Attempts, Backoff
 from kafkawire.sdk.transport import driver as driver_module
 from kafkawire.sdk.transport.driver import Driver, Step
 from kafkawire.sdk.transport.driver_interface import Open, Send, Shut

@@ -9,11 +9,11 @@ import asyncio
 
 import pytest
 
-from kafkawire.sdk.client.call import Call, Node
 from kafkawire.sdk.errors import Closed, ConnectionLost
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.routing.call import Call, Node
 from kafkawire.sdk.transport.driver_interface import Turn
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise

@@ -8,8 +8,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.fetching.oversized_batch_search import OversizedBatchSearch
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 
 @given(count=st.integers(1, 40), data=st.data())

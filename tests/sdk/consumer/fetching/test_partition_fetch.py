@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.metadata import Partition
 from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
 from kafkawire.sdk.consumer.position import Position
-from tests.sdk.client.simulation import backoff
+from kafkawire.sdk.routing.metadata import Partition
 from tests.sdk.consumer.user_side import T1
+from tests.sdk.simulation import backoff
 
 
 def test_a_request() -> None:

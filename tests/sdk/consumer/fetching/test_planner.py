@@ -11,8 +11,6 @@ from itertools import product
 
 import pytest
 
-from kafkawire.sdk.client.groups.subscription import Subscription
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
@@ -23,11 +21,13 @@ from kafkawire.sdk.errors import (
     RecordTooLarge,
     UnsupportedVersion,
 )
+from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.frames import FrameTooLarge
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from tests.sdk.consumer.simulated_logs import Cluster, reading
 from tests.sdk.consumer.user_side import T0, T1, T2
 

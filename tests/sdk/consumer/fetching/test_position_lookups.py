@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, NoOffset
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -19,9 +18,10 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import Later
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from tests.sdk.consumer.simulated_logs import WALL_MS, reading
 from tests.sdk.consumer.user_side import T0, T1, T2
+from tests.sdk.simulation import Later
 
 
 def test_no_offset_is_raised_once_for_each_partition() -> None:

@@ -10,12 +10,12 @@ from threading import Thread
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Reading
 from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.user_side import T0, T1
 
 

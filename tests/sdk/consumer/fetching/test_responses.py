@@ -16,10 +16,10 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import SILENT, Later, Silent, address
 from tests.sdk.consumer.batches import made, marker
 from tests.sdk.consumer.simulated_logs import reading
 from tests.sdk.consumer.user_side import T0, T1
+from tests.sdk.simulation import SILENT, Later, Silent, address
 
 
 def test_the_new_leader_is_taken_from_the_response() -> None:

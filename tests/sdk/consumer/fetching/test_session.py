@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.fetching.session import FetchSession
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.user_side import T0, T1, T2
 
 ID, OTHER_ID = b"T" * 16, b"O" * 16

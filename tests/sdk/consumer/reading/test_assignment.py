@@ -10,12 +10,12 @@ from threading import Thread
 
 import pytest
 
-from kafkawire.sdk.client.partitions import OffsetAndMetadata
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata
 from tests.sdk.consumer.batches import made, marker
 from tests.sdk.consumer.user_side import T0, T1, T2, UserSide
 from tests.sdk.instructions import interrupted_at

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.consumer import Consumer
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords
 from kafkawire.sdk.errors import DeserializationFailed, LocalProtocolError
 from kafkawire.sdk.records import Record
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.consuming import core_of
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 

@@ -9,7 +9,6 @@ from struct import pack_into
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.fetching.queue import Fetched
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
@@ -17,6 +16,7 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import MessageSetBuilder
 from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.batches import made, marker
 
 PARTITION = TopicPartition("t", 3)

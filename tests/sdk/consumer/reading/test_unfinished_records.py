@@ -10,11 +10,11 @@ from threading import Thread
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading import unfinished_records as limits
 from kafkawire.sdk.consumer.reading.unfinished_records import UnfinishedRecords
 from kafkawire.sdk.errors import LocalProtocolError
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.consumer.batches import made
 from tests.sdk.consumer.user_side import T0, UserSide
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, EncodeError, LocalProtocolError
 from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.engines import python, selection
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.protocol.tables.enums import AclOperation
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.needs import EXTENSION
 
 native: Any = selection.built

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import Closed, EncodeError, LocalProtocolError
 from kafkawire.sdk.producer.arguments import FILL_ONE_AFTER_THE_OTHER, TO_BE_CHOSEN, Held
 from kafkawire.sdk.producer.engines.python import Appender, Topic, are_plain, murmur2_partition
 from kafkawire.sdk.producer.outcome import Outcome
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 
 class Owner:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
 from kafkawire.sdk.errors import (
     BrokerError,
     KafkaWireError,
@@ -20,6 +19,7 @@ from kafkawire.sdk.errors import (
     TransactionAborted,
     UnsupportedVersion,
 )
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.transactions.errors import OUTSIDE
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -35,9 +35,9 @@ from kafkawire.sdk.protocol.tables.enums import (
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import Later
 from tests.sdk.producer.simulated import outcome_of, refused
 from tests.sdk.producer.transaction_coordinator import BOTH, T0, TransactionalProducer, error_of, versions_of
+from tests.sdk.simulation import Later
 
 # Good weather.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 FIRST, SECOND = (PartitionQueue(TopicPartition("t", number)) for number in range(2))
 

@@ -14,9 +14,9 @@ import pytest
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.client.operations import Operations
 from kafkawire.sdk.client.options import AdminOptions, read_options
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction, add_offsets, end_prepared
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.sync.prepared import prepare_transaction
 from kafkawire.sdk.transport.waiting import result_of
 from kafkawire.sync import Admin, Consumer, Producer

@@ -16,9 +16,9 @@ from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.promise import Promise
-from tests.sdk.client.simulation import SILENT
 from tests.sdk.producer.simulated import refused
 from tests.sdk.producer.transaction_coordinator import BOTH, ID, TransactionalProducer, error_of
+from tests.sdk.simulation import SILENT
 
 
 def prepare(producer: TransactionalProducer, duration_ms: int = 5_000, timeout_ms: int = 60_000) -> Promise[None]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.groups.protocol import GroupMetadata
-from kafkawire.sdk.client.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.transactions import requests
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -15,7 +14,8 @@ from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRes
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import END_TXN_LAST_BEFORE_TV_2, TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.sdk.client.simulation import Connection
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from tests.sdk.simulation import Connection
 
 PRODUCER = ProducerId(7, 3, True)
 PLACES = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records import BatchBuilder
 from kafkawire.sdk.records.batch import rewrite
 from kafkawire.sdk.records.engine import RecordBatch
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.audit.continuation import WAY_OUT, check_continuation, check_end, still_there
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
 pytest.importorskip("numpy", reason="numpy is not installed: the extra `spark` brings it")
 
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.witnesses import losses, witnesses
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_into

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
 
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.audit.witnesses import (
     Cause,
     Loss,

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 pytest.importorskip("pyarrow")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split, tasks, together
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")

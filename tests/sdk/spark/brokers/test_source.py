@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.testing import Broker
 
 pytest.importorskip("pyarrow")

@@ -25,7 +25,7 @@ from kafkawire.sdk.records.stored import Damage
 
 pyarrow = pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.client.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.routing.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers import stored as stored_batches  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange  # noqa: E402 - it needs pyarrow

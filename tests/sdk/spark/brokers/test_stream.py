@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.testing import Broker
 
 pytest.importorskip("pyarrow")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 pytest.importorskip("pyarrow")
 

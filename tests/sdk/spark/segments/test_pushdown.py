@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (  # noqa: E402 - only where it has them
     StringStartsWith,
 )
 
-from kafkawire.sdk.client.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.routing.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.segments.plan import Wanted  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.segments.pushdown import Pushed, pushed  # noqa: E402 - it needs pyspark
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.sdk.client.partitions import TopicPartition
 from kafkawire.sdk.errors import DecodeError, LocalProtocolError
 from kafkawire.sdk.records import BatchBuilder, walk
+from kafkawire.sdk.routing.partitions import TopicPartition
 
 pytest.importorskip("pyarrow")
 

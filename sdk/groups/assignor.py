@@ -1,0 +1,145 @@
+"""Assignors: how the leader of a classic group assigns partitions to its members.
+
+Consumers bring the built-in ones (`assignors/`), and applications their own. An assignor is a function
+of the subscriptions and the cluster, without side effects; any member may have to lead.
+
+Source: Apache Kafka, `ConsumerPartitionAssignor`, `AbstractPartitionAssignor`; KIP-429, KIP-792, KIP-881.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = [
+    "Assignment",
+    "Assignor",
+    "AssignorName",
+    "MemberSubscription",
+    "PartitionCounts",
+    "ReplicaRacks",
+    "Subscriptions",
+    "partitions_of",
+    "sorted_members",
+    "subscribed_topics",
+]
+
+#: The assignors that a consumer can be given, by the names that members of a group exchange.
+AssignorName = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
+
+
+class MemberSubscription(NamedTuple):
+    """What a member of a group subscribes to, and what it owns.
+
+    Attributes:
+        topics: the topics it wants to read.
+        owned_partitions: the partitions it has not revoked.
+        generation_id: the generation in which it got them; -1 if it was in none.
+        rack_id: its rack, None if it has none.
+        user_data: added by its assignor, None for none.
+        group_instance_id: the id of a static member, None for a dynamic one. The coordinator passes it on beside the
+            subscription: it is not part of the encoded bytes.
+    """
+
+    topics: tuple[str, ...]
+    owned_partitions: tuple[TopicPartition, ...] = ()
+    generation_id: int = UNKNOWN_GENERATION_ID
+    rack_id: str | None = None
+    user_data: bytes | None = None
+    group_instance_id: str | None = None
+
+
+#: Subscriptions by member id. Their order may break ties.
+Subscriptions = Mapping[str, MemberSubscription]
+
+#: The number of partitions of each topic.
+PartitionCounts = Mapping[str, int]
+
+#: The racks of the replicas, `[topic][partition]`.
+ReplicaRacks = Mapping[str, Sequence[Collection[str]]]
+
+#: What each member gets, by member id; members that get nothing are included.
+Assignment = dict[str, list[TopicPartition]]
+
+
+class Assignor(Protocol):
+    """Assigns the partitions of a classic group to its members; pass one of your own as `assignors=[MyAssignor()]`.
+
+    All members of a group must know an assignor with this name. For example, all partitions for one member, and the
+    others stand by:
+
+        class OneForAll(Assignor):
+            name = "one-for-all"
+
+            def assign(self, subscriptions, partition_counts, replica_racks=None):
+                chosen = min(subscriptions)
+                return {
+                    chosen: [
+                        TopicPartition(topic, number)
+                        for topic in subscriptions[chosen].topics
+                        for number in range(partition_counts.get(topic, 0))
+                    ]
+                }
+
+    If an assignor raises, or makes an impossible assignment, the next read of its consumer raises a `KafkaWireError`
+    that names the assignor, with that as its cause. The consumer leaves the group, so that another member leads, and
+    joins again when it reads on. What another member's client says may be damaged: `topics` and `owned_partitions` are
+    what could be read, and `user_data` may be anything.
+
+    Attributes:
+        name: the protocol name that members agree on.
+        cooperative: whether members keep their partitions during a rebalance; False unless it is set. A consumer keeps
+            them if all of its assignors are cooperative.
+    """
+
+    name: str
+    cooperative: bool = False
+
+    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
+        """Return the user data that a member adds to its subscription, None for none.
+
+        Args:
+            partitions: the member's last assignment.
+            generation_id: the generation of that assignment, -1 if there was none.
+        """
+        return None
+
+    def assign(
+        self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
+    ) -> Mapping[str, Sequence[TopicPartition]]:
+        """Assign the partitions of all topics subscribed to.
+
+        Args:
+            subscriptions: by member id.
+            partition_counts: by topic; topics that are missing here do not exist.
+            replica_racks: racks of the replicas, `[topic][partition]`, for rack-aware assignors; None if not known.
+
+        Returns:
+            By member id, partitions that the member subscribes to, each for one member at most. A cooperative assignor
+            leaves out partitions that another member must revoke first; the next rebalance follows at once.
+        """
+        ...
+
+
+def subscribed_topics(subscriptions: Subscriptions, partition_counts: PartitionCounts) -> dict[str, int]:
+    """Return the topics that exist and have a subscriber, with their partition counts."""
+    wanted = {topic: None for subscription in subscriptions.values() for topic in subscription.topics}
+    return {topic: count for topic in wanted if (count := partition_counts.get(topic, 0)) > 0}
+
+
+def partitions_of(topic: str, count: int) -> Iterator[TopicPartition]:
+    """Yield the partitions of a topic in order."""
+    return (TopicPartition(topic, number) for number in range(count))
+
+
+def sorted_members(subscriptions: Subscriptions) -> list[str]:
+    """Return the member ids in an order that survives restarts: static members by instance id, then the others."""
+
+    def order(member: str) -> tuple[bool, str]:
+        instance = subscriptions[member].group_instance_id
+        return (True, member) if instance is None else (False, instance)
+
+    return sorted(subscriptions, key=order)

@@ -1,0 +1,59 @@
+"""Assign like `sticky`, while members keep reading what stays theirs.
+
+A partition that changes owner is assigned to nobody at first: its owner sees that it lost it and revokes it, which
+starts another rebalance, and that one assigns it.
+
+Source: Apache Kafka, `CooperativeStickyAssignor`; KIP-429.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkawire.sdk.groups.assignor import (
+    Assignment,
+    MemberSubscription,
+    PartitionCounts,
+    ReplicaRacks,
+    Subscriptions,
+)
+from kafkawire.sdk.groups.assignors.ownership import Claim
+from kafkawire.sdk.groups.assignors.sticky_assignment import assign_sticky
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["CooperativeStickyAssignor"]
+
+#: User data is an int32: the generation, for leaders that cannot read it from the subscription.
+_GENERATION_BYTES = 4
+
+
+class CooperativeStickyAssignor:
+    """See `Assignor`."""
+
+    name = "cooperative-sticky"
+    cooperative = True
+
+    def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes:
+        """Return the generation in which the member got its partitions."""
+        return generation_id.to_bytes(_GENERATION_BYTES, "big", signed=True)
+
+    def assign(
+        self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
+    ) -> Assignment:
+        """Assign evenly with few moves; leave out partitions that another member must revoke first."""
+        claims = {
+            member: Claim(subscription.owned_partitions, _generation_id(subscription))
+            for member, subscription in subscriptions.items()
+        }
+        assignment, moved = assign_sticky(subscriptions, partition_counts, replica_racks, claims)
+        return {
+            member: [partition for partition in partitions if partition not in moved]
+            for member, partitions in assignment.items()
+        }
+
+
+def _generation_id(subscription: MemberSubscription) -> int:
+    if subscription.generation_id != UNKNOWN_GENERATION_ID or len(subscription.user_data or b"") < _GENERATION_BYTES:
+        return subscription.generation_id
+    return int.from_bytes((subscription.user_data or b"")[:_GENERATION_BYTES], "big", signed=True)

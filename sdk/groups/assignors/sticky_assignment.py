@@ -1,0 +1,88 @@
+"""Assign partitions evenly with few moves: what the sticky assignors share.
+
+Source: Apache Kafka, `AbstractStickyAssignor`; KIP-54, KIP-341, KIP-429.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import NamedTuple
+
+from kafkawire.sdk.groups.assignor import (
+    Assignment,
+    PartitionCounts,
+    ReplicaRacks,
+    Subscriptions,
+    subscribed_topics,
+)
+from kafkawire.sdk.groups.assignors.constrained_assignment_builder import ConstrainedAssignmentBuilder
+from kafkawire.sdk.groups.assignors.general_assignment_builder import GeneralAssignmentBuilder
+from kafkawire.sdk.groups.assignors.ownership import Claim, resolve_claims
+from kafkawire.sdk.groups.assignors.racks import Racks
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["StickyAssignment", "assign_sticky"]
+
+
+class StickyAssignment(NamedTuple):
+    """An assignment, and what it moves.
+
+    Attributes:
+        assignment: what each member gets, by member id.
+        moved: partitions that another member must revoke first.
+    """
+
+    assignment: Assignment
+    moved: Set[TopicPartition]
+
+
+def assign_sticky(
+    subscriptions: Subscriptions,
+    partition_counts: PartitionCounts,
+    replica_racks: ReplicaRacks | None,
+    claims: Mapping[str, Claim],
+) -> StickyAssignment:
+    """Assign the partitions of all topics subscribed to.
+
+    Args:
+        subscriptions: by member id.
+        partition_counts: by topic; topics that are missing here are skipped.
+        replica_racks: racks of the replicas, `[topic][partition]`; None if not known.
+        claims: what the members say they own, by member id in the order of the subscriptions.
+    """
+    counts = subscribed_topics(subscriptions, partition_counts)
+    racks = Racks.of(subscriptions, counts, replica_racks)
+    if not racks.matter:
+        racks = Racks({}, {})
+    ownership = resolve_claims(claims, counts)
+    if _are_equal(subscriptions):
+        constrained = ConstrainedAssignmentBuilder(counts, ownership, racks)
+        constrained.build()
+        return StickyAssignment(constrained.assignment, constrained.moved)
+    general = GeneralAssignmentBuilder(subscriptions, counts, ownership, racks)
+    general.build()
+    return StickyAssignment(general.assignment, _moved(general.assignment, claims))
+
+
+def _are_equal(subscriptions: Subscriptions) -> bool:
+    """Return whether all members subscribe to the same topics.
+
+    As in Kafka, leading members with an empty subscription are ignored here, and then share in what the others
+    subscribe to.
+    """
+    topics: frozenset[str] = frozenset()
+    for subscription in subscriptions.values():
+        if not topics:
+            topics = frozenset(subscription.topics)
+        elif len(subscription.topics) != len(topics) or not topics.issuperset(subscription.topics):
+            return False
+    return True
+
+
+def _moved(assignment: Assignment, claims: Mapping[str, Claim]) -> set[TopicPartition]:
+    gained: set[TopicPartition] = set()
+    given_up: set[TopicPartition] = set()
+    for member, claim in claims.items():
+        gained.update(set(assignment[member]).difference(claim.partitions))
+        given_up.update(set(claim.partitions).difference(assignment[member]))
+    return gained & given_up

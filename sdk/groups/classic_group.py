@@ -1,0 +1,475 @@
+"""A membership in a classic group, in which one member, the leader, makes the assignment.
+
+    OUTSIDE ─> PREPARING ─> READY ─> JOINING ─> SYNCING ─> ADOPTING ─> STABLE
+                   ^────────── a rebalance, a lost generation ──────────┘
+
+What makes the member join again is a flag, taken when a JoinGroup is written; whatever sets it later leads to another.
+
+Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator`; KIP-62 (max.poll.interval.ms), KIP-345 (static
+members), KIP-394 (member id first), KIP-429 (cooperative).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+
+from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
+from kafkawire.sdk.groups.classic_protocol import AssignmentProtocol, Joining
+from kafkawire.sdk.groups.departure import Departure
+from kafkawire.sdk.groups.offsets import Offsets
+from kafkawire.sdk.groups.partition_handover import PartitionHandover
+from kafkawire.sdk.groups.poll_interval import PollInterval
+from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
+from kafkawire.sdk.groups.rebalance import Rebalance
+from kafkawire.sdk.groups.refusal import Reports, is_final, is_news, refusal_of
+from kafkawire.sdk.groups.requests import leave_group
+from kafkawire.sdk.groups.subscription import Subscription
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import UNKNOWN_GENERATION_ID, UNKNOWN_MEMBER_ID, CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Call, Coordinator, Purpose
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.routing.router import Router
+from kafkawire.sdk.transport.driver_interface import Versions
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["ClassicGroup", "State"]
+
+logger = logging.getLogger("kafkawire.group")
+
+#: Codes that end the present generation; the first leaves the member its id.
+_LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class State(Enum):
+    """How far a member is."""
+
+    #: Not a member, and not about to become one.
+    OUTSIDE = "outside"
+    #: Partitions are handed over before a join.
+    PREPARING = "preparing"
+    #: The next JoinGroup is sent when its pause is over.
+    READY = "ready"
+    JOINING = "joining"
+    #: The member knows its generation, not yet its assignment.
+    SYNCING = "syncing"
+    #: Partitions are handed over after a join.
+    ADOPTING = "adopting"
+    STABLE = "stable"
+
+
+class ClassicGroup:
+    """A member of a classic group; see `GroupProtocol`.
+
+    Args:
+        router: carries the requests; its metadata is watched, and told which topics to keep up to date.
+        backoff: the pauses between attempts.
+        settings: how the member takes part.
+        protocol: what the members agree on among themselves.
+        subscription: what the member wants to read.
+        reader: reads what is assigned.
+        offsets: commits on revocation; signs with this membership from now on.
+        notify: takes the events.
+        on_failure: told of an error that ends the membership for good.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        backoff: Backoff,
+        settings: GroupSettings,
+        protocol: AssignmentProtocol,
+        subscription: Subscription,
+        reader: MemberReader,
+        offsets: Offsets,
+        notify: Notify,
+        on_failure: OnFailure,
+    ) -> None:
+        self._router = router
+        self._settings = settings
+        self._is_cooperative = protocol.cooperative
+        self._rebalance = Rebalance(router, settings, protocol, self)
+        self._subscription = subscription
+        self._reader = reader
+        self._reports = Reports(reader)
+        self._lines = LogLimit(logger)
+        self._on_failure = on_failure
+        self._interval = PollInterval(reader, settings)
+        self._coordinator = Coordinator(CoordinatorType.GROUP, settings.group_id)
+        self._handover = PartitionHandover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
+        self._join_attempts = Attempts(backoff)
+        self._assign_attempts = Attempts(backoff)
+        self._beat_attempts = Attempts(backoff)
+        self.state = State.OUTSIDE
+        self.failure: KafkaWireError | None = None
+        self.last_heartbeat_ms: int | None = None
+        self._is_started = False
+        self._departure: Departure | None = None
+        self._wants_join: str | None = "first join"
+        self._reason = ""
+        self._generation = UNKNOWN_GENERATION_ID
+        self._member_id = UNKNOWN_MEMBER_ID
+        self._heartbeat: Call | None = None
+        self._beat_due_ms = 0
+        self._topics: frozenset[str] = frozenset()
+        self._seen_changes = -1
+        self._last: tuple[frozenset[TopicPartition], int] = (frozenset(), UNKNOWN_GENERATION_ID)
+        offsets.member = self
+
+    # GroupProtocol.
+
+    def start(self, now_ms: int) -> None:
+        self._is_started = self._keep_known(now_ms)
+
+    def subscribe(self, subscription: Subscription, now_ms: int) -> None:
+        self._subscription = subscription
+        if self._keep_known(now_ms):
+            self._reports.forget()
+            self._handover.keep_to(subscription.topics(self._router.metadata))
+            self._wants_join = "the subscription changed"
+
+    def acknowledge(self, event: Event, now_ms: int) -> None:
+        self._handover.acknowledge(event, now_ms)
+
+    def sign(self) -> GroupMetadata | None:
+        if self._generation == UNKNOWN_GENERATION_ID:
+            return None
+        settings = self._settings
+        return GroupMetadata(settings.group_id, self._generation, self._member_id, settings.group_instance_id)
+
+    def is_current(self, generation: int) -> bool:
+        return generation == self._generation != UNKNOWN_GENERATION_ID
+
+    def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
+        # A join that is under way will tell: the coordinator may have answered it already.
+        if signature == self.sign() and self.state is not State.JOINING and isinstance(error, BrokerError):
+            self._refused(error, now_ms)
+
+    def stop(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
+        if self._departure is not None:
+            self._departure.followed_by(promise)
+            return
+        self._rebalance.cancel()
+        self._wants_join = None
+        self._departure = departure = Departure(
+            self._router,
+            self._handover,
+            self._reader,
+            partial(self._leave_call, "the consumer was closed"),
+            deadline_ms,
+            promise,
+            now_ms,
+        )
+        if self.state is not State.OUTSIDE and self._generation != UNKNOWN_GENERATION_ID:
+            self.state = State.STABLE  # as far as heartbeats are concerned
+        departure.begin(self._generation, now_ms)
+
+    def poll(self, now_ms: int) -> None:
+        if not self._is_started or self.failure is not None:
+            self._poll_departure(now_ms)
+            return
+        self._send_heartbeat(now_ms)
+        if self._departure is not None:
+            self._poll_departure(now_ms)
+            return
+        if self._interval.has_passed(now_ms):
+            if self.state is not State.OUTSIDE:
+                self._go_idle(now_ms)
+            return
+        self._watch_metadata()
+        if self._wants_join is not None and self.state in (State.OUTSIDE, State.STABLE) and not self._handover.busy:
+            self._prepare(now_ms)
+        if self.state is State.READY and now_ms >= self._join_due_ms() and self._may_join():
+            self._join(now_ms)
+        self._rebalance.poll(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        departure_ms = None if self._departure is None else self._departure.due_ms()
+        times = [] if departure_ms is None else [departure_ms]
+        if self.failure is None and self._is_started:
+            if self._has_heartbeats() and self._heartbeat is None:
+                times.append(max(self._beat_due_ms, self._beat_attempts.not_before_ms))
+            if self._departure is None and self.state is not State.OUTSIDE:
+                times += self._due_times()
+        return min(times, default=None)
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        self.failure = self.failure or error
+        self._generation = UNKNOWN_GENERATION_ID
+        self._handover.forget()
+        if self._departure is not None:
+            self._departure.cancel()
+        self._cancel_calls()
+
+    # Joining.
+
+    def _prepare(self, now_ms: int) -> None:
+        """Give up what must be given up before a join: everything, or what is no longer subscribed to."""
+        self.state = State.PREPARING
+        going = self._reader.assigned
+        if self._is_cooperative:
+            topics = self._subscription.topics(self._router.metadata)
+            going = frozenset(partition for partition in going if partition.topic not in topics)
+        self._handover.revoke(going, self._generation, self._commit_deadline_ms(now_ms), now_ms, self._ready)
+
+    def _may_join(self) -> bool:
+        """Return whether the topics that match a pattern are known, and the application has met the last error."""
+        return (self._subscription.pattern is None or self._router.metadata.is_complete) and not self._reports.waits
+
+    def _join_due_ms(self) -> int:
+        return max(self._join_attempts.not_before_ms, self._assign_attempts.not_before_ms)
+
+    def _ready(self, now_ms: int) -> None:
+        self.state = State.READY
+
+    def _join(self, now_ms: int) -> None:
+        self.state = State.JOINING
+        self._reason, self._wants_join = self._wants_join or self._reason, None
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()  # it is about the former generation
+            self._heartbeat = None
+        self._topics = self._subscription.topics(self._router.metadata)
+        joining = Joining(self._topics, self._reader.assigned, self._generation, self._settings.rack, *self._last)
+        self._rebalance.begin(self._member_id, joining, self._reason, now_ms)
+
+    def joined(self, member_id: str, generation: int, now_ms: int) -> None:
+        self._subscription.keep_known(self._router.metadata)  # a leader adds what the others read
+        self._join_attempts.succeeded()
+        self._member_id, self._generation, self.state = member_id, generation, State.SYNCING
+        self._confirmed(now_ms)
+
+    def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
+        self._wants_join = self._wants_join or self._reason
+        self.state = State.READY
+        if isinstance(error, BrokerError) and error.code is ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = member_id
+            return
+        self._rejoin_refused(error, now_ms)
+
+    def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
+        self._wants_join = self._wants_join or f"the assignment did not come: {error}"
+        self.state = State.STABLE  # the next poll prepares the next join
+        self._rejoin_refused(error, now_ms)
+
+    def _rejoin_refused(self, error: KafkaWireError, now_ms: int) -> None:
+        self._join_attempts.failed(error, now_ms)
+        if not self._refused(error, now_ms):
+            self._reports.add(error)
+
+    def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
+        # The others need not wait: one of them leads now. The cause may be what one of them says, and it may leave.
+        self._assign_attempts.failed(error, now_ms)
+        self._reports.add(error)
+        reason = "the assignor failed"
+        self._leave_for_a_while(reason, reason, error, now_ms)
+
+    def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
+        self._reader.report(error)  # the next join does not wait for that read: the others would wait, too
+
+    def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
+        """Take over an assignment: give up what it leaves out, then add what is new."""
+        self._assign_attempts.succeeded()
+        self.state, self._last = State.ADOPTING, (partitions, self._generation)
+        self._confirmed(now_ms)
+        topics = self._subscription.topics(self._router.metadata)
+        target = frozenset(partition for partition in partitions if partition.topic in topics)
+        if others := {each.topic for each in partitions - target} - self._topics:
+            text = "group %s: the leader assigned partitions of topics that this member does not read; left out: %s"
+            self._lines.warning("others", now_ms, text, self._settings.group_id, ", ".join(sorted(others)))
+        going = self._reader.assigned - target
+        generation = self._generation
+
+        def revoked(now_ms: int) -> None:
+            self._handover.assign(target, generation, now_ms, adopted)
+
+        def adopted(now_ms: int) -> None:
+            self.state = State.STABLE
+            self._handover.keep_to(self._subscription.topics(self._router.metadata))
+
+        if going:
+            self._wants_join = self._wants_join or "partitions were revoked, others may have them now"
+        self._handover.revoke(going, generation, self._commit_deadline_ms(now_ms), now_ms, revoked)
+
+    # Heartbeats.
+
+    def _has_heartbeats(self) -> bool:
+        """Return whether the coordinator expects heartbeats: it knows that a member with a pending join is alive."""
+        leaves = self._departure is not None and self._departure.is_leaving
+        return self._generation != UNKNOWN_GENERATION_ID and self.state is not State.JOINING and not leaves
+
+    def _send_heartbeat(self, now_ms: int) -> None:
+        due_ms = max(self._beat_due_ms, self._beat_attempts.not_before_ms)
+        if not self._has_heartbeats() or self._heartbeat is not None or now_ms < due_ms:
+            return
+        settings = self._settings
+        request = HeartbeatRequest(settings.group_id, self._generation, self._member_id, settings.group_instance_id)
+
+        def answered(call: Call, now_ms: int) -> None:
+            self._heartbeat = None
+            if call.error is None:
+                self._confirmed(now_ms)
+                return
+            code = call.error.code if isinstance(call.error, BrokerError) else None
+            if code is ErrorCode.REBALANCE_IN_PROGRESS:
+                self._confirmed(now_ms)
+                if self.state is State.STABLE and self._departure is None:
+                    self._wants_join = self._wants_join or "the group is rebalancing"
+            elif not self._refused(call.error, now_ms):
+                self._beat_attempts.failed(call.error, now_ms)
+                if self._ends_session(call.error, now_ms):
+                    self._lose(call.error, now_ms, keeps_id=True)
+
+        self._heartbeat = Call(
+            self._coordinator,
+            lambda _: (request, None),
+            HeartbeatResponse,
+            now_ms + settings.session_timeout_ms,
+            answered,
+            check=partial(refusal_of, settings.group_id),
+            retries=False,
+            # A coordinator that does not answer is given up in time to reach another one within the session.
+            timeout_ms=settings.session_timeout_ms // 2,
+            purpose=Purpose.GROUP,
+        )
+        self._router.submit(self._heartbeat, now_ms)
+
+    def _ends_session(self, error: KafkaWireError, now_ms: int) -> bool:
+        """Return whether the coordinator has refused all heartbeats of a session: it gives the partitions to others."""
+        assert self.last_heartbeat_ms is not None  # when it joined, if not later
+        return is_news(error) and now_ms - self.last_heartbeat_ms >= self._settings.session_timeout_ms
+
+    def _confirmed(self, now_ms: int) -> None:
+        """Note that the coordinator knows this member."""
+        self._beat_attempts.succeeded()
+        self._beat_due_ms = now_ms + self._settings.heartbeat_interval_ms
+        self.last_heartbeat_ms = now_ms
+
+    # Leaving.
+
+    def _leave_call(self, reason: str, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
+        """Return the call that leaves; None for a static member, which may come back, and for one that has no id."""
+        self._cancel_calls()
+        member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
+        self._rebalance.left()
+        self._generation = UNKNOWN_GENERATION_ID
+        self.state = State.OUTSIDE
+        settings = self._settings
+        if settings.group_instance_id is not None or member_id == UNKNOWN_MEMBER_ID:
+            return None
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            version = versions.version_for(LeaveGroupRequest)
+            return leave_group(settings.group_id, member_id, None, reason, version), version
+
+        return Call(
+            self._coordinator,
+            request,
+            LeaveGroupResponse,
+            deadline_ms,
+            on_done,
+            check=partial(refusal_of, settings.group_id),
+            purpose=Purpose.GROUP,
+        )
+
+    def _go_idle(self, now_ms: int) -> None:
+        """Leave until the application reads again."""
+        reason = "max.poll.interval.ms has passed"
+        self._leave_for_a_while(reason, "reading goes on", self._interval.error(), now_ms)
+
+    def _leave_for_a_while(self, reason: str, back: str, error: KafkaWireError, now_ms: int) -> None:
+        """Leave for a reason, and join again for another."""
+        generation = self._generation
+        leave = self._leave_call(reason, now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
+        self._wants_join = back
+        if leave is not None:
+            self._router.submit(leave, now_ms)
+        self._handover.lose(generation, error, now_ms, lambda now_ms: None)
+
+    # Failures.
+
+    def _refused(self, error: KafkaWireError, now_ms: int) -> bool:
+        """Act on an error that is about the membership itself; return False if it is not."""
+        code = error.code if isinstance(error, BrokerError) else None
+        if code in _LOST:
+            self._lose(error, now_ms, keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
+        elif is_final(error):
+            self._fail(error, now_ms)
+        else:
+            return False
+        return True
+
+    def _lose(self, error: KafkaWireError, now_ms: int, *, keeps_id: bool) -> None:
+        """Drop a generation that the coordinator no longer knows, and join again."""
+        self._cancel_calls()
+        generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
+        if not keeps_id:
+            self._member_id = UNKNOWN_MEMBER_ID
+        self.state = State.PREPARING
+        self._reports.add(error)
+        self._wants_join = self._wants_join or f"the generation was lost: {error}"
+        then = self._ready if self._departure is None else self._leave_if_stopped
+        self._handover.lose(generation, error, now_ms, then)
+
+    def _leave_if_stopped(self, now_ms: int) -> None:
+        if self._departure is not None:
+            self._departure.leave(now_ms)
+
+    def _fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """End the membership for good."""
+        self._cancel_calls()
+        generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
+        self.state = State.OUTSIDE
+        self.failure = error
+        self._handover.lose(generation, error, now_ms, self._leave_if_stopped)
+        self._on_failure(error, now_ms)
+
+    # The rest.
+
+    def _cancel_calls(self) -> None:
+        self._rebalance.cancel()
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+            self._heartbeat = None
+
+    def _poll_departure(self, now_ms: int) -> None:
+        if self._departure is not None and not self._departure.is_over:
+            self._departure.poll(now_ms)
+
+    def _watch_metadata(self) -> None:
+        """Join again if the pattern matches other topics, or the leader's assignment is outdated."""
+        metadata = self._router.metadata
+        if self.state is not State.STABLE or metadata.changes == self._seen_changes:
+            return
+        self._seen_changes = metadata.changes
+        topics = self._subscription.topics(metadata)
+        if topics != self._topics:
+            self._handover.keep_to(topics)
+            self._wants_join = self._wants_join or "other topics match the pattern"
+        elif self._rebalance.is_outdated():
+            self._wants_join = self._wants_join or "the partitions of the topics have changed"
+
+    def _keep_known(self, now_ms: int) -> bool:
+        """Have the topics kept up to date; return False if the pattern is none."""
+        try:
+            self._subscription.check()
+        except ConfigurationError as error:
+            self._fail(error, now_ms)
+            return False
+        self._subscription.keep_known(self._router.metadata)
+        return True
+
+    def _commit_deadline_ms(self, now_ms: int) -> int:
+        """Return by when a revocation must have committed: the others wait for it."""
+        return now_ms + min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
+
+    def _due_times(self) -> list[int]:
+        joins_ms = self._join_due_ms() if self.state is State.READY and self._may_join() else None
+        times = [self._interval.due_ms(), self._rebalance.due_ms(), joins_ms]
+        return [due_ms for due_ms in times if due_ms is not None]

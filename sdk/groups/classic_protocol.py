@@ -1,0 +1,136 @@
+"""What members of a classic group agree on among themselves; the coordinator passes it on as opaque bytes.
+
+The consumer implements it with its assignors (`assignments.py`). The leader's view of the cluster,
+from which it notices that an assignment is outdated, is here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from kafkawire.sdk.groups.assignor import Subscriptions
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["AssignmentProtocol", "ClusterView", "GroupSubscriptions", "Joining", "MemberInfo"]
+
+
+class MemberInfo(NamedTuple):
+    """A member of the group, as its leader sees it.
+
+    Attributes:
+        metadata: the encoded subscription that it joined with.
+        group_instance_id: the id of a static member, None for a dynamic one.
+    """
+
+    metadata: bytes
+    group_instance_id: str | None
+
+
+class GroupSubscriptions(NamedTuple):
+    """What the members of a group want to read, as far as the leader can read their subscriptions.
+
+    Attributes:
+        subscriptions: of every member, by member id; empty if nothing of it can be read.
+        damage: what is wrong with a subscription, by member id; sound ones are left out.
+    """
+
+    subscriptions: Subscriptions
+    damage: Mapping[str, str]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that any member wants to read."""
+        return frozenset(topic for said in self.subscriptions.values() for topic in said.topics)
+
+
+class Joining(NamedTuple):
+    """What a member tells the others when it joins.
+
+    Attributes:
+        topics: what it wants to read.
+        owned: the partitions that it has not given up.
+        generation_id: the generation in which it got them; -1 if in none.
+        rack: of the member, None if not known.
+        last: its last assignment, whether it owns that still or not.
+        last_generation_id: the generation of that; -1 if there was none.
+    """
+
+    topics: frozenset[str]
+    owned: frozenset[TopicPartition]
+    generation_id: int
+    rack: str | None
+    last: frozenset[TopicPartition]
+    last_generation_id: int
+
+
+class ClusterView(NamedTuple):
+    """The topics of a group, as its leader knows them.
+
+    Attributes:
+        partition_counts: of the topics that exist.
+        replica_racks: racks of the replicas, `[topic][partition]`.
+    """
+
+    partition_counts: Mapping[str, int]
+    replica_racks: Mapping[str, Sequence[Collection[str]]]
+
+    @staticmethod
+    def of(topics: Iterable[str], metadata: Metadata) -> ClusterView:
+        """Return the view of these topics."""
+        counts: dict[str, int] = {}
+        racks: dict[str, Sequence[Collection[str]]] = {}
+        for name in sorted(topics):
+            topic = metadata.topics.get(name)
+            if topic is None:
+                continue
+            counts[name] = len(topic.partitions)
+            racks[name] = [
+                frozenset(
+                    rack
+                    for node in topic.partitions[number].replicas
+                    if node in metadata.brokers and (rack := metadata.brokers[node].rack)
+                )
+                for number in sorted(topic.partitions)
+            ]
+        return ClusterView(counts, racks)
+
+
+class AssignmentProtocol(Protocol):
+    """Encodes subscriptions, decodes assignments, and makes them for the group that this member leads.
+
+    Attributes:
+        protocol_type: what kind of group it is.
+        cooperative: whether members keep their partitions during a rebalance.
+    """
+
+    @property
+    def protocol_type(self) -> str: ...
+
+    @property
+    def cooperative(self) -> bool: ...
+
+    def protocols(self, joining: Joining) -> list[tuple[str, bytes]]:
+        """Return names and encoded subscriptions, the preferred protocol first.
+
+        Raises:
+            KafkaWireError: one cannot be made.
+        """
+        ...
+
+    def read(self, members: Mapping[str, MemberInfo]) -> GroupSubscriptions:
+        """Return what the members want to read; a damaged subscription does not affect the others."""
+        ...
+
+    def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> Mapping[str, bytes]:
+        """Return the encoded assignment of each member, by member id."""
+        ...
+
+    def assignment(self, data: bytes) -> frozenset[TopicPartition]:
+        """Decode an assignment.
+
+        Raises:
+            DecodeError: the bytes are not an assignment.
+        """
+        ...

@@ -1,0 +1,74 @@
+"""How a commit ends: everything is committed, or some partitions were given up, or lost with the membership."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+
+__all__ = ["CommitWaiter", "Committed", "Fenced", "OnDone", "Outcome", "Rebalanced"]
+
+
+class Committed(NamedTuple):
+    """Everything is committed.
+
+    Attributes:
+        offsets: what is stored, by partition: what was asked for, or something later.
+    """
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Rebalanced(NamedTuple):
+    """Some partitions no longer belong to this member: their new owners resume from the last commit.
+
+    Attributes:
+        offsets: what is stored.
+        partitions: those whose offsets were not committed.
+    """
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    partitions: frozenset[TopicPartition]
+
+
+class Fenced(NamedTuple):
+    """The group has moved on without this member, so that partitions were lost with their offsets.
+
+    Attributes:
+        offsets: what is stored.
+        partitions: those whose offsets were not committed.
+        cause: what the coordinator said.
+    """
+
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    partitions: frozenset[TopicPartition]
+    cause: KafkaWireError
+
+
+Outcome = Committed | Rebalanced | Fenced
+OnDone = Callable[[Outcome | KafkaWireError, int], None]
+
+
+class CommitWaiter:
+    """A commit that somebody waits for."""
+
+    __slots__ = ("cause", "error", "left", "offsets", "on_done", "rebalanced")
+
+    def __init__(self, partitions: Collection[TopicPartition], on_done: OnDone) -> None:
+        self.left = set(partitions)
+        self.on_done = on_done
+        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.rebalanced: set[TopicPartition] = set()
+        self.cause: KafkaWireError | None = None
+        self.error: KafkaWireError | None = None
+
+    def outcome(self) -> Outcome | KafkaWireError:
+        if self.error is not None:
+            return self.error
+        if self.cause is not None:
+            return Fenced(self.offsets, frozenset(self.rebalanced), self.cause)
+        if self.rebalanced:
+            return Rebalanced(self.offsets, frozenset(self.rebalanced))
+        return Committed(self.offsets)

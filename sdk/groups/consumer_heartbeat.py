@@ -1,0 +1,62 @@
+"""The heartbeats of a KIP-848 member: a field that has not changed since the last confirmed heartbeat is left out.
+
+Source: KIP-848; Apache Kafka, `ConsumerHeartbeatRequestManager.HeartbeatState`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkawire.sdk.groups.protocol import GroupSettings
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.tables.enums import JOIN_GROUP_MEMBER_EPOCH
+
+__all__ = ["Said", "heartbeat"]
+
+
+class Said(NamedTuple):
+    """What a heartbeat says about the member.
+
+    Attributes:
+        names: the topics that it subscribes to; None if there is a pattern.
+        regex: the pattern, None if there is none, or if the member matches names itself.
+        owned: topic ids and partitions.
+    """
+
+    names: tuple[str, ...] | None
+    regex: str | None
+    owned: frozenset[tuple[bytes, int]]
+
+
+def heartbeat(
+    settings: GroupSettings, member_id: str, epoch: int, said: Said | None, says: Said
+) -> ConsumerGroupHeartbeatRequest:
+    """Return a heartbeat.
+
+    Args:
+        settings: how the member takes part.
+        member_id: of the member.
+        epoch: of the member; 0 to join.
+        said: what the coordinator has confirmed, None if that is not known.
+        says: what is to be said.
+    """
+    request = ConsumerGroupHeartbeatRequest(settings.group_id, member_id, epoch, settings.group_instance_id)
+    says_all = said is None or epoch == JOIN_GROUP_MEMBER_EPOCH
+    if says_all:
+        request.rack_id = settings.rack
+        request.rebalance_timeout_ms = settings.max_poll_interval_ms
+        request.server_assignor = settings.server_assignor
+    if says_all or said is None or (said.names, said.regex) != (says.names, says.regex):
+        # What was subscribed to in the other way is taken back.
+        request.subscribed_topic_names = list(says.names) if says.names is not None else []
+        request.subscribed_topic_regex = says.regex
+        if says.regex is None and said is not None and said.regex is not None:
+            request.subscribed_topic_regex = ""
+    if says_all or said is None or said.owned != says.owned:
+        topics: dict[bytes, list[int]] = {}
+        for topic_id, number in sorted(says.owned):
+            topics.setdefault(topic_id, []).append(number)
+        request.topic_partitions = [
+            ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id, numbers) for topic_id, numbers in topics.items()
+        ]
+    return request

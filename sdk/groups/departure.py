@@ -1,0 +1,130 @@
+"""The end of a membership: give up the partitions as in a rebalance, then leave, all by a deadline.
+
+Most of the time is for the commit, some for the listener, the rest for telling the coordinator. Whatever does not end
+in its share is abandoned, so a broker that has stopped costs the deadline and no more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.groups.partition_handover import PartitionHandover
+from kafkawire.sdk.groups.protocol import MemberReader
+from kafkawire.sdk.routing.call import Call
+from kafkawire.sdk.routing.router import Router
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["Departure"]
+
+logger = logging.getLogger("kafkawire.group")
+
+#: The shares of the time that is left, in eighths: the commit ends after six, the listener after seven.
+_SHARES = 8
+_COMMIT_SHARES = 6
+_LISTENER_SHARES = 7
+
+#: Returns the call that leaves by a deadline and ends with `on_done`, None if there is nothing to leave.
+Leave = Callable[[int, Callable[[Call, int], None]], Call | None]
+
+
+class Departure:
+    """One departure.
+
+    Args:
+        router: carries the call.
+        handover: gives up the partitions.
+        reader: reads them.
+        leave: see `Leave`.
+        deadline_ms: when it is over, come what may.
+        promise: kept then.
+        now_ms: the time.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        handover: PartitionHandover,
+        reader: MemberReader,
+        leave: Leave,
+        deadline_ms: int,
+        promise: Promise[None],
+        now_ms: int,
+    ) -> None:
+        self._router = router
+        self._handover = handover
+        self._reader = reader
+        self._leave = leave
+        self._promise = promise
+        self._deadline_ms = deadline_ms
+        left_ms = max(0, deadline_ms - now_ms)
+        self._commit_by_ms = now_ms + left_ms * _COMMIT_SHARES // _SHARES
+        self._leave_by_ms = now_ms + left_ms * _LISTENER_SHARES // _SHARES
+        self._call: Call | None = None
+        self._is_leaving = False
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the partitions are given up."""
+        return self._is_leaving
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything is done, or given up."""
+        return self._promise.done
+
+    def followed_by(self, promise: Promise[None]) -> None:
+        """Keep another promise, too, once it is over."""
+        self._promise.add_done_callback(lambda: promise.keep(None))
+
+    def begin(self, generation: int, now_ms: int) -> None:
+        """Give up the partitions, after an operation that still runs.
+
+        Args:
+            generation: the present one.
+            now_ms: the time.
+        """
+
+        def revoke(now_ms: int) -> None:
+            self._handover.revoke(self._reader.assigned, generation, self._commit_by_ms, now_ms, self.leave)
+
+        self._handover.after(revoke, now_ms)
+
+    def leave(self, now_ms: int) -> None:
+        """Tell the coordinator, once the partitions are given up."""
+        if self._is_leaving:
+            return
+        self._is_leaving = True
+        self._call = self._leave(self._deadline_ms, self._left)
+        if self._call is None:
+            logger.info("group %s: stopped, and the coordinator is not told", self._handover.group_id)
+            self._promise.keep(None)
+            return
+        try:
+            self._router.submit(self._call, now_ms)
+        except Closed:  # the client has ended meanwhile
+            self._promise.keep(None)
+
+    def poll(self, now_ms: int) -> None:
+        """Leave if the commit and the listener take too long; the call that leaves has a deadline of its own."""
+        if not self._is_leaving and now_ms >= self._leave_by_ms:
+            self._handover.abandon(now_ms)
+            self.leave(now_ms)
+
+    def cancel(self) -> None:
+        """Be over now."""
+        if self._call is not None:
+            self._call.cancel()
+        self._promise.keep(None)
+
+    def due_ms(self) -> int | None:
+        """Return when to poll again."""
+        return None if self._is_leaving or self.is_over else self._leave_by_ms
+
+    def _left(self, call: Call, now_ms: int) -> None:
+        if call.error is None:
+            logger.info("group %s: left", self._handover.group_id)
+        else:
+            logger.warning("group %s: could not tell the coordinator to leave: %s", self._handover.group_id, call.error)
+        self._promise.keep(None)

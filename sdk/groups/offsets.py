@@ -1,0 +1,415 @@
+"""Commit the offsets of a group: one request at a time, later offsets of a partition in place of earlier ones.
+
+A commit is signed when its request is written, with the membership of that moment. Offsets of partitions that the
+member gives up are withdrawn first (`release`), so what is sent belongs to whom it is signed for. An offset keeps the
+id that its topic had when the commit was asked for: it means nothing in a later topic of the same name. The outcome of
+a commit is known by its deadline.
+
+Source: Apache Kafka, `CommitRequestManager`, `ConsumerCoordinator`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from heapq import heappop, heappush
+from typing import NamedTuple, Protocol
+
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RemoteProtocolError, RequestTimedOut
+from kafkawire.sdk.groups.commit_outcome import CommitWaiter, OnDone, Outcome
+from kafkawire.sdk.groups.offset_requests import TopicNames, commit_request, commit_results
+from kafkawire.sdk.groups.protocol import GroupMetadata, MemberReader
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing.call import Call, Coordinator, Purpose
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.routing.router import Router
+from kafkawire.sdk.transport.driver_interface import Versions
+from kafkawire.sdk.transport.promise import Promise
+
+__all__ = ["MAX_COMMITS", "Member", "Offsets"]
+
+logger = logging.getLogger("kafkawire.group")
+
+#: Commits that may wait: one per record for a while, and a bound for a program that outruns its coordinator.
+MAX_COMMITS = 10_000
+
+#: Deadlines of commits that have ended may stay in the heap until they are as many as those of open ones and these.
+_SPARE_DEADLINES = 64
+
+#: Codes that say that the signature is not, or no longer, that of a member.
+_MEMBERSHIP = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+
+#: What UNKNOWN_MEMBER_ID means for a commit from outside the group, which names no member.
+_HAS_MEMBERS = "the group has members, and only they may commit"
+
+#: Codes that are worth another attempt. A missing topic is not: it must not hold up the commit of others.
+_RETRIED = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+
+class Member(Protocol):
+    """Who signs commits; see `GroupProtocol`."""
+
+    @property
+    def failure(self) -> KafkaWireError | None: ...
+
+    def sign(self) -> GroupMetadata | None: ...
+
+    def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None: ...
+
+
+class _Slot(NamedTuple):
+    """An offset to commit, the id of its topic, zeros if not known, and who waits for it or for an earlier one."""
+
+    offset: OffsetAndMetadata
+    topic_id: bytes
+    waiters: list[CommitWaiter]
+
+
+class Offsets:
+    """Commit the offsets of one group; a machine.
+
+    Args:
+        router: carries the requests.
+        backoff: the pauses between attempts.
+        group_id: the group.
+        reader: what is assigned, and what is finished.
+        auto_commit_interval_ms: time between automatic commits, None for none.
+        api_timeout_ms: the limit for an automatic commit.
+
+    Attributes:
+        member: signs the commits; None to commit from outside the group, for a reader that assigns itself partitions.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        backoff: Backoff,
+        group_id: str,
+        reader: MemberReader,
+        auto_commit_interval_ms: int | None,
+        api_timeout_ms: int,
+    ) -> None:
+        self._router = router
+        self._group_id = group_id
+        self._reader = reader
+        self._interval_ms = auto_commit_interval_ms
+        self._api_timeout_ms = api_timeout_ms
+        self._attempts = Attempts(backoff)
+        self._lines = LogLimit(logger)
+        self.member: Member | None = None
+        self._pending: dict[TopicPartition, _Slot] = {}
+        self._sent: dict[TopicPartition, _Slot] = {}
+        self._call: Call | None = None
+        self._signature = GroupMetadata(group_id)
+        self._names: TopicNames = {}
+        self._waiting: dict[CommitWaiter, None] = {}
+        self._deadlines: list[tuple[int, int, CommitWaiter]] = []
+        self._commits = 0
+        self._auto_due_ms: int | None = None
+        self._auto_runs = False
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
+    ) -> None:
+        """Commit offsets.
+
+        Args:
+            offsets: of the next record to read, by partition. A member commits for its own partitions only: those of
+                others count as rebalanced.
+            deadline_ms: when `on_done` is called at the latest.
+            on_done: called once with the outcome, or with the error that no retry can mend.
+            now_ms: the time.
+        """
+        if len(self._waiting) >= MAX_COMMITS:
+            on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, that is the limit"), now_ms)
+            return
+        if self.member is not None and self.member.failure is not None:
+            on_done(self.member.failure, now_ms)
+            return
+        waiter = CommitWaiter(offsets, on_done)
+        if not offsets:
+            on_done(waiter.outcome(), now_ms)
+            return
+        self._commits += 1
+        self._waiting[waiter] = None
+        heappush(self._deadlines, (deadline_ms, self._commits, waiter))
+        assigned = offsets.keys() if self.member is None else self._reader.assigned
+        for partition, offset in offsets.items():
+            if partition not in assigned:
+                self._give_up([waiter], partition, None, now_ms)
+            else:
+                former = self._pending.get(partition)
+                waiters = [*(former.waiters if former else ()), waiter]
+                topic_id = self._router.metadata.last_topic_id(partition.topic)
+                self._pending[partition] = _Slot(offset, topic_id, waiters)
+
+    def ask(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline_ms: int,
+        promise: Promise[Outcome],
+        now_ms: int,
+    ) -> None:
+        """Commit offsets for the user's side; see `commit`."""
+
+        def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+            if isinstance(outcome, KafkaWireError):
+                promise.fail(outcome)
+            else:
+                promise.keep(outcome)
+
+        self.commit(offsets, deadline_ms, done, now_ms)
+
+    def release(
+        self, partitions: Collection[TopicPartition] | None, now_ms: int, cause: KafkaWireError | None = None
+    ) -> None:
+        """Withdraw what is not committed yet: the member gives partitions up.
+
+        Args:
+            partitions: None for all.
+            now_ms: the time.
+            cause: why they were lost; None if they are given up in a rebalance.
+        """
+        withdrawn = [
+            (partition, slots.pop(partition))
+            for slots in (self._pending, self._sent)
+            for partition in list(slots if partitions is None else slots.keys() & set(partitions))
+        ]
+        if self._call is not None and not self._sent:
+            self._call.cancel()
+            self._call = None
+        for partition, slot in withdrawn:  # the end of a commit may withdraw others, or ask for another
+            self._give_up(slot.waiters, partition, cause, now_ms)
+
+    def poll(self, now_ms: int) -> None:
+        """Commit what is due."""
+        self._expire(now_ms)
+        self._commit_finished(now_ms)
+        if self._call is not None or not self._pending or now_ms < self._attempts.not_before_ms:
+            return
+        if self._sign() is not None:
+            self._send(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before."""
+        times = [self._deadlines[0][0]] if self._deadlines else []
+        if self._auto_due_ms is not None:
+            times.append(self._auto_due_ms)
+        if self._pending and self._call is None and self._sign() is not None:
+            times.append(max(now_ms, self._attempts.not_before_ms))
+        return min(times, default=None)
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """End every commit."""
+        self._interval_ms = self._auto_due_ms = None
+        self._pending.clear()
+        self._sent.clear()
+        for waiter in list(self._waiting):
+            self._end(waiter, error, now_ms)
+        self._deadlines.clear()
+
+    def _sign(self) -> GroupMetadata | None:
+        return GroupMetadata(self._group_id) if self.member is None else self.member.sign()
+
+    def _commit_finished(self, now_ms: int) -> None:
+        """Commit automatically, if it is time."""
+        if self._interval_ms is None:
+            return
+        if self._auto_due_ms is None:
+            self._auto_due_ms = now_ms + self._interval_ms
+        if now_ms < self._auto_due_ms:
+            return
+        self._auto_due_ms = now_ms + self._interval_ms
+        if self._auto_runs or self._sign() is None:
+            return
+        offsets = self._reader.to_commit(None)
+        if not offsets:
+            return
+
+        def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+            self._auto_runs = False
+            if isinstance(outcome, KafkaWireError):
+                self._lines.warning(
+                    "automatic", now_ms, "group %s: the automatic commit failed: %s", self._group_id, outcome
+                )
+
+        self._auto_runs = True
+        self.commit(offsets, now_ms + self._api_timeout_ms, done, now_ms)
+
+    def _send(self, now_ms: int) -> None:
+        self._sent, self._pending = self._pending, {}
+        outdated = {
+            partition: slot
+            for partition, slot in self._sent.items()
+            if slot.topic_id != ZERO_UUID and self._topic_id(partition) not in (slot.topic_id, ZERO_UUID)
+        }
+        for partition in outdated:
+            del self._sent[partition]
+        for partition, slot in outdated.items():
+            text = f"commit of {partition} in group {self._group_id}: the topic was deleted and created again"
+            self._fail(slot, partition, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
+        if not self._sent:
+            return
+
+        def request(versions: Versions) -> tuple[Message, int]:
+            signature = self._sign()
+            assert signature is not None, "the offsets of a membership that has ended were withdrawn"
+            self._signature = signature
+            offsets = {partition: slot.offset for partition, slot in self._sent.items()}
+            ids = {each.topic: self._topic_id(each) for each in self._sent}
+            ids |= {each.topic: slot.topic_id for each, slot in self._sent.items() if slot.topic_id != ZERO_UUID}
+            message, version, self._names = commit_request(offsets, signature, ids, versions)
+            return message, version
+
+        self._call = Call(
+            Coordinator(CoordinatorType.GROUP, self._group_id),
+            request,
+            OffsetCommitResponse,
+            now_ms + self._api_timeout_ms,
+            self._answered,
+            check=_coordinator_error,
+            retries=False,
+            purpose=Purpose.GROUP,
+        )
+        self._router.submit(self._call, now_ms)
+
+    def _answered(self, call: Call[OffsetCommitResponse], now_ms: int) -> None:
+        self._call = None
+        if call.error is not None and call.result is None:
+            for partition in list(self._sent):
+                self._refused(partition, call.error, now_ms)
+            return
+        stored: dict[TopicPartition, _Slot] = {}
+        refused: dict[TopicPartition, BrokerError] = {}
+        for partition, code in commit_results(call.answer, self._names):
+            if partition not in self._sent:
+                continue  # given up meanwhile
+            if code == ErrorCode.NONE:
+                stored[partition] = self._sent.pop(partition)
+            else:
+                has_members = self.member is None and code == ErrorCode.UNKNOWN_MEMBER_ID
+                text = f"commit of {partition} in group {self._group_id}"
+                refused[partition] = BrokerError(code, f"{text}: {_HAS_MEMBERS}" if has_members else text)
+        self._reader.committed({partition: slot.offset for partition, slot in stored.items()})
+        if stored or not refused:
+            self._attempts.succeeded()  # the coordinator works, whatever it refuses
+        for partition, slot in stored.items():
+            for waiter in slot.waiters:
+                waiter.offsets[partition] = slot.offset
+                self._settle(waiter, partition, now_ms)
+        for partition, error in refused.items():
+            self._refused(partition, error, now_ms)
+        for partition in list(self._sent):
+            missing = RemoteProtocolError(f"the response to a commit of group {self._group_id} left out {partition}")
+            self._refused(partition, missing, now_ms)
+        rejection = next((error for error in refused.values() if error.code in _MEMBERSHIP), None)
+        if rejection is not None and self.member is not None:
+            self.member.rejected(self._signature, rejection, now_ms)
+
+    def _refused(self, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
+        """Try to commit an offset again, unless there is a later one or it is in vain."""
+        slot = self._sent.pop(partition, None)
+        if slot is None:
+            return
+        code = error.code if isinstance(error, BrokerError) else None
+        member_may_go_on = self.member is not None and code in _MEMBERSHIP and code is not ErrorCode.FENCED_INSTANCE_ID
+        is_gone = code is ErrorCode.UNKNOWN_TOPIC_ID and slot.topic_id not in (ZERO_UUID, self._topic_id(partition))
+        may_pass = member_may_go_on or code in _RETRIED or (code is None and error.retriable)
+        if is_gone or not may_pass:
+            self._fail(slot, partition, error, now_ms)
+            return
+        if code is ErrorCode.UNKNOWN_TOPIC_ID:
+            self._router.metadata.invalidate()
+        if now_ms >= self._attempts.not_before_ms:
+            self._attempts.failed(error, now_ms)
+            self._lines.info("retry", now_ms, "group %s: committing again: %s", self._group_id, error)
+        waiting = [waiter for waiter in slot.waiters if waiter.left]
+        later = self._pending.get(partition)
+        if later is not None:
+            later.waiters[:0] = waiting
+        elif waiting:
+            self._pending[partition] = slot._replace(waiters=waiting)
+
+    def _topic_id(self, partition: TopicPartition) -> bytes:
+        """Return the id that the topic has now, zeros if it is not known."""
+        return self._router.metadata.topic_id(partition.topic)
+
+    def _fail(self, slot: _Slot, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
+        """Tell those who wait for an offset that it will not be committed."""
+        for waiter in slot.waiters:
+            waiter.error = error
+            self._settle(waiter, partition, now_ms)
+
+    def _give_up(
+        self, waiters: Collection[CommitWaiter], partition: TopicPartition, cause: KafkaWireError | None, now_ms: int
+    ) -> None:
+        for waiter in waiters:
+            waiter.rebalanced.add(partition)
+            waiter.cause = waiter.cause or cause
+            self._settle(waiter, partition, now_ms)
+
+    def _settle(self, waiter: CommitWaiter, partition: TopicPartition, now_ms: int) -> None:
+        """Note that nothing more will happen to a partition of a commit."""
+        waiter.left.discard(partition)
+        if not waiter.left:
+            self._end(waiter, waiter.outcome(), now_ms)
+
+    def _end(self, waiter: CommitWaiter, outcome: Outcome | KafkaWireError, now_ms: int) -> None:
+        if waiter not in self._waiting:
+            return
+        del self._waiting[waiter]
+        waiter.left.clear()
+        if len(self._deadlines) > 2 * len(self._waiting) + _SPARE_DEADLINES:
+            self._deadlines = sorted(entry for entry in self._deadlines if entry[2] in self._waiting)  # which is a heap
+        waiter.on_done(outcome, now_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        expired = False
+        while self._deadlines and (self._deadlines[0][0] <= now_ms or self._deadlines[0][2] not in self._waiting):
+            waiter = heappop(self._deadlines)[2]
+            if waiter in self._waiting:
+                expired = True
+                self._end(waiter, self._too_late(waiter, now_ms), now_ms)
+        if expired:
+            for partition, slot in list(self._pending.items()):
+                if not any(waiter.left for waiter in slot.waiters):
+                    del self._pending[partition]
+
+    def _too_late(self, waiter: CommitWaiter, now_ms: int) -> KafkaWireError:
+        cause = self._attempts.last_error
+        partitions = ", ".join(map(str, sorted(waiter.left)))
+        text = f"group {self._group_id} did not commit {partitions} in time"
+        reason = f"; {cause}" if cause is not None else self._router.throttling(now_ms)
+        error = RequestTimedOut(text + reason)
+        error.__cause__ = cause
+        return error
+
+
+def _coordinator_error(response: OffsetCommitResponse) -> KafkaWireError | None:
+    """Return an error that concerns the coordinator, which the router must hear of."""
+    codes = {partition.error_code for topic in response.topics for partition in topic.partitions}
+    moved = codes & {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    return BrokerError(moved.pop(), "commit") if moved else None

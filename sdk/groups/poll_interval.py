@@ -1,0 +1,45 @@
+"""Whether the application still reads: a member that reads nothing for too long makes room for others.
+
+Source: KIP-62 (max.poll.interval.ms); measured here from the last record that was handed out, not from the last batch.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafkawire.sdk.errors import RequestTimedOut
+from kafkawire.sdk.groups.protocol import GroupSettings, MemberReader
+
+__all__ = ["PollInterval"]
+
+logger = logging.getLogger("kafkawire.group")
+
+
+class PollInterval:
+    """The time since the application has read.
+
+    Args:
+        reader: knows when that was.
+        settings: how long it may be.
+    """
+
+    def __init__(self, reader: MemberReader, settings: GroupSettings) -> None:
+        self._reader = reader
+        self._group_id = settings.group_id
+        self._limit_ms = settings.max_poll_interval_ms
+
+    def due_ms(self) -> int | None:
+        """Return when it will have been too long, None while a read is waiting."""
+        handed_out_ms = self._reader.last_handed_out_ms
+        return None if handed_out_ms is None else handed_out_ms + self._limit_ms
+
+    def has_passed(self, now_ms: int) -> bool:
+        """Return whether it was too long ago."""
+        due_ms = self.due_ms()
+        return due_ms is not None and now_ms >= due_ms
+
+    def error(self) -> RequestTimedOut:
+        """Return why the member leaves, after a line in the log."""
+        text = f"no record was read for max_poll_interval_ms={self._limit_ms}"
+        logger.warning("group %s: %s: leaving until the next read", self._group_id, text)
+        return RequestTimedOut(text)

@@ -1,0 +1,98 @@
+"""What a coordinator's refusal means for a membership, whichever protocol it follows.
+
+| Refusal | What follows |
+|---|---|
+| retriable | another attempt after a pause; the application is not told |
+| of a member id, an epoch or a generation | the partitions are lost, and the member joins again |
+| final | the membership ends: only another program or another configuration can help |
+| any other | the next read raises it, and the membership goes on |
+
+After the last kind a member that has to join waits until a read has raised the error; who ends with it asks no more.
+
+Source: Apache Kafka, `AbstractCoordinator.joinGroupIfNeeded`, `AbstractHeartbeatRequestManager`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
+from kafkawire.sdk.groups.protocol import MemberReader
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["Reports", "is_final", "is_news", "refusal_of"]
+
+_FINAL: Final = frozenset(
+    {
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+
+#: What a rebalance may bring; the next attempt deals with it.
+_OF_REBALANCES: Final = frozenset(
+    {
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    }
+)
+
+
+def refusal_of(group_id: str, response: Message) -> BrokerError | None:
+    """Return the error that a response to a member carries, None if it succeeded."""
+    code = getattr(response, "error_code", 0)
+    if not code:
+        return None
+    detail = f"{response.SCHEMA.name.removesuffix('Response')} in group {group_id}"
+    message = getattr(response, "error_message", None)
+    return BrokerError(code, f"{detail}: {message}" if message else detail)
+
+
+def is_final(error: KafkaWireError) -> bool:
+    """Return whether an error ends a membership; one that is not a broker's, such as a refused login, mostly does."""
+    if isinstance(error, BrokerError):
+        return error.code in _FINAL
+    return not error.retriable and not isinstance(error, Closed)
+
+
+def is_news(error: KafkaWireError) -> bool:
+    """Return whether the application is to hear of an error that does not end the membership."""
+    is_of_rebalance = isinstance(error, BrokerError) and error.code in _OF_REBALANCES
+    return not (error.retriable or is_of_rebalance or isinstance(error, Closed))
+
+
+class Reports:
+    """The errors that a member reports to its application, one at a time.
+
+    Args:
+        reader: raises them.
+    """
+
+    def __init__(self, reader: MemberReader) -> None:
+        self._reader = reader
+        self._error: KafkaWireError | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the application has not met the last error yet."""
+        return self._error is not None and self._reader.is_unread(self._error)
+
+    def add(self, error: KafkaWireError) -> None:
+        """Report an error if it is news, unless an earlier one waits."""
+        if is_news(error) and not self.waits:
+            self._error = error
+            self._reader.report(error)
+
+    def forget(self) -> None:
+        """Wait no longer: the application has done something about it."""
+        self._error = None

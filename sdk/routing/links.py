@@ -1,0 +1,201 @@
+"""The links of one client, the connections that it wants: which to open, which to close, when to look at them again.
+
+A link outlives its connections: it remembers why the last one failed and when the next may be tried. All are looked at
+when one of them has changed or is due, not in every turn of the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, ValuesView
+from enum import Enum
+from typing import Final
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.routing.call import Purpose
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.options import RoutingOptions
+from kafkawire.sdk.routing.retry import Attempts, Backoff, is_refusal
+from kafkawire.sdk.transport.driver_interface import Open, Shut, Versions
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["IMPATIENT_MS", "Link", "LinkState", "Links"]
+
+#: After this long another broker is tried beside one that does not answer, if any broker will do.
+IMPATIENT_MS: Final = 1_000
+
+
+class LinkState(Enum):
+    """How far a link is."""
+
+    CLOSED = "closed"
+    OPENING = "opening"
+    READY = "ready"
+
+
+class Link:
+    """A connection to one broker for one purpose, open or not.
+
+    Args:
+        address: of the broker.
+        purpose: what it is for.
+        attempts: to connect.
+
+    Attributes:
+        state: how far it is.
+        since_ms: since when it is in that state; -1 before the first connection.
+        wanted: whether it is to be opened as soon as its backoff is over.
+        connection: knows the versions of the broker, while the link is ready.
+        in_flight: calls that wait for their response.
+        congested: whether the connection has more unsent bytes than it should hold.
+        muted_until_ms: when the broker, which has throttled this client, takes requests again (KIP-219).
+        throttle_ms: for how long it took none, as it said last.
+        used_ms: when it was last used.
+    """
+
+    __slots__ = (
+        "address",
+        "attempts",
+        "congested",
+        "connection",
+        "in_flight",
+        "muted_until_ms",
+        "purpose",
+        "since_ms",
+        "state",
+        "throttle_ms",
+        "used_ms",
+        "wanted",
+    )
+
+    def __init__(self, address: Address, purpose: Purpose, attempts: Attempts) -> None:
+        self.address = address
+        self.purpose = purpose
+        self.attempts = attempts
+        self.state = LinkState.CLOSED
+        self.since_ms = -1
+        self.wanted = False
+        self.connection: Versions | None = None
+        self.in_flight = 0
+        self.congested = False
+        self.muted_until_ms = self.throttle_ms = 0
+        self.used_ms = 0
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def takes_calls(self, now_ms: int) -> bool:
+        """Return whether a call may be sent now."""
+        return self.state is LinkState.READY and not self.congested and now_ms >= self.muted_until_ms
+
+    def throttled(self, throttle_ms: int, now_ms: int) -> None:
+        """Send nothing for so long."""
+        self.throttle_ms = throttle_ms
+        self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
+
+    def moves_to(self, state: LinkState, now_ms: int, connection: Versions | None = None) -> None:
+        """Change the state; there is a connection while it is ready."""
+        self.state, self.connection = state, connection
+        self.since_ms = self.used_ms = now_ms
+
+
+class Links:
+    """The links of one client.
+
+    Args:
+        options: of the client.
+        metadata: names the brokers.
+        backoff: the pauses between attempts to connect.
+    """
+
+    def __init__(self, options: RoutingOptions, metadata: Metadata, backoff: Backoff) -> None:
+        self._idle_ms = options.connections_max_idle_ms
+        self._refused_ms = options.metadata_max_age_ms  # the metadata of a client that was refused is as old then
+        self._bootstrap_servers = options.bootstrap_servers
+        self._metadata = metadata
+        self._backoff = backoff
+        self._links: dict[tuple[Address, Purpose], Link] = {}
+        self.due_ms = 0
+
+    @property
+    def all(self) -> ValuesView[Link]:
+        """Every link, open or not: a view that follows."""
+        return self._links.values()
+
+    def to(self, address: Address, purpose: Purpose) -> Link:
+        """Return the link to an address."""
+        link = self._links.get((address, purpose))
+        if link is None:
+            link = self._links[address, purpose] = Link(address, purpose, Attempts(self._backoff))
+        return link
+
+    def to_node(self, node_id: int, purpose: Purpose) -> Link | None:
+        """Return the link to a broker, None if the cluster does not list it."""
+        broker = self._metadata.brokers.get(node_id)
+        if broker is None:
+            return None
+        return self._links.get((broker.address, purpose)) or self.to(broker.address, purpose)
+
+    def candidates(self) -> list[Link]:
+        """Return the links to all brokers, and to the bootstrap servers while no broker can be reached."""
+        known = [self.to(broker.address, Purpose.DATA) for broker in self._metadata.brokers.values()]
+        if any(not link.attempts.failures for link in known):
+            return known
+        first = [self.to(address, Purpose.DATA) for address in self._bootstrap_servers]
+        return list(dict.fromkeys((*known, *first)))
+
+    def refusal(self, link: Link, now_ms: int) -> KafkaWireError | None:
+        """Return why a broker has refused this client; None if it has not, or may be asked again by now."""
+        error = link.attempts.last_error
+        lasts = link.state is LinkState.CLOSED and is_refusal(error) and now_ms < link.since_ms + self._refused_ms
+        return error if lasts else None
+
+    def throttling(self, since_ms: int, address: Address | None) -> str:
+        """Return which brokers have throttled this client, as the end of a sentence; see `Router.throttling`."""
+        by = {
+            link.address: link.throttle_ms
+            for link in list(self._links.values())
+            if link.muted_until_ms > since_ms and address in (None, link.address)
+        }
+        named = ", ".join(f"{broker} for {throttle_ms} ms" for broker, throttle_ms in by.items())
+        return f"; this client exceeds a quota and was throttled by {named}" if named else ""
+
+    def want(self, link: Link) -> None:
+        """Have a link opened as soon as its backoff is over."""
+        if not link.wanted:
+            link.wanted = True
+            self.due_ms = 0
+
+    def changed(self, now_ms: int) -> None:
+        """Have the links looked at: one has opened or ended, or is muted."""
+        self.due_ms = now_ms
+
+    def tend(self, now_ms: int) -> Iterator[Open[Link] | Shut[Link]]:
+        """Open the links that are wanted, close those that nobody uses, and note when to look at them again."""
+        self.due_ms = now_ms + self._idle_ms  # until then no link that is in use, or made meanwhile, is idle
+        for key, link in list(self._links.items()):
+            if link.state is LinkState.CLOSED and link.wanted and now_ms >= link.attempts.not_before_ms:
+                link.moves_to(LinkState.OPENING, now_ms)
+                yield Open(link)
+            elif link.state is LinkState.READY and not link.in_flight and now_ms - link.used_ms >= self._idle_ms:
+                link.moves_to(LinkState.CLOSED, now_ms)
+                yield Shut(link)
+            elif link.state is LinkState.CLOSED and not link.wanted and now_ms >= self._forget_ms(link):
+                del self._links[key]
+                continue
+            self.due_ms = min((self.due_ms, *self._due_times(link, now_ms)))
+
+    def _due_times(self, link: Link, now_ms: int) -> Iterator[int]:
+        """Yield the times at which something changes by itself."""
+        if link.state is LinkState.READY:
+            if not link.in_flight:
+                yield link.used_ms + self._idle_ms
+            if link.muted_until_ms > now_ms:
+                yield link.muted_until_ms
+        elif link.state is LinkState.CLOSED:
+            yield link.attempts.not_before_ms if link.wanted else self._forget_ms(link)
+        elif link.since_ms + IMPATIENT_MS > now_ms:
+            yield link.since_ms + IMPATIENT_MS
+
+    def _forget_ms(self, link: Link) -> int:
+        """Return when a link that is closed may be forgotten, and with it that it was refused."""
+        return link.used_ms + max(self._idle_ms, self._refused_ms if is_refusal(link.attempts.last_error) else 0)

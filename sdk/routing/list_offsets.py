@@ -1,0 +1,144 @@
+"""Requests for offsets at the leaders of partitions, and what is in their responses.
+
+Source: Kafka protocol guide, "ListOffsets", "OffsetForLeaderEpoch".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkawire.sdk.errors import BrokerError, UnsupportedVersion
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kafkawire.sdk.protocol.tables import enums
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_REPLICA_ID, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.requests import by_topic
+
+if TYPE_CHECKING:
+    from kafkawire.sdk.transport.driver_interface import Versions
+
+__all__ = ["EpochEnd", "Listed", "epoch_answers", "epoch_request", "list_answers", "list_request", "list_version"]
+
+#: The first version that knows a special timestamp; earlier ones look for a record at that time.
+_FIRST_WITH: Final[Mapping[int, int]] = {
+    OffsetTimestamp.MAX_TIMESTAMP: enums.LIST_OFFSETS_FIRST_WITH_MAX_TIMESTAMP,
+    OffsetTimestamp.EARLIEST_LOCAL: enums.LIST_OFFSETS_FIRST_WITH_EARLIEST_LOCAL,
+    OffsetTimestamp.LATEST_TIERED: enums.LIST_OFFSETS_FIRST_WITH_LATEST_TIERED,
+    OffsetTimestamp.EARLIEST_PENDING_UPLOAD: enums.LIST_OFFSETS_FIRST_WITH_EARLIEST_PENDING_UPLOAD,
+}
+
+
+class Listed(NamedTuple):
+    """The first record at or after a time.
+
+    Attributes:
+        offset: of the record, -1 if no record is that recent.
+        timestamp_ms: of the record, -1 if the offset is not a record's.
+        leader_epoch: of the record, -1 if not known.
+    """
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """Where a leader epoch ends in the leader's log.
+
+    Attributes:
+        offset: after its last record, -1 if the leader does not know the epoch.
+        leader_epoch: the epoch itself, or the last one before it that the leader knows; -1 if there is none.
+    """
+
+    offset: int
+    leader_epoch: int
+
+
+def list_request(
+    metadata: Metadata, times: Mapping[TopicPartition, int], isolation_level: int, timeout_ms: int
+) -> ListOffsetsRequest:
+    """Return the request for the first record at or after a time, for each partition.
+
+    Args:
+        metadata: knows the leader epochs.
+        times: ms since the epoch, or an `OffsetTimestamp`.
+        isolation_level: with READ_COMMITTED the latest offset is the last stable one.
+        timeout_ms: for a broker that asks remote storage.
+    """
+    topics = []
+    for topic, numbers in by_topic(times).items():
+        partitions = []
+        for number in numbers:
+            key = TopicPartition(topic, number)
+            partitions.append(ListOffsetsRequest.ListOffsetsPartition(number, _epoch(metadata, key), times[key]))
+        topics.append(ListOffsetsRequest.ListOffsetsTopic(topic, partitions))
+    return ListOffsetsRequest(CONSUMER_REPLICA_ID, isolation_level, topics, timeout_ms)
+
+
+def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Versions) -> int:
+    """Return the version in which a broker is asked for offsets.
+
+    Raises:
+        UnsupportedVersion: the broker would take a special timestamp for a time, and say that there is no record.
+    """
+    version = versions.version_for(ListOffsetsRequest)
+    for partition, time in times.items():
+        needed = _FIRST_WITH.get(time, version)
+        if needed > version:
+            raise UnsupportedVersion(
+                f"offset {OffsetTimestamp(time).name} of {partition} needs ListOffsets version {needed}, "
+                f"node {node_id} knows up to {version}"
+            )
+    return version
+
+
+def list_answers(response: ListOffsetsResponse) -> dict[TopicPartition, Listed | BrokerError]:
+    """Return what a response says of each partition."""
+    found: dict[TopicPartition, Listed | BrokerError] = {}
+    for topic in response.topics:
+        for data in topic.partitions:
+            key = TopicPartition(topic.name, data.partition_index)
+            if data.error_code != ErrorCode.NONE:
+                found[key] = BrokerError(data.error_code, f"offset of {key}")
+            else:
+                found[key] = Listed(data.offset, data.timestamp, data.leader_epoch)
+    return found
+
+
+def epoch_request(metadata: Metadata, epochs: Mapping[TopicPartition, int]) -> OffsetForLeaderEpochRequest:
+    """Return the request for the ends of leader epochs in the leaders' logs."""
+    topics = []
+    for topic, numbers in by_topic(epochs).items():
+        partitions = []
+        for number in numbers:
+            key = TopicPartition(topic, number)
+            partitions.append(
+                OffsetForLeaderEpochRequest.OffsetForLeaderPartition(number, _epoch(metadata, key), epochs[key])
+            )
+        topics.append(OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic, partitions))
+    return OffsetForLeaderEpochRequest(CONSUMER_REPLICA_ID, topics)
+
+
+def epoch_answers(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEnd | BrokerError]:
+    """Return the end of the epoch that was asked for, or of the last one before it, for each partition."""
+    found: dict[TopicPartition, EpochEnd | BrokerError] = {}
+    for topic in response.topics:
+        for data in topic.partitions:
+            key = TopicPartition(topic.topic, data.partition)
+            if data.error_code != ErrorCode.NONE:
+                found[key] = BrokerError(data.error_code, f"leader epoch of {key}")
+            else:
+                found[key] = EpochEnd(data.end_offset, data.leader_epoch)
+    return found
+
+
+def _epoch(metadata: Metadata, partition: TopicPartition) -> int:
+    known = metadata.partition(partition)
+    return -1 if known is None else known.leader_epoch

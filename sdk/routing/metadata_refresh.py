@@ -1,0 +1,177 @@
+"""Keep the metadata of a client fresh: one request at a time, and one for each pause of the backoff.
+
+Metadata that goes stale as soon as it has arrived (a topic was deleted, a partition has no leader) is asked for again
+after growing pauses. A topic that no request has asked for yet does not wait; what happens while a request is under
+way makes another one follow, since the answer may be older. After a refused login, which must not be
+repeated every second, the next request comes by age, unless somebody needs it.
+
+Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import ANY_BROKER, Call
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.options import RoutingOptions
+from kafkawire.sdk.routing.requests import MetadataQuestion
+from kafkawire.sdk.routing.retry import Attempts, is_refusal
+
+__all__ = ["MetadataRefresh"]
+
+logger = logging.getLogger("kafkawire.client")
+
+#: Metadata that stayed fresh for so many of the longest pauses ends a series of refreshes.
+_CALM_PAUSES = 2
+
+
+class MetadataRefresh:
+    """Refresh the metadata of one client.
+
+    Args:
+        metadata: is kept fresh.
+        submit: has a request sent.
+        attempts: the pauses between refreshes that did not help.
+        options: of the client.
+        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
+
+    Attributes:
+        ended_ms: when the last refresh ended, -1 before the first.
+        refusal: why the last one ended, if no broker trusts this client or can be trusted; None otherwise.
+    """
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        submit: Callable[[Call, int], None],
+        attempts: Attempts,
+        options: RoutingOptions,
+        creates_topics: bool,
+    ) -> None:
+        self._metadata = metadata
+        self._submit = submit
+        self._attempts = attempts
+        self._options = options
+        self._creates_topics = creates_topics
+        self._running = False
+        self._asked: frozenset[str] | None = frozenset()
+        self.ended_ms = -1
+        self.refusal: KafkaWireError | None = None
+        #: The invalidation that each asks to be made up for, oldest first.
+        self._waiting: list[tuple[int, Callable[[KafkaWireError | None], None]]] = []
+        self._missing: set[str] = set()
+        self._lines = LogLimit(logger)
+
+    def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
+        """Refresh as soon as the backoff allows; call `on_done` at the end, with the error if it failed.
+
+        A request that was sent before does not do, unless it fails.
+        """
+        self._metadata.invalidate()
+        self._waiting.append((self._metadata.invalidations, on_done))
+
+    def fail(self, error: KafkaWireError) -> None:
+        """Tell those who wait for a refresh that there will be none."""
+        self._tell(self._metadata.invalidations, error)
+
+    def poll(self, now_ms: int) -> int | None:
+        """Send a refresh if one is due; return what `due_ms` says then."""
+        due_ms = self.due_ms()
+        if due_ms is None or due_ms > now_ms:
+            return due_ms
+        self._send(now_ms)
+        return None
+
+    def due_ms(self) -> int | None:
+        """Return when the next refresh is due, None while one is running."""
+        if self._running:
+            return None
+        stale_ms = self._metadata.stale_ms()
+        if self._wants_more():
+            return stale_ms
+        if self.refusal is not None and not self._waiting:
+            return max(stale_ms, self.ended_ms + self._options.metadata_max_age_ms)
+        return max(stale_ms, self._attempts.not_before_ms)
+
+    def forget_refusal(self) -> None:
+        """Ask again after the usual pause: a broker let this client in, or a new call needs the metadata."""
+        self.refusal = None
+
+    def _wants_more(self) -> bool:
+        """Return whether a topic is wanted that the last request did not ask for."""
+        wanted = self._metadata.wanted
+        if self._asked is None:
+            return False
+        return wanted is None or not wanted <= self._asked
+
+    def _send(self, now_ms: int) -> None:
+        self._running = True
+        if now_ms - self.ended_ms > _CALM_PAUSES * self._options.retry_backoff_max_ms:
+            self._attempts.succeeded()
+        wanted = self._metadata.wanted
+        self._asked = None if wanted is None else frozenset(wanted)
+        topics = (
+            None
+            if self._asked is None
+            else [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._asked)]
+        )
+        request = MetadataRequest(topics, allow_auto_topic_creation=self._creates_topics)
+        question = MetadataQuestion(self._metadata, request)
+        deadline_ms = now_ms + self._options.api_timeout_ms
+        call = Call(
+            ANY_BROKER,
+            question,
+            MetadataResponse,
+            deadline_ms,
+            partial(self._ended, question),
+            retries=False,
+        )
+        self._submit(call, now_ms)
+
+    def _ended(self, question: MetadataQuestion, call: Call[MetadataResponse], now_ms: int) -> None:
+        self._running = False
+        self.ended_ms = now_ms
+        error, metadata = call.error, self._metadata
+        if error is None:
+            asked = self._asked or frozenset()
+            dropped = frozenset() if metadata.wanted is None else asked - metadata.wanted - metadata.topics.keys()
+            error = question.take(call.answer, now_ms)
+            if error is None:
+                for name in dropped:  # a later request for it gets a new answer
+                    metadata.drop(name)
+                self._note_missing(now_ms)
+            else:
+                metadata.expire()  # also if it is not old: there was a reason to ask
+        # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
+        self._attempts.failed(error or _IN_VAIN, now_ms)
+        self.refusal = error if is_refusal(error) else None
+        self._tell(question.invalidations if error is None else metadata.invalidations, error)
+
+    def _tell(self, invalidations: int, error: KafkaWireError | None) -> None:
+        """Tell those who wait for what happened up to an invalidation that it is made up for, or is not."""
+        told = [on_done for each, on_done in self._waiting if each <= invalidations]
+        self._waiting = [waiter for waiter in self._waiting if waiter[0] > invalidations]
+        for on_done in told:
+            on_done(error)
+
+    def _note_missing(self, now_ms: int) -> None:
+        """Log which of the wanted topics are missing, and which are no longer."""
+        if self._creates_topics:  # a producer, which says so of the records that wait for a topic
+            return
+        metadata = self._metadata
+        missing = {name: code for name, code in metadata.errors.items() if name in (metadata.wanted or ())}
+        for name in missing.keys() - self._missing:
+            self._lines.warning(("missing", name), now_ms, "%s", BrokerError(missing[name], f"topic {name}"))
+        for name in self._missing & metadata.topics.keys():
+            self._lines.info(("known", name), now_ms, "topic %s is known now", name)
+        self._missing = set(missing)
+
+
+_IN_VAIN = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the metadata may be stale at once")

@@ -1,0 +1,47 @@
+"""What routing must be told: how long to wait, what to keep, where to begin.
+
+The options of every client say it (`client/options.py`); another owner of a router brings options of its own.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["RoutingOptions"]
+
+
+class RoutingOptions(Protocol):
+    """The options of a router and its parts.
+
+    Attributes:
+        KIND: the kind of client, as in the names of its metrics.
+    """
+
+    KIND: ClassVar[str]
+
+    @property
+    def bootstrap_servers(self) -> tuple[Address, ...]:
+        """The brokers to ask first, and again while no other can be reached."""
+        ...
+
+    @property
+    def api_timeout_ms(self) -> int:
+        """For a refresh of the metadata or the look-up of a coordinator, retries included."""
+        ...
+
+    @property
+    def retry_backoff_max_ms(self) -> int:
+        """The longest pause between attempts."""
+        ...
+
+    @property
+    def metadata_max_age_ms(self) -> int:
+        """The age at which metadata is asked for again, and a broker that has refused this client is tried again."""
+        ...
+
+    @property
+    def connections_max_idle_ms(self) -> int:
+        """The time after which an unused connection is closed."""
+        ...

@@ -1,0 +1,137 @@
+"""Count the connections and requests of a client: bytes, latencies, throttling, by node and by kind of request.
+
+The router reports connections and responses, each connection the bytes that it sends and receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.errors import AuthenticationFailed, KafkaWireError
+from kafkawire.sdk.metrics.catalogue import CLIENT, COORDINATOR, FETCH, NODE, PRODUCER
+from kafkawire.sdk.metrics.registry import Registry
+from kafkawire.sdk.metrics.sensor import Sensor
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.routing.links import Link, LinkState
+from kafkawire.sdk.routing.metadata import Metadata
+
+__all__ = ["RequestMetrics", "TrafficMetrics"]
+
+
+class _Measures(NamedTuple):
+    """What is measured of one kind of request: families of its latency, and one of how long brokers delayed it."""
+
+    group: str
+    latency: tuple[str, ...]
+    throttling: str | None = None
+
+
+_HEARTBEAT: Final = _Measures(COORDINATOR, ("heartbeat", "heartbeat-response-time"))
+
+#: By the name of the response; those that a kind of client never sends are not among its metrics.
+_REQUESTS: Final[Mapping[str, Mapping[str, _Measures]]] = {
+    "producer": {"ProduceResponse": _Measures(PRODUCER, ("request-latency",), "produce-throttle-time")},
+    "consumer": {
+        "FetchResponse": _Measures(FETCH, ("fetch", "fetch-latency"), "fetch-throttle-time"),
+        "OffsetCommitResponse": _Measures(COORDINATOR, ("commit", "commit-latency")),
+        "HeartbeatResponse": _HEARTBEAT,
+        "ConsumerGroupHeartbeatResponse": _HEARTBEAT,
+        "JoinGroupResponse": _Measures(COORDINATOR, ("join", "join-time")),
+        "SyncGroupResponse": _Measures(COORDINATOR, ("sync", "sync-time")),
+    },
+}
+
+_SECOND_MS: Final = 1_000
+
+
+class TrafficMetrics:
+    """The bytes of all connections of a client; see `Traffic` in the transport.
+
+    Args:
+        registry: of the client.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._requests = registry.sensor(CLIENT, "request", "request-size", "outgoing-byte")
+        self._responses = registry.sensor(CLIENT, "response", "incoming-byte")
+
+    def sent(self, parts: Iterable[Buffer], now_ms: int) -> None:
+        """Count a request, its length included."""
+        self._requests.record(sum(map(len, parts)), now_ms)
+
+    def received(self, size_bytes: int, now_ms: int) -> None:
+        """Count a response without its length."""
+        self._responses.record(LENGTH_BYTES + size_bytes, now_ms)
+
+
+class RequestMetrics:
+    """The connections and requests of one client.
+
+    Args:
+        registry: of the client.
+        kind: of the client.
+        metadata: tells which node listens at an address.
+        links: of the client, as they come and go.
+    """
+
+    def __init__(self, registry: Registry, kind: str, metadata: Metadata, links: Collection[Link]) -> None:
+        self._registry = registry
+        self._metadata = metadata
+        self._opened = registry.sensor(CLIENT, "connection-creation")
+        self._closed = registry.sensor(CLIENT, "connection-close")
+        self._refused = registry.sensor(CLIENT, "failed-authentication")
+        self._nodes: dict[object, Sensor] = {}
+        self._latencies: dict[str, Sensor] = {}
+        self._throttling: dict[str, Sensor] = {}
+        for response, measures in _REQUESTS.get(kind, {}).items():
+            self._latencies[response] = registry.sensor(measures.group, *measures.latency)
+            if measures.throttling is not None:
+                self._throttling[response] = registry.sensor(measures.group, measures.throttling)
+        registry.gauge(
+            CLIENT,
+            "connection-count",
+            lambda now_ms: sum(link.state is LinkState.READY for link in list(links)),
+        )
+        registry.gauge(CLIENT, "metadata-age", lambda now_ms: (now_ms - metadata.refreshed_ms) / _SECOND_MS)
+
+    def opened(self, now_ms: int) -> None:
+        """Count a connection that is ready."""
+        self._opened.record(1, now_ms)
+
+    def closed(self, state: LinkState, error: KafkaWireError | None, now_ms: int) -> None:
+        """Count a connection that has ended, or one that was refused.
+
+        Args:
+            state: of the link before.
+            error: why; None if this client has closed it.
+            now_ms: the time.
+        """
+        if state is LinkState.READY:
+            self._closed.record(1, now_ms)
+        if isinstance(error, AuthenticationFailed):
+            self._refused.record(1, now_ms)
+
+    def answered(self, link: Link, response: object, latency_ms: int, throttle_ms: int, now_ms: int) -> None:
+        """Count a response."""
+        name = type(response).__name__
+        sensor = self._latencies.get(name)
+        if sensor is not None:
+            sensor.record(latency_ms, now_ms)
+        if throttling := self._throttling.get(name):
+            throttling.record(throttle_ms, now_ms)
+        node = self._nodes.get(link.address) or self._node(link)
+        if node is not None:
+            node.record(latency_ms, now_ms)
+
+    def _node(self, link: Link) -> Sensor | None:
+        """Return the sensor of a node, None for a bootstrap server that is not known to be one."""
+        for broker in self._metadata.brokers.values():
+            if broker.address == link.address:
+                tags = (("node-id", f"node-{broker.node_id}"),)
+                sensor = self._nodes[link.address] = self._registry.sensor(
+                    NODE, "request-latency", "response", tags=tags
+                )
+                return sensor
+        return None

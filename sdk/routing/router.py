@@ -1,0 +1,478 @@
+"""Route calls to brokers: which connections to open, when to send what, what to try again.
+
+A machine without I/O. Producers, consumers and admins submit calls; the driver (`transport/driver.py`) carries out the
+actions that `poll` returns and reports what happened. The router keeps the metadata fresh and knows the coordinators.
+Work per event grows with what changed, not with the calls that wait.
+
+Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-219 (throttling), KIP-899 (bootstrapping again).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    Closed,
+    ConnectFailed,
+    KafkaWireError,
+    LocalProtocolError,
+    RequestTimedOut,
+)
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.metrics.registry import Registry
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.routing.coordinators import Coordinators
+from kafkawire.sdk.routing.links import IMPATIENT_MS, Link, Links, LinkState
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.metadata_refresh import MetadataRefresh
+from kafkawire.sdk.routing.options import RoutingOptions
+from kafkawire.sdk.routing.request_metrics import RequestMetrics
+from kafkawire.sdk.routing.retry import Attempts, Backoff, outdates_metadata
+from kafkawire.sdk.transport.driver_interface import Open, Send, Shut, Turn, Versions
+
+__all__ = ["MAX_CALLS", "Action", "Router"]
+
+logger = logging.getLogger("kafkawire.client")
+security_logger = logging.getLogger("kafkawire.security")
+
+#: Throttling of this length explains the latency and the time-outs that users see.
+_LONG_THROTTLE_MS = 1_000
+
+#: Calls that may be unsettled: far more than any program needs, and a bound for one that runs away.
+MAX_CALLS = 20_000
+
+#: Calls in flight on one connection: more would only wait in the broker's socket, where nothing can be done about them.
+_IN_FLIGHT_MAX = 100
+
+#: Deadlines of ended calls that are kept beside as many as there are calls: looking for them after each call costs more
+#: than a few numbers in memory.
+_SPARE_DEADLINES = 100
+
+Action = Open[Link] | Send[Link, Call] | Shut[Link]
+
+
+class _Entry:
+    """A call that has not ended, its number and its attempts; `link` is set while it is in flight, since `since_ms`."""
+
+    __slots__ = ("attempts", "call", "link", "number", "since_ms")
+
+    def __init__(self, call: Call, number: int, attempts: Attempts, since_ms: int) -> None:
+        self.call = call
+        self.number = number
+        self.attempts = attempts
+        self.since_ms = since_ms
+        self.link: Link | None = None
+
+
+class _Bucket:
+    """The calls that wait for one target, oldest first; `judged_ms` is the failure that they have heard of."""
+
+    __slots__ = ("entries", "judged_ms")
+
+    def __init__(self) -> None:
+        self.entries: deque[_Entry] = deque()
+        self.judged_ms = -1
+
+
+class Router:
+    """Route the calls of one client.
+
+    Args:
+        options: of the client.
+        backoff: the pauses between attempts.
+        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
+
+    Attributes:
+        metadata: the latest known state of the cluster.
+        metrics: what the client counts.
+    """
+
+    def __init__(self, options: RoutingOptions, backoff: Backoff, *, creates_topics: bool = False) -> None:
+        self.metadata = Metadata(options.metadata_max_age_ms)
+        self._options = options
+        self._backoff = backoff
+        self._buckets: dict[tuple[Target, Purpose], _Bucket] = {}
+        self._in_flight: dict[Call, _Entry] = {}
+        self._unsettled: dict[int, _Entry] = {}
+        self._submissions = 0
+        self._later: list[tuple[int, int, _Entry]] = []
+        self._deadlines: list[tuple[int, int]] = []
+        self._refresh_ms: int | None = None
+        self._links = Links(options, self.metadata, backoff)
+        self._actions: list[Action] = []
+        self.metrics = Registry(options.KIND)
+        self._meter = RequestMetrics(self.metrics, options.KIND, self.metadata, self._links.all)
+        self._coordinators = Coordinators(self.submit, self._not_found, options.api_timeout_ms)
+        self._refresh = MetadataRefresh(self.metadata, self.submit, Attempts(backoff), options, creates_topics)
+        self._lines, self._refusals = LogLimit(logger), LogLimit(security_logger)
+        self._closed: KafkaWireError | None = None
+
+    # What machines do.
+
+    def submit(self, call: Call, now_ms: int, link: Link | None = None) -> None:
+        """Take a call; it settles by its deadline, whatever happens.
+
+        Args:
+            call: to be sent when that is possible.
+            now_ms: the time.
+            link: to its node, from `reach` in the same turn; None to look for it.
+
+        Raises:
+            LocalProtocolError: `MAX_CALLS` calls are unsettled.
+            Closed: the client was closed.
+        """
+        if self._closed is not None:
+            raise Closed("the client was closed") from self._closed
+        if len(self._unsettled) >= MAX_CALLS:
+            raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, that is the limit")
+        number = self._number()
+        attempts = Attempts(self._backoff, call.deadline_ms, final=call.final, pauses=call.pauses)
+        entry = _Entry(call, number, attempts, now_ms)
+        self._unsettled[number] = entry
+        heappush(self._deadlines, (call.deadline_ms, number))
+        if len(self._deadlines) > 2 * len(self._unsettled) + _SPARE_DEADLINES:
+            self._forget_deadlines()
+        target = call.target
+        if type(target) is Node and (target, call.purpose) not in self._buckets:  # it overtakes no other
+            if link is None:
+                link = self._links.to_node(target.node_id, call.purpose)
+            if link is not None and link.takes_calls(now_ms) and link.in_flight < _IN_FLIGHT_MAX:
+                self._actions.append(self._sent(entry, link, now_ms))
+                return
+        self._enqueue(entry, now_ms)
+
+    def reach(self, node_id: int, now_ms: int) -> Link | None:
+        """Return the link for data to a broker if it takes calls now; otherwise see that it opens.
+
+        For machines that prepare a request when it can be sent. A broker that has refused this client is left alone.
+        """
+        link = self._links.to_node(node_id, Purpose.DATA)
+        if link is None:
+            self.metadata.expire()
+            return None
+        if link.takes_calls(now_ms):
+            return link
+        if self._links.refusal(link, now_ms) is None:
+            self._links.want(link)
+        return None
+
+    def refusal(self, node_id: int, now_ms: int) -> KafkaWireError | None:
+        """Return why `reach` leaves a broker alone, None if it does not."""
+        link = self._links.to_node(node_id, Purpose.DATA)
+        return None if link is None else self._links.refusal(link, now_ms)
+
+    def takes_calls(self, now_ms: int) -> bool:
+        """Return whether a call to any broker could be sent now, over a connection that there is."""
+        return any(link.takes_calls(now_ms) for link in self._links.candidates())
+
+    def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
+        """Return why a broker, or any broker if none is named, cannot be reached; None if nothing went wrong."""
+        if node_id is not None:
+            link = self._links.to_node(node_id, Purpose.DATA)
+            return None if link is None else link.attempts.last_error
+        errors = [link.attempts.last_error for link in self._links.candidates()]
+        return errors[0] if errors and all(errors) else None
+
+    def throttling(self, since_ms: int, node_id: int | None = None) -> str:
+        """Return which brokers took no request of this client, and for how long (KIP-219), for a time-out; any thread.
+
+        Args:
+            since_ms: the time from which on that matters.
+            node_id: of the broker that matters; None for all.
+
+        Returns:
+            The end of a sentence that begins with a semicolon, empty if none has.
+        """
+        broker = None if node_id is None else self.metadata.brokers.get(node_id)
+        return self._links.throttling(since_ms, None if broker is None else broker.address)
+
+    def knows(self, target: Coordinator) -> bool:
+        """Return whether a coordinator was looked up."""
+        return self._coordinators.knows(target)
+
+    def coordinator_trouble(self, target: Coordinator) -> KafkaWireError | None:
+        """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
+        return self._coordinators.trouble(target)
+
+    def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
+        """Refresh the metadata as soon as the backoff allows, then call `on_done`, with the error if it failed."""
+        if self._closed is not None:
+            on_done(self._closed)
+        else:
+            self._refresh.request(on_done)
+
+    # What the driver does.
+
+    def poll(self, now_ms: int) -> list[Action]:
+        """Return what is to be done now."""
+        if self._closed is not None:
+            return []
+        if self._deadlines and self._deadlines[0][0] <= now_ms:
+            self._expire(now_ms)
+        while self._later and self._later[0][0] <= now_ms:
+            self._enqueue(heappop(self._later)[2], now_ms)
+        self._refresh_ms = self._refresh.poll(now_ms)
+        actions, self._actions = self._actions, []
+        before = -1
+        while self._buckets and before != self._submissions:  # a look-up of a coordinator is another submission
+            before = self._submissions
+            for key, bucket in list(self._buckets.items()):
+                self._drain(*key, bucket, now_ms, actions)
+            self._refresh_ms = self._refresh.due_ms()  # a broker that the cluster does not list outdates the metadata
+        if now_ms >= self._links.due_ms:
+            for action in self._links.tend(now_ms):
+                if isinstance(action, Shut):
+                    self._meter.closed(LinkState.READY, None, now_ms)
+                actions.append(action)
+        return actions
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens before; None after `close`. `poll` precedes it."""
+        if self._closed is not None:
+            return None
+        due_ms = self._links.due_ms
+        if self._later and self._later[0][0] < due_ms:
+            due_ms = self._later[0][0]
+        if self._deadlines and self._deadlines[0][0] < due_ms:
+            due_ms = self._deadlines[0][0]
+        refresh_ms = self._refresh_ms
+        return due_ms if refresh_ms is None or refresh_ms > due_ms else refresh_ms
+
+    def opened(self, link: Link, connection: Versions, now_ms: int) -> None:
+        """Report that a connection is ready."""
+        if link.attempts.failures:
+            self._lines.info(("up", link.address), now_ms, "%s can be reached again", link)
+        self._meter.opened(now_ms)
+        link.moves_to(LinkState.READY, now_ms, connection)
+        link.wanted = link.congested = False
+        link.attempts.succeeded()
+        self._links.changed(now_ms)
+        self._refresh.forget_refusal()
+
+    def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
+        """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
+        self._meter.closed(link.state, error, now_ms)
+        is_idle = link.state is LinkState.READY and not link.in_flight
+        link.moves_to(LinkState.CLOSED, now_ms)
+        link.wanted = False
+        link.attempts.failed(error, now_ms)
+        self._links.changed(now_ms)
+        self.metadata.invalidate()
+        self._coordinators.forget_at(link.address)
+        if isinstance(error, AuthenticationFailed):
+            self._refusals.error(link.address, now_ms, "%s", error)
+        elif is_idle:  # brokers and balancers close idle connections; nothing was lost
+            self._lines.info(("idle", link.address), now_ms, "%s, while nothing was asked", error)
+        else:
+            self._lines.warning(link.address, now_ms, "%s (%d in a row)", error, link.attempts.failures)
+
+    def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
+        """Report the response to a call; None for a request that has none and is written."""
+        entry = self._came_back(call, now_ms)
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if response is not None and entry.link is not None:
+            self._meter.answered(entry.link, response, now_ms - entry.since_ms, throttle_ms, now_ms)
+        if throttle_ms > 0 and entry.link is not None:
+            entry.link.throttled(throttle_ms, now_ms)
+            self._links.changed(now_ms)
+            write = self._lines.warning if throttle_ms >= _LONG_THROTTLE_MS else self._lines.info
+            text = "%s throttles this client, which exceeds a quota: it takes no request for %d ms"
+            write(("throttled", entry.link.address), now_ms, text, entry.link, throttle_ms)
+        error = None if call.check is None or response is None else call.check(response)
+        if error is None:
+            self._settle(entry, response, None, now_ms)
+        else:
+            self._failed(entry, error, now_ms, response)
+        if call.turn is Turn.NONE and (self._buckets or throttle_ms > 0):
+            call.turn = Turn.SOON  # other calls wait for this link, or for its broker
+
+    def failed(self, call: Call, error: KafkaWireError, now_ms: int) -> None:
+        """Report that a call could not be sent, or got no response."""
+        self._failed(self._came_back(call, now_ms), error, now_ms)
+
+    def close(self, error: KafkaWireError, now_ms: int) -> None:
+        """Fail all calls, and every later one."""
+        self._closed = error
+        self._buckets.clear()
+        self._later.clear()
+        self._refresh.fail(error)
+        for entry in list(self._unsettled.values()):
+            self._settle(entry, None, error, now_ms)
+
+    # Calls.
+
+    def _number(self) -> int:
+        self._submissions += 1
+        return self._submissions
+
+    def _enqueue(self, entry: _Entry, now_ms: int) -> None:
+        entry.since_ms = now_ms
+        entry.link = None
+        call = entry.call
+        self._buckets.setdefault((call.target, call.purpose), _Bucket()).entries.append(entry)
+
+    def _came_back(self, call: Call, now_ms: int) -> _Entry:
+        entry = self._in_flight.pop(call)
+        if entry.link is not None:
+            entry.link.in_flight -= 1
+            entry.link.used_ms = now_ms
+        return entry
+
+    def _settle(self, entry: _Entry, result: Message | None, error: KafkaWireError | None, now_ms: int) -> None:
+        self._unsettled.pop(entry.number, None)
+        entry.call.settle(result, error, now_ms)
+
+    def _failed(self, entry: _Entry, error: KafkaWireError, now_ms: int, response: Message | None = None) -> None:
+        """Try a call again later, or end it."""
+        call = entry.call
+        if outdates_metadata(error) or (isinstance(error, BrokerError) and error.code is ErrorCode.NOT_CONTROLLER):
+            self.metadata.invalidate()
+        if isinstance(call.target, Coordinator):
+            self._coordinators.note(call.target, error)
+        again = entry.attempts.failed(error, now_ms) and call.retries and not call.done and self._closed is None
+        if again:
+            heappush(self._later, (entry.attempts.not_before_ms, self._number(), entry))
+            pause_ms = entry.attempts.not_before_ms - now_ms
+            self._lines.info(
+                (call.target, call.response), now_ms, "%s: trying again in %d ms: %s", call, pause_ms, error
+            )
+        else:
+            self._settle(entry, response, error, now_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        self._forget_deadlines()
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            entry = self._unsettled.get(heappop(self._deadlines)[1])
+            if entry is not None:
+                target = entry.call.target
+                trouble = self._coordinators.trouble(target) if isinstance(target, Coordinator) else None
+                throttling = self.throttling(entry.since_ms, target.node_id if isinstance(target, Node) else None)
+                error = _too_late(entry, entry.attempts.last_error or trouble, throttling)
+                self._settle(entry, None, error, now_ms)
+
+    def _forget_deadlines(self) -> None:
+        """Forget the deadlines of calls that have ended."""
+        self._deadlines = sorted(each for each in self._deadlines if each[1] in self._unsettled)  # which is a heap
+
+    def _drain(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int, actions: list[Action]) -> None:
+        """Send the calls of one target that can be sent now."""
+        while bucket.entries:
+            entry = bucket.entries[0]
+            if entry.call.done:
+                self._unsettled.pop(bucket.entries.popleft().number, None)
+                continue
+            link = self._choose(target, purpose, bucket, now_ms)
+            if link is None or link.in_flight >= _IN_FLIGHT_MAX:
+                return
+            bucket.entries.popleft()
+            actions.append(self._sent(entry, link, now_ms))
+        self._buckets.pop((target, purpose), None)
+
+    def _sent(self, entry: _Entry, link: Link, now_ms: int) -> Send[Link, Call]:
+        """Return what has a call sent."""
+        entry.link = link
+        link.in_flight += 1
+        link.used_ms = entry.since_ms = now_ms
+        self._in_flight[entry.call] = entry
+        return Send(link, entry.call)
+
+    # Targets.
+
+    def _choose(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int) -> Link | None:
+        """Return the link that the calls of a target take, None if there is none now; see that it opens."""
+        if target is ANY_BROKER:
+            return self._any(bucket, now_ms)
+        if isinstance(target, Coordinator):
+            address = self._coordinators.find(target, now_ms)
+            if address is None:
+                return None
+            link: Link | None = self._links.to(address, purpose)
+        else:
+            node_id = target.node_id if isinstance(target, Node) else self.metadata.controller_id
+            link = None if node_id is None else self._links.to_node(node_id, purpose)
+            if link is None:
+                self.metadata.expire()
+                reason = "the cluster has none" if node_id is None else "the cluster does not list it"
+                error = self._refresh.refusal or ConnectFailed(target, reason)
+                self._refuse(bucket, error, self._refresh.ended_ms, now_ms)
+                if bucket.entries:
+                    self._refresh.forget_refusal()
+                return None
+        assert link is not None
+        if link.takes_calls(now_ms):
+            return link
+        self._links.want(link)
+        if link.state is LinkState.CLOSED and link.attempts.last_error is not None:
+            self._refuse(bucket, link.attempts.last_error, link.since_ms, now_ms)
+        return None
+
+    def _not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
+        """Fail the calls that wait for a coordinator, on every connection: its look-up has failed."""
+        for purpose in Purpose:
+            bucket = self._buckets.get((target, purpose))
+            if bucket is not None:
+                waiting, bucket.entries = bucket.entries, deque()
+                for entry in waiting:
+                    self._failed(entry, error, now_ms)
+
+    def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
+        """Return the ready link with the least to do; without one, open another of those that have failed least.
+
+        A refusal that is final is not put to the next broker: another wrong login may lock the user out.
+        """
+        links = self._links.candidates()
+        ready = [link for link in links if link.takes_calls(now_ms)]
+        if ready:
+            return min(ready, key=lambda link: link.in_flight)
+        closed = [link for link in links if link.state is LinkState.CLOSED]
+        final = [
+            (link.since_ms, error)
+            for link in closed
+            if (error := link.attempts.last_error) is not None and not error.retriable
+        ]
+        if final:
+            happened_ms, refusal = max(final, key=lambda each: each[0])
+            self._refuse(bucket, refusal, happened_ms, now_ms)
+        if any(link.state is LinkState.OPENING and now_ms - link.since_ms < IMPATIENT_MS for link in links):
+            return None
+        if len(closed) == len(links) and all(link.attempts.failures for link in links):
+            reasons = "; ".join(str(link.attempts.last_error) for link in links)
+            everywhere = ConnectFailed("any broker", reasons)
+            self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
+        if bucket.entries and closed:  # whichever others are wanted: a machine may keep asking for one that is gone
+            self._links.want(min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)))
+        return None
+
+    def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
+        """Tell the calls of a target about a failure: those that do not retry end with it, all if it is final."""
+        if bucket.judged_ms >= happened_ms:
+            return
+        bucket.judged_ms = happened_ms
+        waiting, bucket.entries = bucket.entries, deque()
+        for entry in waiting:
+            if entry.since_ms > happened_ms:  # it came later: there is an attempt for it yet
+                bucket.entries.append(entry)
+                continue
+            entry.attempts.last_error = error
+            if entry.call.retries and error.retriable:
+                bucket.entries.append(entry)
+            else:
+                self._settle(entry, None, error, now_ms)
+
+
+def _too_late(entry: _Entry, cause: KafkaWireError | None, throttling: str) -> KafkaWireError:
+    """Return the error of a call whose deadline has passed: the last one that it met, if a broker gave one."""
+    if isinstance(cause, BrokerError):
+        return cause
+    where = "there was no response" if entry.link is not None else "there was no broker to send it to"
+    reason = f"; {cause}" if cause is not None else ""
+    error = RequestTimedOut(f"{entry.call}: {where} in time{reason}{throttling}")
+    error.__cause__ = cause
+    return error

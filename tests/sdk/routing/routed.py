@@ -1,0 +1,38 @@
+"""Calls for the router, and coordinators that refuse at first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Call, Target
+
+__all__ = ["errors_first", "heartbeat"]
+
+
+def heartbeat(target: Target, deadline_ms: int = 61_000, **more: Any) -> Call:
+    """Return a call; what it ends with is in its attributes."""
+
+    def check(response: Message) -> KafkaWireError | None:
+        assert isinstance(response, HeartbeatResponse)
+        return BrokerError(response.error_code, "heartbeat") if response.error_code else None
+
+    return Call(
+        target,
+        lambda _: (HeartbeatRequest("g"), None),
+        HeartbeatResponse,
+        deadline_ms,
+        more.pop("on_done", lambda call, now_ms: None),
+        check=check,
+        **more,
+    )
+
+
+def errors_first(count: int, code: int = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) -> Callable[[Any, int], Message]:
+    """Return a handler of heartbeats that refuses so many."""
+    left = [code] * count
+    return lambda request, version: HeartbeatResponse(error_code=left.pop() if left else 0)

@@ -1,0 +1,131 @@
+"""Goal: links open when they are wanted, close when nobody uses them, and are looked at only when that can matter.
+
+A link takes calls only while it is ready, has room and is not muted, and has a connection as long as it is ready.
+Method: the links of a client whose metadata names no broker; the test moves the clock and the states.
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.client.options import AdminOptions, read_options
+from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed
+from kafkawire.sdk.routing.call import Purpose
+from kafkawire.sdk.routing.links import IMPATIENT_MS, Link, Links, LinkState
+from kafkawire.sdk.routing.metadata import Metadata
+from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.transport.driver_interface import Open, Shut
+from kafkawire.sdk.transport.wire import Address
+from tests.sdk.simulation import Connection, backoff
+
+IDLE_MS = 5_000
+HERE = Address("here", 1)
+
+
+def links() -> Links:
+    options = read_options(AdminOptions, "first:1,second:2", {"connections_max_idle_ms": IDLE_MS})
+    return Links(options, Metadata(), Backoff(100, 1_000, lambda: 0.5))
+
+
+def opened(all_links: Links, link: Link, now_ms: int) -> None:
+    link.moves_to(LinkState.READY, now_ms)
+    link.wanted = False
+    all_links.changed(now_ms)
+
+
+def test_there_is_one_link_for_each_address_and_purpose() -> None:
+    found = links()
+    assert found.to(HERE, Purpose.DATA) is found.to(HERE, Purpose.DATA)
+    assert found.to(HERE, Purpose.DATA) is not found.to(HERE, Purpose.GROUP)
+    assert found.to_node(1, Purpose.DATA) is None
+
+
+def test_a_link_that_is_wanted_opens_once_its_backoff_is_over() -> None:
+    found = links()
+    link = found.to(HERE, Purpose.DATA)
+    assert list(found.tend(0)) == []
+    link.attempts.failed(ConnectFailed(HERE, "refused"), 0)
+    not_before_ms = link.attempts.not_before_ms
+    assert not_before_ms > 0
+    found.want(link)
+    assert found.due_ms == 0
+    assert list(found.tend(not_before_ms - 1)) == []
+    assert found.due_ms == not_before_ms
+    for action in found.tend(not_before_ms):
+        assert (action, link.state) == (Open(link), LinkState.OPENING)
+    assert link.state is LinkState.OPENING
+    assert found.due_ms == not_before_ms + IMPATIENT_MS
+
+
+def test_an_idle_link_is_shut_and_forgotten() -> None:
+    found = links()
+    link = found.to(HERE, Purpose.DATA)
+    opened(found, link, 0)
+    link.in_flight = 1
+    assert list(found.tend(IDLE_MS)) == []
+    link.in_flight = 0
+    assert list(found.tend(IDLE_MS - 1)) == []
+    assert found.due_ms == IDLE_MS
+    for action in found.tend(IDLE_MS):
+        assert (action, link.state) == (Shut(link), LinkState.CLOSED)
+    assert link.state is LinkState.CLOSED
+    assert list(found.all) == [link]
+    assert list(found.tend(2 * IDLE_MS)) == []
+    assert list(found.all) == []
+
+
+def test_a_refusal_is_remembered_for_as_long_as_metadata_is_good() -> None:
+    """Longer than an idle link is."""
+    given = {"connections_max_idle_ms": IDLE_MS, "metadata_max_age_ms": 3 * IDLE_MS}
+    found = Links(read_options(AdminOptions, "a:1", given), Metadata(), Backoff(100, 1_000, lambda: 0.5))
+    refused = AuthenticationFailed(HERE, "no")
+    for error, expected in ((ConnectFailed(HERE, "gone"), None), (refused, refused)):
+        link = found.to(HERE, Purpose.DATA)
+        link.attempts.failed(error, 0)
+        link.moves_to(LinkState.CLOSED, 0)
+        assert found.refusal(link, 0) is expected
+    assert list(found.tend(3 * IDLE_MS - 1)) == []
+    assert found.refusal(link, 3 * IDLE_MS - 1) is refused
+    assert found.due_ms == 3 * IDLE_MS
+    assert found.refusal(link, 3 * IDLE_MS) is None
+    assert list(found.tend(3 * IDLE_MS)) == []
+    assert list(found.all) == []
+
+
+def test_a_link_in_use_needs_no_look_until_it_could_be_idle() -> None:
+    found = links()
+    link = found.to(HERE, Purpose.DATA)
+    opened(found, link, 0)
+    link.in_flight = 1
+    assert list(found.tend(10)) == []
+    assert found.due_ms == 10 + IDLE_MS
+
+
+def test_a_muted_link_is_looked_at_when_it_takes_calls_again() -> None:
+    found = links()
+    link = found.to(HERE, Purpose.DATA)
+    opened(found, link, 0)
+    link.muted_until_ms = 300
+    assert list(found.tend(10)) == []
+    assert found.due_ms == 300
+
+
+def test_bootstrap_servers_are_candidates_while_no_broker_is_known() -> None:
+    assert [str(link) for link in links().candidates()] == ["first:1", "second:2"]
+
+
+def test_when_a_link_takes_calls() -> None:
+    link = Link(Address("host", 1), Purpose.DATA, Attempts(backoff()))
+    assert str(link) == "host:1"
+    assert not link.takes_calls(100)
+    link.moves_to(LinkState.OPENING, 100)
+    assert not link.takes_calls(100)
+    link.moves_to(LinkState.READY, 110, connection := Connection({}))
+    assert link.connection is connection
+    assert (link.since_ms, link.used_ms) == (110, 110)
+    assert link.takes_calls(110)
+    link.muted_until_ms = 200
+    assert not link.takes_calls(199)
+    assert link.takes_calls(200)
+    link.congested = True
+    assert not link.takes_calls(200)
+    link.moves_to(LinkState.CLOSED, 300)
+    assert link.connection is None

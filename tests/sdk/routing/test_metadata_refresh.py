@@ -1,0 +1,280 @@
+"""Metadata is asked for when it is stale, by one request at a time, and never more than once for each pause.
+
+Method: simulated brokers that contradict themselves for minutes; the requests are counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConnectFailed, KafkaWireError
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.routing.call import ANY_BROKER, Call, Node
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.router import Router
+from tests.sdk.simulation import SILENT, Later, Simulation, address, backoff, cluster, options
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    """A cluster of two nodes with two topics."""
+    simulation = Simulation(Router(options(metadata_max_age_ms=60_000), backoff()))
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1], "b": [2]})
+    return simulation
+
+
+def asked(simulation: Simulation) -> list[set[str | None] | None]:
+    """Return the names that each request asked for."""
+    found = [request.topics for request in simulation.requests(MetadataRequest)]
+    return [None if topics is None else {topic.name for topic in topics} for topics in found]
+
+
+def test_the_first_request_comes_at_once_and_the_next_by_age(simulation: Simulation) -> None:
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(59_000)
+    assert asked(simulation) == [{"a"}]
+    simulation.run(2_000)
+    assert asked(simulation) == [{"a"}, {"a"}]
+    assert simulation.sent[-1][0] - simulation.sent[0][0] >= 60_000
+
+
+def test_all_topics(simulation: Simulation) -> None:
+    simulation.router.metadata.wanted = None
+    simulation.run(100)
+    assert asked(simulation) == [None]
+    assert set(simulation.router.metadata.topics) == {"a", "b"}
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"b": [2]})
+    simulation.router.metadata.invalidate()
+    simulation.run(2_000)
+    assert set(simulation.router.metadata.topics) == {"b"}
+
+
+def test_a_topic_that_is_wanted_anew_does_not_wait(simulation: Simulation) -> None:
+    simulation.run(10)
+    metadata = simulation.router.metadata
+    assert metadata.wanted is not None
+    for names in ({"a"}, {"a", "b"}):
+        metadata.wanted |= names
+        simulation.run(5)
+        assert set(metadata.topics) == names
+
+
+def test_a_topic_that_was_not_wanted_for_a_while_does_not_wait_either(simulation: Simulation) -> None:
+    """It may have got partitions while only other topics were asked for."""
+    metadata = simulation.router.metadata
+    metadata.wanted = {"a", "b"}
+    simulation.run(10)
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1, 2], "b": [2]})
+    metadata.wanted = {"b"}
+    metadata.invalidate()
+    simulation.run(5_000)
+    metadata.wanted = {"a", "b"}
+    simulation.run(5)
+    assert len(metadata.topics["a"].partitions) == 2
+    assert asked(simulation) == [{"a", "b"}, {"b"}, {"a", "b"}]
+
+
+def test_all_topics_wanted_anew_do_not_wait(simulation: Simulation) -> None:
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(10)
+    simulation.router.metadata.wanted = None
+    simulation.run(5)
+    assert asked(simulation) == [{"a"}, None]
+    simulation.run(30_000)
+    assert asked(simulation) == [{"a"}, None]
+
+
+@pytest.mark.parametrize("missing", ["gone", "b"])
+def test_a_missing_topic_is_asked_for_once_a_second_at_most(simulation: Simulation, missing: str) -> None:
+    simulation.router.metadata.wanted = {"a", missing}
+    simulation.run(1_000)
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1]})
+    simulation.router.metadata.invalidate()
+    before = len(asked(simulation))
+    simulation.run(60_000)
+    assert 55 <= len(asked(simulation)) - before <= 65
+    assert simulation.router.metadata.errors[missing] == 3
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1], missing: [1]})
+    simulation.run(1_100)
+    assert simulation.router.metadata.missing({"a", missing}) == []
+
+
+def test_metadata_that_is_contradicted_at_once_is_not_asked_for_at_once(simulation: Simulation) -> None:
+    simulation.run(1_000)
+    before = len(asked(simulation))
+    for _ in range(10_000):
+        simulation.router.metadata.invalidate()
+        simulation.run(1)
+    assert 10 <= len(asked(simulation)) - before <= 14, "pauses of 100, 200, 400, 800, then 1,000 ms"
+
+
+def test_after_a_calm_while_a_contradiction_is_believed_at_once(simulation: Simulation) -> None:
+    simulation.run(30_000)
+    simulation.router.metadata.invalidate()
+    before_ms = simulation.now_ms
+    simulation.run(10)
+    assert simulation.sent[-1][0] == before_ms
+
+
+def test_one_request_at_a_time(simulation: Simulation) -> None:
+    simulation.run(10)
+    simulation.handlers[MetadataRequest] = lambda request, version: SILENT
+    for _ in range(50):
+        simulation.router.metadata.invalidate()
+        simulation.run(200)
+    assert len(asked(simulation)) == 2
+
+
+@pytest.mark.parametrize(
+    ("event", "requests"), [("an error", 2), ("somebody asks", 2), ("something is missing", 1), ("nothing", 1)]
+)
+def test_what_happens_while_a_request_is_under_way_is_made_up_for_by_another(
+    simulation: Simulation, event: str, requests: int
+) -> None:
+    """A broker that answered before a topic grew must not have the last word; one that says what is missing, does."""
+    metadata = simulation.router.metadata
+    metadata.wanted = {"a"}
+    simulation.run(10_000)
+    later, usual = Later(), simulation.handlers[MetadataRequest]
+    errors: list[KafkaWireError | None] = []
+    simulation.handlers[MetadataRequest] = lambda request, version: later
+    metadata.invalidate()
+    simulation.run(10)
+    before = len(asked(simulation)) - 1
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1, 2]})
+    match event:
+        case "an error":
+            metadata.invalidate()
+        case "somebody asks":
+            simulation.router.refresh(errors.append)
+        case "something is missing":
+            metadata.expire()
+    older = usual(MetadataRequest([MetadataRequest.MetadataRequestTopic(name="a")]), 13)
+    assert isinstance(older, MetadataResponse)
+    later.answer(older)
+    simulation.run(10)
+    assert len(metadata.topics["a"].partitions) == 1
+    assert errors == []
+    simulation.run(30_000)
+    assert len(asked(simulation)) - before == len(metadata.topics["a"].partitions) == requests
+    assert errors == ([None] if event == "somebody asks" else [])
+
+
+def test_a_silent_broker_is_given_up_and_the_other_one_is_asked(simulation: Simulation) -> None:
+    simulation.run(10)
+    good = simulation.handlers[MetadataRequest]
+    silent: list[int] = []
+
+    def once(request: Any, version: int) -> Any:
+        silent.append(1)
+        return SILENT if len(silent) == 1 else good(request, version)
+
+    simulation.handlers[MetadataRequest] = once
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(31_000)
+    assert set(simulation.router.metadata.topics) == {"a"}
+    assert simulation.router.metadata.cluster_id == "simulated"
+    assert isinstance(good(MetadataRequest(None), 1), MetadataResponse)
+
+
+def test_a_broker_that_lists_no_brokers_is_asked_again_after_pauses(simulation: Simulation) -> None:
+    """What was known stays, and who waits for a refresh hears that there was none."""
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(1_000)
+    usual = simulation.handlers[MetadataRequest]
+    simulation.handlers[MetadataRequest] = lambda request, version: MetadataResponse()
+    errors: list[KafkaWireError | None] = []
+    simulation.router.refresh(errors.append)
+    before = len(asked(simulation))
+    simulation.run(10_000)
+    assert 10 <= len(asked(simulation)) - before <= 14, "pauses of 100, 200, 400, 800, then 1,000 ms"
+    assert [error and error.retriable for error in errors] == [True]
+    assert set(simulation.router.metadata.brokers) == {1, 2}
+    assert simulation.router.metadata.leader(TopicPartition("a", 0)) == 1
+    simulation.handlers[MetadataRequest] = usual
+    simulation.run(1_100)
+    before = len(asked(simulation))
+    simulation.run(30_000)
+    assert len(asked(simulation)) == before
+
+
+class Refused(ConnectFailed):
+    retriable = False
+
+
+def refused() -> Simulation:
+    """Return a client whose login two brokers have refused."""
+    servers = f"{address(1)},{address(2)}"
+    simulation = Simulation(Router(options(servers=servers, metadata_max_age_ms=60_000), backoff()))
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1]})
+    simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
+    simulation.down = {1, 2}
+    simulation.refusal = Refused
+    simulation.run(50_000)
+    return simulation
+
+
+def test_a_refused_login_is_repeated_by_age_alone() -> None:
+    simulation = refused()
+    assert len(simulation.opened) == 1
+    simulation.run(60_000)
+    assert len(simulation.opened) == 2
+    simulation.down.clear()
+    simulation.run(60_000)
+    assert set(simulation.router.metadata.brokers) == {1, 2}
+
+
+def test_a_refresh_of_the_metadata_causes_one_login() -> None:
+    simulation = refused()
+    errors: list[KafkaWireError | None] = []
+
+    def refreshed(error: KafkaWireError | None) -> None:
+        assert simulation.router._refresh.refusal is error, "the router knows the error that the caller gets"
+        errors.append(error)
+
+    simulation.router.refresh(refreshed)
+    simulation.run(5_000)
+    assert [type(error) for error in errors] == [Refused]
+    assert len(simulation.opened) == 2
+    call = Call(Node(2), lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, 120_000, lambda call, now_ms: None)
+    with pytest.raises(Refused):
+        simulation.call(call, duration_ms=5_000)
+    simulation.run(5_000)
+    assert len(simulation.opened) == 3
+
+
+def test_a_login_that_succeeds_ends_the_caution() -> None:
+    simulation = refused()
+    simulation.down.clear()
+    call = Call(ANY_BROKER, lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, 120_000, lambda _, now_ms: None)
+    simulation.call(call, duration_ms=5_000)
+    simulation.run(1_000)
+    assert set(simulation.router.metadata.brokers) == {1, 2}
+
+
+def test_a_machine_that_keeps_asking_for_a_dead_broker_does_not_keep_the_metadata_from_another(
+    simulation: Simulation,
+) -> None:
+    """A consumer of one partition knows one broker; its leader dies, and another broker knows the new one."""
+
+    class Reader:
+        def poll(self, now_ms: int) -> None:
+            simulation.router.reach(1, now_ms)
+
+        def due_ms(self, now_ms: int) -> int | None:
+            return now_ms + 50
+
+        def fail(self, error: KafkaWireError, now_ms: int) -> None: ...
+
+    simulation.machines.append(Reader())
+    simulation.router.metadata.wanted = {"a"}
+    simulation.run(1_000)
+    assert simulation.router.metadata.leader(TopicPartition("a", 0)) == 1
+    simulation.down.add(1)
+    simulation.break_connections(1)
+    simulation.handlers[MetadataRequest] = cluster([2], {"a": [2]})
+    simulation.run(5_000)
+    assert simulation.router.metadata.leader(TopicPartition("a", 0)) == 2

@@ -1,0 +1,47 @@
+"""A router takes the options of any owner that says what it must know, not only those of a client.
+
+Method: a router with options of its own kind asks the broker that they name, and connects again after their age.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions, ProducerOptions, read_options
+from kafkawire.sdk.routing.options import RoutingOptions
+from kafkawire.sdk.routing.router import Router
+from kafkawire.sdk.transport.driver_interface import Open
+from kafkawire.sdk.transport.wire import Address
+from tests.sdk.simulation import backoff
+
+
+@dataclass(frozen=True)
+class PeerOptions:
+    """The options of a broker that talks to others."""
+
+    KIND: ClassVar[str] = "peer"
+
+    bootstrap_servers: tuple[Address, ...] = (Address("peer", 9092),)
+    api_timeout_ms: int = 1_000
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 1_000
+    connections_max_idle_ms: int = 1_000
+
+
+def first_asked(options: RoutingOptions) -> str:
+    """Return the address that a new router asks first."""
+    (action,) = Router(options, backoff()).poll(0)
+    assert isinstance(action, Open)
+    return str(action.link)
+
+
+def test_an_owner_may_have_options_of_its_own() -> None:
+    assert first_asked(PeerOptions()) == "peer:9092"
+
+
+@pytest.mark.parametrize("kind", [AdminOptions, ConsumerOptions, ProducerOptions])
+def test_the_options_of_every_client_will_do(kind: type[AdminOptions | ConsumerOptions | ProducerOptions]) -> None:
+    assert first_asked(read_options(kind, "broker:1", {})) == "broker:1"

@@ -1,0 +1,117 @@
+"""Pauses double, stay within 20 % of jitter, and never exceed the longest one; attempts end when they must.
+
+Method: a table of failures and random numbers, worked out from KIP-580; attempts on a clock of numbers.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+    NoOffset,
+    RequestTimedOut,
+)
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.retry import (
+    Attempts,
+    Backoff,
+    is_connection_error,
+    is_refusal,
+    outdates_coordinator,
+    outdates_metadata,
+)
+
+RETRIABLE = BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+FINAL = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+BACKOFF = Backoff(100, 1_000, lambda: 0.5)
+
+
+@pytest.mark.parametrize(
+    ("failures", "fraction", "expected"),
+    [
+        (1, 0.5, 100),
+        (1, 0.0, 80),
+        (1, 1.0, 120),
+        (2, 0.5, 200),
+        (3, 0.0, 320),
+        (4, 0.5, 800),
+        (5, 0.0, 1000),
+        (10_000, 1.0, 1000),
+    ],
+)
+def test_pause(failures: int, fraction: float, expected: int) -> None:
+    assert Backoff(100, 1000, lambda: fraction).pause_ms(failures) == expected
+
+
+def test_no_pause() -> None:
+    assert Backoff(0, 0, lambda: 0.9).pause_ms(7) == 0
+
+
+def test_attempts_wait_longer_until_one_succeeds() -> None:
+    attempts = Attempts(BACKOFF)
+    assert attempts.not_before_ms == 0
+    for now_ms, expected in ((1_000, 1_100), (1_100, 1_300), (1_300, 1_700)):
+        assert attempts.failed(RETRIABLE, now_ms)
+        assert attempts.not_before_ms == expected
+    assert (attempts.failures, attempts.last_error) == (3, RETRIABLE)
+    attempts.succeeded()
+    assert (attempts.failures, attempts.not_before_ms, attempts.last_error) == (0, 0, None)
+    assert attempts.failed(RETRIABLE, 5_000)
+    assert attempts.not_before_ms == 5_100
+
+
+@pytest.mark.parametrize(
+    ("attempts", "error", "goes_on"),
+    [
+        (Attempts(BACKOFF), RETRIABLE, True),
+        (Attempts(BACKOFF), FINAL, False),
+        (Attempts(BACKOFF, final={ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}), RETRIABLE, False),
+        (Attempts(BACKOFF, retries=0), RETRIABLE, False),
+        (Attempts(BACKOFF, retries=1), RETRIABLE, True),
+        (Attempts(BACKOFF, deadline_ms=1_100), RETRIABLE, False),
+        (Attempts(BACKOFF, deadline_ms=1_101), RETRIABLE, True),
+    ],
+)
+def test_attempts_end(attempts: Attempts, error: KafkaWireError, goes_on: bool) -> None:
+    assert attempts.failed(error, 1_000) is goes_on
+
+
+@pytest.mark.parametrize(
+    ("error", "of_connection", "metadata", "coordinator"),
+    [
+        (ConnectFailed("b:1", "refused"), True, True, True),
+        (ConnectionLost("reset"), True, True, True),
+        (RequestTimedOut("late"), True, True, True),
+        (BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER), False, True, False),
+        (BrokerError(ErrorCode.UNKNOWN_TOPIC_ID), False, True, False),
+        (BrokerError(ErrorCode.NOT_COORDINATOR), False, False, True),
+        (BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE), False, False, True),
+        (RETRIABLE, False, False, False),
+        (FINAL, False, False, False),
+        (NoOffset("none"), False, False, False),
+    ],
+)
+def test_what_an_error_outdates(error: KafkaWireError, of_connection: bool, metadata: bool, coordinator: bool) -> None:
+    assert is_connection_error(error) is of_connection
+    assert outdates_metadata(error) is metadata
+    assert outdates_coordinator(error) is coordinator
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (AuthenticationFailed("a:1", "no"), True),
+        (ConfigurationError("ssl_cafile", "x", "no file"), True),
+        (ConnectFailed("a:1", "no"), False),
+        (FINAL, False),
+        (None, False),
+    ],
+)
+def test_what_must_not_be_tried_again(error: KafkaWireError | None, expected: bool) -> None:
+    assert is_refusal(error) is expected

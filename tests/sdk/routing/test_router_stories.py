@@ -1,0 +1,351 @@
+"""Soon after any trouble a router works again, and behaves like a new one.
+
+Goal: a failure, a refused login, a pause and a broker that moved leave no trace after the next success, neither in the
+router nor in its parts: metadata and their refresh, links, coordinators, calls and their attempts.
+
+Method: stories of faults on a simulated cluster. After each step no call is late, and no call has ended with an error
+from before its turn. Once all faults are mended, every broker can be reached within the longest pause. Then a new
+router with the same knowledge runs one more story beside the used one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kafkawire.sdk.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    ConnectFailed,
+    ConnectionLost,
+    KafkaWireError,
+)
+from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import CoordinatorType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import ANY_BROKER, CONTROLLER, Call, Coordinator, Node, Purpose, Target
+from kafkawire.sdk.routing.router import Router
+from tests.sdk.simulation import (
+    CONNECT_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    Silent,
+    Simulation,
+    address,
+    backoff,
+    cluster,
+    options,
+)
+from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
+
+NODES = (1, 2, 3)
+G, X = Coordinator(CoordinatorType.GROUP, "g"), Coordinator(CoordinatorType.TRANSACTION, "x")
+TARGETS: dict[str, Target] = {
+    **{f"node {node}": Node(node) for node in NODES},
+    "any": ANY_BROKER,
+    "controller": CONTROLLER,
+    "g": G,
+    "x": X,
+}
+PURPOSES = (Purpose.DATA, Purpose.GROUP)
+
+#: A code with a pause of its own: the test knows when the turn of a call comes that is refused with it.
+PAUSED, PAUSE_MS = ErrorCode.CONCURRENT_TRANSACTIONS, 700
+
+#: The limit of one response to a call; the router's own requests have longer.
+TIMEOUT_MS = 2_000
+
+#: The longest pause, what is in flight around it, and a second attempt if the first began before the metadata were new.
+PROMPT_MS = 2_500
+
+#: This long after a refresh of the metadata, the next reason to refresh takes effect at once.
+CALM_MS = 2_500
+
+#: How long the router leaves a broker alone that has refused a login, unless a call needs it.
+AGE_MS = 20_000
+
+IDLE_MS = 15_000
+
+KINDS: Kinds = {
+    "break": (st.sampled_from(NODES),),
+    "call": (st.sampled_from(sorted(TARGETS)), st.sampled_from([300, 3_000, 60_000]), st.booleans()),
+    "call again": (st.sampled_from(sorted(TARGETS)), st.sampled_from([3_000, 60_000]), st.booleans()),
+    "cancel": (),
+    "codes": (st.lists(st.sampled_from([PAUSED, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 42]), max_size=2),),
+    "coordinator": (st.sampled_from(NODES),),
+    "down": (st.sampled_from(NODES),),
+    "find": (st.sampled_from([0, 0, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.GROUP_AUTHORIZATION_FAILED]),),
+    "leave": (st.sampled_from(NODES),),
+    "metadata": (st.sampled_from(["good", "good", "without brokers", "rebootstrap", "other controller"]),),
+    "outage": (),
+    "pass": (st.sampled_from([1, 3, 60, 400, 1_000]),),
+    "pass on": (st.sampled_from([1, 30, 300, 1_000, 5_000, 16_000]),),
+    "reach": (st.sampled_from(NODES),),
+    "refuse": (st.sampled_from(NODES),),
+    "stall": (st.sampled_from(NODES),),
+    "throttle": (st.sampled_from([0, 50, 900]),),
+    "up": (st.sampled_from(NODES),),
+    "want": (st.sampled_from(["t", "u", "missing"]),),
+}
+
+
+class Scene:
+    """A router and its cluster.
+
+    Args:
+        now_ms: when it begins.
+        wanted: topics.
+    """
+
+    def __init__(self, now_ms: int = 1_000, wanted: frozenset[str] = frozenset()) -> None:
+        given = options(servers="node-1:9092,node-2:9092", metadata_max_age_ms=AGE_MS, connections_max_idle_ms=IDLE_MS)
+        self.router = Router(given, backoff())
+        self.router.metadata.wanted = set(wanted)
+        self.simulation = Simulation(self.router)
+        self.simulation.now_ms = now_ms
+        self.refused: set[int] = set()
+        self.gone: set[int] = set()
+        self.codes: list[int] = []
+        self.coordinator, self.find_code, self.controller, self.throttle_ms = 2, 0, 1, 0
+        self.metadata = "good"
+        self.has_stalled = False
+        self.open: dict[str, Call] = {}
+        self.outcomes: list[tuple[int, str]] = []
+        self.turns_ms: dict[str, int] = {}
+        self._calls = self._seen_sent = self._seen_opened = self._seen_outcomes = 0
+        handlers = self.simulation.handlers
+        handlers[MetadataRequest] = self._metadata
+        handlers[FindCoordinatorRequest] = self._find
+        for node in NODES:
+            handlers[node, HeartbeatRequest] = lambda request, version, node=node: self._beat(node, request)
+
+        def refuse(address: Any, reason: str) -> ConnectFailed:
+            kind = AuthenticationFailed if int(address.host.removeprefix("node-")) in self.refused else ConnectFailed
+            return kind(address, f"at {self.simulation.now_ms}")
+
+        self.simulation.refusal = refuse  # type: ignore[assignment]  # called alike
+
+    # The cluster.
+
+    def _metadata(self, request: MetadataRequest, version: int) -> Message | Silent:
+        if self.metadata == "without brokers":
+            return MetadataResponse()
+        listed = [node for node in NODES if node not in self.gone]
+        controller = 3 if self.metadata == "other controller" else 1
+        response = cluster(listed, {"t": [1, 2, 3], "u": [2]}, controller)(request, version)
+        assert isinstance(response, MetadataResponse)
+        if self.metadata == "rebootstrap":
+            response.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
+        return response
+
+    def _find(self, request: FindCoordinatorRequest, version: int) -> Message:
+        found = [
+            FindCoordinatorResponse.Coordinator(key, self.coordinator, *address(self.coordinator), self.find_code)
+            for key in request.coordinator_keys
+        ]
+        return FindCoordinatorResponse(coordinators=found)
+
+    def _beat(self, node: int, request: HeartbeatRequest) -> Message:
+        code = self.codes.pop(0) if self.codes else 0
+        if request.group_id.startswith(("g ", "x ")) and node != self.coordinator:
+            code = ErrorCode.NOT_COORDINATOR
+        return HeartbeatResponse(self.throttle_ms, code)
+
+    # What happens.
+
+    def call(self, name: str, timeout_ms: int, *, retries: bool) -> None:
+        """Submit a call."""
+        self._calls += 1
+        label = f"{name} {self._calls}"
+        purpose = PURPOSES[self._calls % len(PURPOSES)]
+        submitted_ms = self.simulation.now_ms
+        self.turns_ms[label] = submitted_ms
+
+        def check(response: Message) -> KafkaWireError | None:
+            assert isinstance(response, HeartbeatResponse)
+            self.turns_ms[label] = self.simulation.now_ms + (PAUSE_MS if response.error_code == PAUSED else 0)
+            return BrokerError(response.error_code, "heartbeat") if response.error_code else None
+
+        def done(call: Call, now_ms: int) -> None:
+            del self.open[label]  # fails if the call has ended before
+            assert now_ms == self.simulation.now_ms
+            error = call.error
+            if isinstance(error, ConnectFailed) and " at " in str(error) and ";" not in str(error):
+                happened_ms = int(str(error).rpartition(" ")[2])
+                assert happened_ms >= self.turns_ms[label], f"{label}: {error} is older than its turn"
+            self.outcomes.append((now_ms, f"{label}: {error!r}"))
+
+        self.open[label] = Call(
+            TARGETS[name],
+            lambda _: (HeartbeatRequest(label), None),
+            HeartbeatResponse,
+            submitted_ms + timeout_ms,
+            done,
+            check=check,
+            retries=retries,
+            pauses={PAUSED: PAUSE_MS},
+            timeout_ms=TIMEOUT_MS,
+            purpose=purpose,
+        )
+        self.router.submit(self.open[label], submitted_ms)
+
+    def act(self, step: Step) -> None:
+        match step:
+            case ("break", node):
+                self.simulation.break_connections(node, ConnectionLost(f"node {node}"))
+            case ("call" | "call again", target, timeout_ms, retries):
+                self.call(target, timeout_ms, retries=retries)
+            case ("cancel",):
+                for label in list(self.open)[:1]:
+                    self.open.pop(label).cancel()
+            case ("codes", codes):
+                self.codes = list(codes)
+            case ("coordinator", node):
+                self.coordinator = node
+            case ("down", node):
+                self.simulation.down.add(node)
+                self.simulation.break_connections(node)
+            case ("find", code):
+                self.find_code = code
+            case ("leave", node):
+                self.gone = {node}
+            case ("metadata", kind):
+                self.metadata = kind
+            case ("outage",):
+                self.outage()
+            case ("pass" | "pass on", duration_ms):
+                self.simulation.run(duration_ms)
+            case ("reach", node):
+                self.router.reach(node, self.simulation.now_ms)
+            case ("refuse", node):
+                self.refused.add(node)
+                self.simulation.down.add(node)
+                self.simulation.break_connections(node)
+            case ("stall", node):
+                self.simulation.stalled.add(node)
+                self.has_stalled = True
+            case ("throttle", throttle_ms):
+                self.throttle_ms = throttle_ms
+            case ("up", node):
+                self.simulation.down.discard(node)
+                self.refused.discard(node)
+            case ("want", topic):
+                wanted = self.router.metadata.wanted
+                assert wanted is not None
+                wanted.add(topic)
+        self.simulation.run(0)
+        self.check()
+
+    def check(self) -> None:
+        """No call is late, and the router keeps no more than it needs."""
+        now_ms, router = self.simulation.now_ms, self.router
+        for call in self.open.values():
+            assert now_ms <= call.deadline_ms, f"{call} has not ended at its deadline"
+        flights = list(router._in_flight.values())
+        for link in router._links.all:
+            assert link.in_flight == sum(entry.link is link for entry in flights)
+        assert len(router._unsettled) <= len(router._deadlines) <= 2 * len(router._unsettled) + 200
+
+    def outage(self) -> None:
+        """Have all brokers down for as long as a refusal counts: soon afterwards the metadata are fresh, unasked."""
+        self.metadata = "good"
+        self.refused.clear()
+        self.simulation.stalled.clear()
+        for node in NODES:
+            self.simulation.down.add(node)
+            self.simulation.break_connections(node)
+        self.simulation.run(AGE_MS + CONNECT_TIMEOUT_MS)
+        self.simulation.down.clear()
+        begun_ms = self.simulation.now_ms
+        self.simulation.run(PROMPT_MS)
+        assert self.router.metadata.refreshed_ms > begun_ms, "the metadata were not refreshed"
+
+    def mend(self) -> None:
+        """Mend all faults; a request to a stalled broker waits until its time is up."""
+        self.simulation.down.clear()
+        self.simulation.stalled.clear()
+        self.refused.clear()
+        self.gone.clear()
+        self.codes.clear()
+        self.coordinator, self.find_code, self.controller, self.throttle_ms = 2, 0, 1, 0
+        self.metadata = "good"
+        self.router.metadata.drop("missing")
+        if self.has_stalled:
+            self.simulation.run(REQUEST_TIMEOUT_MS)
+            self.has_stalled = False
+        self.simulation.run(900)  # a throttled client waits
+
+    def greet(self) -> None:
+        """Reach every broker by every connection, promptly."""
+        errors: list[KafkaWireError | None] = []
+        self.router.refresh(errors.append)
+        for name in TARGETS:
+            for _ in PURPOSES:
+                self.call(name, PROMPT_MS, retries=True)
+            self._calls += 1  # the next target begins with the other purpose
+        greeted, seen = set(self.open), len(self.outcomes)
+        self.simulation.run(PROMPT_MS)
+        assert errors == [None], "the metadata was not refreshed in time"
+        ends = {text for _, text in self.outcomes[seen:]}
+        assert {f"{label}: None" for label in greeted if label not in self.open} <= ends
+        assert not greeted & self.open.keys(), "a call to a broker that can be reached has not ended"
+        self.check()
+
+    def settle(self) -> None:
+        """Have nothing under way, and every broker known."""
+        for label in list(self.open):
+            self.open.pop(label).cancel()
+        self._calls = 0
+        self.greet()
+        self.simulation.run(CALM_MS)
+        self.greet()
+        assert not self.router._in_flight
+        assert not self.router._buckets
+        assert not self.router._unsettled
+
+    def news(self) -> tuple[object, ...]:
+        sent, opened = self.simulation.sent[self._seen_sent :], self.simulation.opened[self._seen_opened :]
+        ended = self.outcomes[self._seen_outcomes :]
+        self._seen_sent, self._seen_opened = len(self.simulation.sent), len(self.simulation.opened)
+        self._seen_outcomes = len(self.outcomes)
+        metadata = self.router.metadata
+        return (
+            sorted((at, node, repr(request)) for at, node, request, _ in sent),
+            sorted(opened),
+            sorted(ended),
+            (sorted(metadata.brokers), sorted(metadata.topics), sorted(metadata.errors), metadata.controller_id),
+            [self.router.knows(each) for each in (G, X)],
+            [repr(self.router.trouble(node)) for node in (None, *NODES)],
+            [repr(self.router.refusal(node, self.simulation.now_ms)) for node in NODES],
+            [repr(self.router.coordinator_trouble(each)) for each in (G, X)],
+        )
+
+
+@given(steps(KINDS, 30), steps(KINDS, 15))
+@example([("want", "missing")], [])  # dropped while the broker was asked for it
+@example(  # the mark of a refused login, which an ordinary failure takes away
+    [("pass", 400), *(("refuse", node) for node in (3, 2, 1)), ("pass on", 1_000), ("outage",)], []
+)
+@example(  # another call meets a refusal while one has its pause, which has an attempt of its own afterwards
+    [
+        *(("call", "node 3", 60_000, True), ("codes", [PAUSED]), ("pass", 60), ("refuse", 3)),
+        *(("call", "node 3", 60_000, True), ("call", "node 3", 60_000, True), ("pass", 1_000)),
+    ],
+    [],
+)
+@run_stories(30)
+def test_a_router_that_has_recovered_behaves_like_a_new_one(past: list[Step], future: list[Step]) -> None:
+    old = Scene(wanted=frozenset({"t"}))
+    for step in past:
+        old.act(step)
+    old.mend()
+    assert old.router.metadata.wanted is not None
+    new = Scene(old.simulation.now_ms, frozenset(old.router.metadata.wanted))
+    for each in (old, new):
+        each.settle()
+        each.news()
+    assert_alike(old, new, future)
