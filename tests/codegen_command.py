@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from kafkawire.commands.codegen import app
+from kafkawire.commands.schemas.codegen import app
 
 __all__ = ["OWN", "run", "write_record_schemas"]
 

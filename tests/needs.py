@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkawire.commands.spark_session import why_not
+from kafkawire.commands.pipeline.spark_session import why_not
 from kafkawire.sdk.protocol.engines import selection as protocol
 from kafkawire.sdk.records.engines import selection as records
 from tools.debian import can_install

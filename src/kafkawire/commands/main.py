@@ -42,13 +42,19 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = {
-    "broker": Command("kafkawire.commands.broker", "Run the reference broker.", is_service=True),
-    "codegen": Command("kafkawire.commands.codegen", "Schemas: import, generate, compare, document, explain bytes."),
-    "conformance": Command("kafkawire.commands.conformance", "Compare a codec or a broker with Apache Kafka."),
-    "demo": Command("kafkawire.commands.demo", "Produce, consume, crash, restart and inspect in one run."),
-    "dump": Command("kafkawire.commands.dump", "Show segments, indexes and snapshots, and what is wrong with them."),
+    "broker": Command("kafkawire.commands.broker.broker", "Run the reference broker.", is_service=True),
+    "codegen": Command(
+        "kafkawire.commands.schemas.codegen", "Schemas: import, generate, compare, document, explain bytes."
+    ),
+    "conformance": Command(
+        "kafkawire.commands.conformance.conformance", "Compare a codec or a broker with Apache Kafka."
+    ),
+    "demo": Command("kafkawire.commands.demo.demo", "Produce, consume, crash, restart and inspect in one run."),
+    "dump": Command(
+        "kafkawire.commands.inspection.dump", "Show segments, indexes and snapshots, and what is wrong with them."
+    ),
     "pipeline": Command(
-        "kafkawire.commands.pipeline", "Audit stored topics with Spark: tables and a report.", "cli,spark"
+        "kafkawire.commands.pipeline.pipeline", "Audit stored topics with Spark: tables and a report.", "cli,spark"
     ),
 }
 

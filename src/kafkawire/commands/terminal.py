@@ -1,7 +1,6 @@
-"""Run a Typer app as one of the commands, and print: for people in a terminal, plainly for everything else.
+"""Make and run the Typer app of a command, and print: for people in a terminal, plainly for everything else.
 
-A mistake in the arguments ends with one line and status 2. Apps have `rich_markup_mode=None`: markup would take the
-`[spark]` of a help text for a style, and swallow it. In a terminal, rich draws a table to fit the width; in a
+A mistake in the arguments ends with one line and status 2. In a terminal, rich draws a table to fit the width; in a
 pipe or file it is text in aligned columns, with nothing cut, so other programs can read it.
 """
 
@@ -19,12 +18,27 @@ from rich.text import Text
 from kafkawire.codegen.located import SchemaError
 from kafkawire.commands.streams import say
 
-__all__ = ["counted", "errors_on_one_line", "print_line", "print_table", "run_app"]
+__all__ = ["counted", "errors_on_one_line", "new_app", "print_line", "print_table", "run_app"]
 
 #: What Typer raises for arguments that it cannot use. The class has no name of Typer's own in every release.
 _UsageError = cast(
     "type[typer.BadParameter]", next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 )
+
+
+def new_app(text: str | None = None) -> typer.Typer:
+    """Return the app of a command; called without a command of its own it prints its help, if it has several.
+
+    Args:
+        text: what its help says of all its commands; None if it has one, whose docstring says it.
+    """
+    return typer.Typer(
+        help=text,
+        no_args_is_help=True,
+        rich_markup_mode=None,  # markup would take the `[spark]` of a help text for a style, and swallow it
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
 
 
 def run_app(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:

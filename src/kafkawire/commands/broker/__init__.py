@@ -1,0 +1,1 @@
+"""`kafkawire broker`: the reference broker in this process."""

@@ -1,0 +1,133 @@
+"""`kafkawire broker`: run the reference broker in this process.
+
+A broker that tests start and stop has to be up at once, so its arguments are read by `arguments.py`, without Typer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from kafkawire.commands.arguments import Parser
+from kafkawire.commands.streams import say
+from kafkawire.reference_broker.config.config_file import ConfigFile, read_config
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.process import serve
+from kafkawire.reference_broker.server import Broker
+from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["run"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+_LISTEN = "127.0.0.1:9092"
+
+
+def run(program: str, arguments: Sequence[str]) -> int:
+    """Run the broker until a signal ends it, and return the exit status.
+
+    Args:
+        program: what the user called, for the help and in front of errors.
+        arguments: what followed.
+    """
+    parser = _parser(program)
+    given = parser.parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    config = None
+    try:
+        config = None if given.config is None else read_config(given.config)
+        options, data = _settings(parser, given, config)
+        files = "nothing on the disk" if data is None else f"files in {data}"
+        serve(
+            Address.parse("--listen", given.listen or _LISTEN, lowest_port=0),
+            data,
+            options,
+            lambda broker: _announce(f"kafkawire broker on {_addresses(broker)}, {files}\n"),
+        )
+    except ConfigurationError as error:
+        say(program, error if config is None else config.placed(error))
+        return 2
+    except (KafkaWireError, OSError, ValueError) as error:
+        say(program, error)
+        return 1
+    return 0
+
+
+def _announce(line: str) -> None:
+    """Write a line to standard output, which may be closed, full, or a pipe that nobody reads: the broker goes on.
+
+    At once, and not with `print`: the interpreter would try again when it ends, and fail.
+    """
+    if sys.stdout is not None:
+        try:
+            os.write(sys.stdout.fileno(), line.encode(sys.stdout.encoding, "replace"))
+        except OSError as error:
+            _log.warning("standard output takes no lines: %s", error)
+
+
+def _addresses(broker: Broker) -> str:
+    """Return where clients connect to; with the names of the listeners if there are several."""
+    if len(broker.addresses) == 1:
+        return broker.bootstrap
+    return " ".join(f"{name}://{address}" for name, address in broker.addresses.items())
+
+
+def _settings(
+    parser: Parser, given: argparse.Namespace, config: ConfigFile | None
+) -> tuple[dict[str, object], str | None]:
+    """Return the options, those of the command line before those of the file; and the folder, None for no files."""
+    if config is not None and config.without_effect:
+        _log.warning("%s: without effect here: %s", config.path, ", ".join(config.without_effect))
+    own = {BrokerOptions.KAFKA_NAMES.get(name, name) for name, _ in given.option}
+    if given.listen is not None:
+        own.add("listeners")
+        if any(name == "listeners" for name, _ in given.option):
+            parser.error("--listen and --option listeners=… say the same")
+    options: dict[str, object] = {}
+    if config is not None:
+        options = {name: value for name, value in config.options.items() if BrokerOptions.KAFKA_NAMES[name] not in own}
+    options.update(given.option)
+    data = given.data or (None if config is None else config.data_dir)
+    if given.ephemeral:
+        if given.data:
+            parser.error("--ephemeral keeps nothing in a folder: leave out --data")
+        return options, None
+    if data is None:
+        parser.error("the following arguments are required: --data (or --ephemeral, or log.dirs in --config)")
+    return options, data
+
+
+def _parser(program: str) -> Parser:
+    parser = Parser(
+        program, "Run the reference broker until it is interrupted; prints its address once it accepts connections."
+    )
+    parser.add_argument("--data", metavar="FOLDER", help="folder of its files; created if it does not exist")
+    parser.add_argument("--ephemeral", action="store_true", help="keep everything in memory, and write no files")
+    parser.add_argument(
+        "--config", metavar="FILE", help="options in a properties file with Kafka's names, as server.properties"
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"where to listen; port 0 takes a free one (default: listeners in --config, or {_LISTEN})",
+    )
+    parser.add_argument(
+        "--option",
+        type=_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the broker, by its name here or in Kafka's documentation, as num.partitions=3; repeatable",
+    )
+    return parser
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value

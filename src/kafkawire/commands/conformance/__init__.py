@@ -1,0 +1,1 @@
+"""`kafkawire conformance`: codecs and brokers beside Apache Kafka."""

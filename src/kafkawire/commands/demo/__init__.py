@@ -1,0 +1,1 @@
+"""`kafkawire demo`: the main job in one run."""

@@ -1,0 +1,380 @@
+"""The main job in one run: `kafkawire demo`.
+
+A broker is started on a free port with a temporary folder, a topic is made, every line of a file is produced and
+consumed by a group of two members; in the middle the broker is killed and started again. At the end one batch of the
+segment file is taken apart. With `--bootstrap` the same runs against any broker, Apache Kafka included; then nothing is
+killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kafkawire import Admin, Consumer, NewTopic, Producer
+from kafkawire.commands.demo.demo_count import SparkCount
+from kafkawire.commands.pipeline.spark_session import why_not
+from kafkawire.commands.terminal import new_app, run_app
+from kafkawire.sdk.errors import KafkaWireError
+
+__all__ = ["app", "run"]
+
+app = new_app()
+run = partial(run_app, app)
+
+#: A module whose source every Python installation carries: 16,000 lines of text on Python itself.
+DEFAULT_INPUT = "pydoc_data.topics"
+
+PARTITIONS = 4
+MEMBERS = 2
+
+#: Members learn of a rebalance by their heartbeats; at the usual 3 s the demo would be waiting most of its time.
+HEARTBEAT_INTERVAL_MS = 50
+
+#: The broker is up in well under a second; a loaded machine takes its time.
+START_TIMEOUT_SECONDS = 30
+
+#: No step of the demo takes longer, or something hangs.
+STEP_TIMEOUT_SECONDS = 120
+
+#: The header of a batch and its first record; bytes of one field beyond these are left out.
+ROWS_SHOWN = 24
+BYTES_SHOWN = 8
+
+#: Output that goes to a file is not cut to 80 columns.
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+class DemoFailed(Exception):
+    """Something did not come out as it must; the text says what."""
+
+
+@app.command()
+def demo(
+    bootstrap: Annotated[
+        str, typer.Option(help="HOST:PORT of a broker to run against; the embedded one by default.")
+    ] = "",
+    file: Annotated[
+        Path | None, typer.Option(help="The input, a text file; by default one that every Python installation has.")
+    ] = None,
+    compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "zstd",
+    spark: Annotated[bool, typer.Option(help="Decode the segment files with PySpark too, where it can run.")] = True,
+) -> None:
+    """Produce every line of a file, consume it in a group, kill the broker in between, look at the bytes."""
+    start = time.perf_counter()
+    path = file or _default_input()
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise typer.BadParameter(str(error), param_hint="--file") from None
+    if not lines:
+        raise typer.BadParameter(f"{path} has no lines", param_hint="--file")
+    console.print(f"[bold]kafkawire demo[/]: {len(lines):,} lines of {path.name}, {path.stat().st_size:,} bytes\n")
+    try:
+        if bootstrap:
+            asyncio.run(_Run(bootstrap, lines, compression).whole())
+        else:
+            with tempfile.TemporaryDirectory(prefix="kafkawire-demo-") as folder:
+                broker = _Broker(Path(folder))
+                with broker.running():
+                    run = _Run(broker.bootstrap, lines, compression, broker, spark=spark)
+                    try:
+                        asyncio.run(run.whole())
+                    finally:
+                        run.stop_spark()
+    except (DemoFailed, KafkaWireError, TimeoutError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+        console.print(f"\n[bold red]failed[/]: {type(error).__name__}: {error}")
+        raise typer.Exit(1) from error
+    console.print(f"\n[bold green]done[/] in {time.perf_counter() - start:.1f} s")
+
+
+def _default_input() -> Path:
+    spec = importlib.util.find_spec(DEFAULT_INPUT)
+    if spec is None or spec.origin is None:
+        raise typer.BadParameter(f"{DEFAULT_INPUT} is not in this Python; name a text file", param_hint="--file")
+    return Path(spec.origin)
+
+
+class _Broker:
+    """The reference broker in a process of its own, so that it can be killed.
+
+    Args:
+        folder: for its files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port: int = probe.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address that clients connect to."""
+        return f"127.0.0.1:{self._port}"
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Keep the broker up inside a `with` block."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.end(signal.SIGTERM)
+
+    def start(self) -> float:
+        """Start the process and return after how many seconds it took connections.
+
+        Raises:
+            DemoFailed: it ended, or did not answer in time.
+        """
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", self.bootstrap]
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, "--data", str(self.folder / "data")], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        while time.perf_counter() - start < START_TIMEOUT_SECONDS:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), 1).close()
+            except OSError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.01)
+            else:
+                return time.perf_counter() - start
+        raise DemoFailed(f"the broker did not start:\n{(self.folder / 'broker.log').read_text()[-2000:]}")
+
+    def end(self, how: signal.Signals) -> None:
+        """Send a signal to the process and wait for its end."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(START_TIMEOUT_SECONDS)
+            self._process = None
+
+
+@dataclass(slots=True)
+class _Consumed:
+    """What a group has read: the place and line number of each record, and how many each member took."""
+
+    places: list[tuple[int, int]] = field(default_factory=list)
+    lines: dict[int, bytes] = field(default_factory=dict)
+    by_member: list[int] = field(default_factory=lambda: [0] * MEMBERS)
+
+
+class _Run:
+    """One run against one broker.
+
+    Args:
+        bootstrap: its address.
+        lines: the input.
+        compression: of the batches.
+        broker: the embedded broker, None where the broker is somebody else's.
+        spark: whether PySpark decodes the segment files too.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        lines: list[bytes],
+        compression: str,
+        broker: _Broker | None = None,
+        *,
+        spark: bool = False,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._lines = lines
+        self._compression = compression
+        self._broker = broker
+        self._topic = f"kafkawire-demo-{os.getpid()}-{int(time.time())}"
+        self._group = f"{self._topic}-readers"
+        self._consumed = _Consumed()
+        self._spark: SparkCount | None = None
+        self._no_spark = None if spark else "not asked for"
+
+    async def whole(self) -> None:
+        """Go through all steps.
+
+        Raises:
+            DemoFailed: a count or a value is not what it must be.
+        """
+        await self._create_topic()
+        self._start_spark()
+        await self._produce()
+        await self._consume(len(self._lines) // 2, "consumed by a group of two, first half, offsets committed")
+        if self._broker is not None:
+            self._broker.end(signal.SIGKILL)
+            _step("broker killed (SIGKILL)", "no flush, no goodbye")
+            _step("broker started again", f"on the same files, up in {self._broker.start() * 1000:.0f} ms")
+        await self._consume(len(self._lines), "the group resumed where it had committed")
+        self._check()
+        if self._broker is not None:
+            await self._count_with_spark()
+            self._explain(self._broker.folder / "data")
+
+    async def _create_topic(self) -> None:
+        async with Admin(self._bootstrap) as admin:
+            await admin.create_topics([NewTopic(self._topic, partitions=PARTITIONS, replication_factor=1)])
+        _step("topic created", f"{self._topic}, {PARTITIONS} partitions")
+
+    async def _produce(self) -> None:
+        start = time.perf_counter()
+        options: dict[str, Any] = {"compression": self._compression, "linger_ms": 5}  # the name is the user's
+        async with Producer(self._bootstrap, **options) as producer:
+            deliveries = [
+                producer.send(self._topic, line, key=_key(line), headers=[("line", str(number).encode())])
+                for number, line in enumerate(self._lines)
+            ]
+            await asyncio.wait_for(producer.flush(), STEP_TIMEOUT_SECONDS)
+            offsets = [(await delivery).offset for delivery in deliveries]
+        if min(offsets) < 0:
+            raise DemoFailed("a record was stored without an offset")
+        seconds = time.perf_counter() - start
+        detail = f"{len(offsets):,} records with key and header, {self._compression}, {_rate(len(offsets), seconds)}"
+        _step("produced", detail)
+
+    async def _consume(self, target: int, title: str) -> None:
+        """Let the two members of the group read until `target` records were read in all, commit, and leave."""
+        start = time.perf_counter()
+        before = len(self._consumed.places)
+        enough = asyncio.Event()
+        async with _members(self._bootstrap, self._topic, self._group) as consumers:
+            tasks = [
+                asyncio.create_task(self._read(number, consumer, target, enough))
+                for number, consumer in enumerate(consumers)
+            ]
+            try:
+                await asyncio.wait_for(enough.wait(), STEP_TIMEOUT_SECONDS)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            for consumer in consumers:
+                await consumer.commit()
+        taken = len(self._consumed.places) - before
+        _step(title, f"{taken:,} records, {_rate(taken, time.perf_counter() - start)}")
+
+    async def _read(self, member: int, consumer: Consumer, target: int, enough: asyncio.Event) -> None:
+        consumed = self._consumed
+        async for record in consumer:
+            ((_name, number),) = record.headers
+            consumed.places.append((record.partition, record.offset))
+            consumed.lines[int(number or b"-1")] = record.value or b""
+            consumed.by_member[member] += 1
+            if len(consumed.places) >= target:
+                enough.set()
+                return
+
+    def _check(self) -> None:
+        """Compare what was read with the input."""
+        consumed = self._consumed
+        if len(set(consumed.places)) != len(consumed.places):
+            raise DemoFailed(f"{len(consumed.places) - len(set(consumed.places))} records were read twice")
+        lost = [number for number, line in enumerate(self._lines) if consumed.lines.get(number) != line]
+        if lost:
+            raise DemoFailed(f"{len(lost)} lines were lost or changed, line {lost[0]} the first")
+        members = " and ".join(f"{count:,}" for count in consumed.by_member)
+        _step("nothing lost", f"{len(self._lines):,} lines came back as they were, each once; members took {members}")
+
+    def _start_spark(self) -> None:
+        """Let Spark start while the rest goes on; only the embedded broker's files are at hand."""
+        if self._broker is not None:
+            self._no_spark = self._no_spark or why_not()
+            if self._no_spark is None:
+                self._spark = SparkCount(self._broker.folder / "data", self._topic)
+
+    async def _count_with_spark(self) -> None:
+        """Have the records in the segment files counted a second time, by PySpark."""
+        if self._spark is None:
+            console.print(f"  [yellow]-[/] Spark left out: {escape(str(self._no_spark))}")
+            return
+        counts = await asyncio.to_thread(self._spark.counts)
+        if sum(counts.values()) != len(self._lines):
+            raise DemoFailed(
+                f"Spark found {sum(counts.values())} records in the segment files, {len(self._lines)} expected"
+            )
+        _step(
+            "decoded with PySpark",
+            f"{sum(counts.values()):,} records in {len(counts)} partitions, from the segment files",
+        )
+
+    def stop_spark(self) -> None:
+        """End Spark if it still runs."""
+        if self._spark is not None:
+            self._spark.stop()
+
+    def _explain(self, data: Path) -> None:
+        """Show the first batch of the topic as it lies in the segment file."""
+        from kafkawire.commands.inspection.explain import explain_batch
+
+        segment = max(data.glob(f"{self._topic}-*/*.log"), key=lambda path: path.stat().st_size)
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for column in ("offset", "bytes", "field", "value"):
+            table.add_column(column, no_wrap=True, justify="right" if column == "offset" else "left")
+        for row in explain_batch(segment, 0)[:ROWS_SHOWN]:
+            more = " …" if len(row.data) > BYTES_SHOWN else ""
+            table.add_row(str(row.offset), row.data[:BYTES_SHOWN].hex(" ") + more, row.path, row.value)
+        console.print(f"\n[bold]the first bytes of {segment.parent.name}/{segment.name}[/]")
+        console.print(table)
+
+
+@asynccontextmanager
+async def _members(bootstrap: str, topic: str, group: str) -> AsyncIterator[list[Consumer]]:
+    """Start the members of a group, and let them leave it."""
+    consumers = [
+        Consumer(
+            bootstrap,
+            topic,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        )
+        for _ in range(MEMBERS)
+    ]
+    try:
+        await asyncio.gather(*(consumer.start() for consumer in consumers))
+        await asyncio.wait_for(_shared_out(consumers), STEP_TIMEOUT_SECONDS)
+        yield consumers
+    finally:
+        for consumer in consumers:
+            await consumer.close()
+
+
+async def _shared_out(consumers: list[Consumer]) -> None:
+    """Wait until every member has partitions of its own."""
+    while not all(consumer.assignment for consumer in consumers):
+        await asyncio.sleep(HEARTBEAT_INTERVAL_MS / 1000)
+
+
+def _key(line: bytes) -> bytes | None:
+    """Return the first word of a line: equal keys land in the same partition."""
+    words = line.split(maxsplit=1)
+    return words[0] if words else None
+
+
+def _rate(count: int, seconds: float) -> str:
+    return f"{count / seconds:,.0f} a second"
+
+
+def _step(title: str, detail: str) -> None:
+    console.print(f"  [green]✓[/] {title}: {escape(detail)}")

@@ -1,0 +1,80 @@
+"""Count the records of segment files with Spark: the last step of the demo, in a process of its own.
+
+Spark takes seconds to start and writes to standard error as it likes; here it starts while the demo runs, and
+its noise is thrown away. A line on standard input says that the files are complete; the answer is JSON on standard
+output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from kafkawire.commands.pipeline.spark_session import start_spark, starting_quickly
+
+__all__ = ["SparkCount"]
+
+#: Spark on a loaded machine; the demo gives up waiting then.
+TIMEOUT_SECONDS = 120
+
+#: For one short query.
+_SHORT = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+class SparkCount:
+    """Spark in a process of its own: started early, asked late.
+
+    Args:
+        folder: with the folders of partitions.
+        topic: whose records are counted.
+    """
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kafkawire.commands.demo.demo_count", str(folder), topic],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def counts(self) -> dict[int, int]:
+        """Return the records that Spark finds in the files, by partition.
+
+        Raises:
+            subprocess.TimeoutExpired: no answer came in time.
+            ValueError: what came is no answer; Spark failed.
+        """
+        output, _ = self._process.communicate("go\n", TIMEOUT_SECONDS)
+        lines = output.splitlines()
+        if not lines:
+            raise ValueError(f"Spark ended with status {self._process.returncode} and no answer")
+        return {int(partition): count for partition, count in json.loads(lines[-1]).items()}
+
+    def stop(self) -> None:
+        """End the process if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _main(folder: str, topic: str) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from kafkawire.spark import read_segments
+
+    starting_quickly()
+    spark = start_spark("kafkawire demo", "local[2]", _SHORT)
+    sys.stdin.readline()
+    rows = read_segments(spark, folder, columns=["partition"], topics=topic).groupBy("partition").count().collect()
+    print(json.dumps({row["partition"]: row["count"] for row in rows}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,180 @@
+"""What a file of a broker is, by its name: of which kind, from which offset on, of which topic.
+
+Source: `LogFileUtils`, `Snapshots`, `UnifiedLog` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkawire.commands.inspection.dumping.window import checked_regular
+from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
+from kafkawire.sdk.storage import checkpoints, file_names
+from kafkawire.sdk.storage.meta_properties import META_PROPERTIES
+from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA
+from kafkawire.sdk.storage.partitions import partition_folder
+from kafkawire.sdk.storage.quorum_state import QUORUM_STATE
+
+__all__ = ["FileKind", "StoredFile", "files_of", "stored_file"]
+
+
+class FileKind(Enum):
+    """What a file holds; the value is what the output calls it."""
+
+    LOG = "log"
+    SNAPSHOT = "snapshot of cluster metadata"
+    OFFSET_INDEX = "offset index"
+    TIME_INDEX = "time index"
+    TRANSACTION_INDEX = "transaction index"
+    PRODUCERS = "producer snapshot"
+    LEADER_EPOCHS = "leader epochs"
+    OFFSETS = "offsets of partitions"
+    PROPERTIES = "properties"
+    PARTITION_METADATA = "partition metadata"
+    QUORUM_STATE = "quorum state"
+
+
+#: In the order in which a folder's files are shown: a segment, then what is about it.
+_SUFFIXES = {
+    file_names.METADATA_SNAPSHOT_SUFFIX: FileKind.SNAPSHOT,
+    file_names.LOG_SUFFIX: FileKind.LOG,
+    file_names.INDEX_SUFFIX: FileKind.OFFSET_INDEX,
+    file_names.TIME_INDEX_SUFFIX: FileKind.TIME_INDEX,
+    file_names.TRANSACTION_INDEX_SUFFIX: FileKind.TRANSACTION_INDEX,
+    file_names.SNAPSHOT_SUFFIX: FileKind.PRODUCERS,
+}
+_NAMES = {
+    checkpoints.LEADER_EPOCHS: FileKind.LEADER_EPOCHS,
+    checkpoints.CLEANER_OFFSETS: FileKind.OFFSETS,
+    checkpoints.LOG_START_OFFSETS: FileKind.OFFSETS,
+    checkpoints.RECOVERY_POINTS: FileKind.OFFSETS,
+    checkpoints.HIGH_WATERMARKS: FileKind.OFFSETS,
+    META_PROPERTIES: FileKind.PROPERTIES,
+    PARTITION_METADATA: FileKind.PARTITION_METADATA,
+    QUORUM_STATE: FileKind.QUORUM_STATE,
+}
+
+#: What a broker appends to the name of a file that it is about to add, replace or remove.
+_CHANGING = (file_names.CLEANED_SUFFIX, file_names.DELETED_SUFFIX, ".part", file_names.SWAP_SUFFIX)
+
+
+class StoredFile(NamedTuple):
+    """A file, and what its name and folder say.
+
+    Attributes:
+        path: where it is.
+        kind: what it holds.
+        base_offset: the offset in its name; None if there is none.
+        epoch: the leader epoch in the name of a snapshot of cluster metadata.
+        topic: empty if the folder does not say.
+    """
+
+    path: Path
+    kind: FileKind
+    base_offset: int | None
+    epoch: int | None
+    topic: str
+
+    @property
+    def added_suffix(self) -> str:
+        """Return what a broker appended to the name, as `.deleted`; empty for a file that is in use."""
+        return _added_suffix(self.path.name)
+
+    def sibling(self, suffix: str) -> Path:
+        """Return the path of another file about the same offset: of one that is being removed, another such one."""
+        return self.path.with_name(self.path.name.partition(".")[0] + suffix + self.added_suffix)
+
+
+def stored_file(path: Path) -> StoredFile | None:
+    """Return what a file is, None if the name says nothing."""
+    name = path.name.removesuffix(_added_suffix(path.name))
+    if name in _NAMES:
+        return StoredFile(path, _NAMES[name], None, None, _topic(path))
+    _, dot, suffix = name.rpartition(".")
+    kind = _SUFFIXES.get(dot + suffix)
+    if kind is None:
+        return None
+    offset = file_names.offset_in(name, dot + suffix, is_padded=False)
+    if kind is not FileKind.SNAPSHOT:
+        return StoredFile(path, kind, offset, None, _topic(path))
+    offset, epoch = file_names.offset_and_epoch_in(name, is_padded=False) or (offset, None)
+    return StoredFile(path, kind, offset, epoch, CLUSTER_METADATA_TOPIC)
+
+
+def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[Path]:
+    """Return files, folders replaced by all that is below them: each partition by offset, a segment before its indexes.
+
+    Args:
+        paths: files and folders.
+        fail: told what does not exist, or cannot be listed; the others are returned.
+    """
+    found: list[Path] = []
+    for path in paths:
+        try:
+            is_folder = stat.S_ISDIR(path.stat().st_mode)
+        except OSError as error:
+            fail(error)
+            continue
+        if is_folder:
+            found += _below(path, fail)
+        else:
+            found.append(path)
+    return found
+
+
+def _below(folder: Path, fail: Callable[[OSError], object]) -> Iterator[Path]:
+    """Yield the files in a folder and in those below it, each folder once: links may lead to one that is there already.
+
+    Folders below one that is a link are left out: links may be circles.
+    """
+    waiting, links = [folder], list[Path]()
+    known: set[tuple[int, int]] = set()
+    while waiting or links:
+        is_link = not waiting  # after all the others, so that files are shown where they are
+        here = links.pop() if is_link else waiting.pop()
+        files: list[Path] = []
+        folders: list[Path] = []
+        try:
+            found = here.stat()
+            if (found.st_dev, found.st_ino) in known:
+                continue
+            known.add((found.st_dev, found.st_ino))
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    try:
+                        if entry.is_file():
+                            files.append(here / entry.name)
+                        elif entry.is_dir():
+                            folders.append(here / entry.name)
+                        else:
+                            checked_regular(here / entry.name)
+                    except OSError as error:  # a link to nowhere, or in circles, is told like a pipe
+                        fail(error)
+        except OSError as error:
+            fail(error)
+        yield from sorted(files, key=_order)
+        if not is_link:
+            folders.sort(reverse=True)
+            waiting += [each for each in folders if not each.is_symlink()]
+            links[:0] = [each for each in folders if each.is_symlink()]
+
+
+def _topic(path: Path) -> str:
+    folder = partition_folder(path.absolute().parent.name)
+    return "" if folder is None else folder.partition[0]
+
+
+def _added_suffix(name: str) -> str:
+    return next((suffix for suffix in _CHANGING if name.endswith(suffix)), "")
+
+
+def _order(path: Path) -> tuple[bool, int, int, str]:
+    file = stored_file(path)
+    if file is None or file.base_offset is None:
+        return True, 0, 0, path.name
+    return False, file.base_offset, list(FileKind).index(file.kind), path.name

@@ -1,0 +1,128 @@
+"""A part of a file in memory, moved forward as somebody reads."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+
+from kafkawire.commands.inspection.dumping.limits import WINDOW_BYTES
+
+__all__ = ["Window", "checked_regular", "open_file"]
+
+
+def open_file(path: Path) -> FileIO:
+    """Open a file for a window.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file: pipes wait for a writer, and devices never end.
+    """
+    return checked_regular(path).open("rb", buffering=0)
+
+
+def checked_regular(path: Path) -> Path:
+    """Return a path.
+
+    Raises:
+        OSError: there is no regular file.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return path
+
+
+class Window:
+    """Reads a file in large pieces, of which one is in memory.
+
+    What `at` returned shows other bytes after the next call.
+
+    Args:
+        file: opened for reading, without a buffer of its own.
+        end: where to stop, at most; a file that grows is read up to its size at the beginning, unless `has_grown` is
+            asked.
+
+    Attributes:
+        end: see above, or the end of the file; less if the file turns out to be shorter.
+        is_limited: whether more of the file is behind it.
+        is_cut: whether the file got shorter meanwhile, so that less was returned than `end` had promised.
+    """
+
+    def __init__(self, file: FileIO, end: int | None = None) -> None:
+        self._file = file
+        size = self._size()
+        self.end = size if end is None else min(size, end)
+        self.is_limited = self.end < size
+        self.is_cut = False
+        self._memory = memoryview(bytearray(WINDOW_BYTES))
+        self._start = self._filled = 0
+
+    def at(self, position: int, size: int) -> memoryview:
+        """Return bytes of the file: as many as asked for, or fewer where it ends.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        size = max(min(size, self.end - position), 0)
+        first = position - self._start
+        if first < 0 or first + size > self._filled:
+            self._fill(position, size)
+            first = 0
+        return self._memory[first : min(first + size, self._filled)]
+
+    def is_zero_from(self, position: int) -> bool:
+        """Return whether nothing but zeros follows: room that was preallocated, or what a crash left.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        while position < self.end:
+            piece = bytes(self.at(position, WINDOW_BYTES))
+            if piece.count(0) != len(piece):
+                return False
+            position += max(len(piece), 1)
+        return True
+
+    def has_grown(self) -> bool:
+        """Take in what was appended to a file without a limit; return whether that is anything."""
+        size = self._size()
+        if self.is_limited or size <= self.end:
+            return False
+        self.end = size
+        return True
+
+    def _fill(self, position: int, size: int) -> None:
+        """Read from a position on, into more memory than usual only while that is needed."""
+        wanted = max(size, WINDOW_BYTES)
+        if len(self._memory) != wanted:
+            self._memory = memoryview(b"")  # free before more is taken
+            self._memory = memoryview(bytearray(wanted))
+        self._start, self._filled = position, 0
+        room = min(wanted, self.end - position)
+        while self._filled < room:
+            count = self._read(position + self._filled, self._memory[self._filled : room])
+            if not count:
+                self.end = min(position + self._filled, self._size())  # somebody cut the file meanwhile
+                self.is_cut = True
+                return
+            self._filled += count
+
+    def _read(self, position: int, memory: memoryview) -> int:
+        with _naming(self._file):
+            self._file.seek(position)
+            return self._file.readinto(memory) or 0
+
+    def _size(self) -> int:
+        with _naming(self._file):
+            return self._file.seek(0, 2)
+
+
+@contextmanager
+def _naming(file: FileIO) -> Iterator[None]:
+    """Let errors say of which file they are: with an index a segment is read, too."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file.name)) from None

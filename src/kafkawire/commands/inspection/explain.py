@@ -1,0 +1,456 @@
+"""Show which bytes are which field: `kafkawire codegen explain`.
+
+The command joins the schemas with the codecs, which know nothing of each other. Messages of somebody's own folder of
+schemas are generated and loaded on the spot, by `own_schemas.py`. What is not one message is in modules of its own:
+frames, segments and captures in `explaining/`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.names import shown
+from kafkawire.codegen.record_formats import load_record_formats
+from kafkawire.commands.inspection.explaining.captures import Frame, Summary, explain_capture
+from kafkawire.commands.inspection.explaining.frames import (
+    Asked,
+    api_named,
+    asked_by,
+    explain_request,
+    explain_response,
+)
+from kafkawire.commands.inspection.explaining.record_parts import RecordPart
+from kafkawire.commands.inspection.explaining.records import (
+    Row,
+    bounded,
+    cell_text,
+    explain_format,
+    explain_records,
+    formats_named,
+)
+from kafkawire.commands.inspection.explaining.segments import LogSegment, Place, explain_chosen, is_batches
+from kafkawire.commands.inspection.own_schemas import apis_of, load_message
+from kafkawire.commands.terminal import errors_on_one_line, print_line, print_table
+from kafkawire.sdk.errors import DecodeError, KafkaWireError
+from kafkawire.sdk.protocol.connection import Received
+from kafkawire.sdk.protocol.engines.construct import trace
+from kafkawire.sdk.protocol.engines.constructs import Span
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.observation import Unread
+from kafkawire.sdk.protocol.schema import Api, Message
+from kafkawire.sdk.records.stored import Damage
+
+__all__ = [
+    "HELP",
+    "INPUT_BYTES_MAX",
+    "Row",
+    "bytes_of_text",
+    "explain",
+    "explain_batch",
+    "explain_message",
+    "note_removal",
+]
+
+#: Most bytes that are explained at once: the largest frame of a broker, and what may follow it.
+INPUT_BYTES_MAX = 2 * MAX_FRAME_BYTES
+
+#: What `--help` says; a \b keeps the lines after it apart.
+HELP = """Show what each byte is: offset, bytes, field, value.
+
+\b
+explain HEX                           a request, as a whole frame
+explain HEX --request HEX             its response
+explain HeartbeatRequest 4 HEX        a message
+explain RecordBatch 2 @FILE           batches in a file
+explain FILE.log --offset 1042        a record of a segment
+explain FILE.log --key OffsetCommit   keys of a type
+explain --pcap FILE --frame 12        a frame of a capture
+
+`kafkawire dump` shows what all of a segment holds, `kafkawire codegen show` what a message does.
+"""
+
+#: Bytes shown of one value in a terminal.
+_BYTES_SHOWN = 16
+
+
+def explain_message(
+    cls: type[Message], version: int, data: bytes, deep: bool = False
+) -> tuple[list[Row], DecodeError | None]:
+    """Return what each byte of a message is.
+
+    Args:
+        cls: the message.
+        version: one of its versions.
+        data: its encoding; bytes after it are shown as such.
+        deep: whether record batches inside it are explained, too.
+
+    Returns:
+        The rows, and the error if the bytes end or are wrong before the message is complete.
+
+    Raises:
+        UnsupportedVersion: the message does not exist in this version.
+    """
+    spans, error = trace(layout(cls, version), data)
+    rows = bounded(_with_records(data, spans) if deep else (_row(data, span) for span in spans), data)
+    return rows + _rest(data, rows, error), error
+
+
+def explain_batch(segment: Path, number: int) -> list[Row]:
+    """Return what each byte of one batch of a log segment is.
+
+    Args:
+        segment: a `.log` file of a partition.
+        number: of the batch in the file, from 0.
+
+    Raises:
+        DecodeError: the file is no segment, or the batch is damaged.
+        ValueError: the file has fewer batches.
+    """
+    with closing(LogSegment(segment)) as log:
+        _, rows, error = explain_chosen(log, load_record_formats(SCHEMAS), Place(batch=number))
+    if error is not None:
+        raise error
+    return rows
+
+
+def _row(data: bytes, span: Span) -> Row:
+    return Row(span.offset, data[span.offset : span.offset + span.length], span.path, cell_text(span.value))
+
+
+def _rest(data: bytes, rows: list[Row], error: DecodeError | None) -> list[Row]:
+    """Return a row for the bytes that no other row covers."""
+    end = max((row.offset + len(row.data) for row in rows if not row.region), default=0)
+    return [Row(end, data[end:], "", "not read" if error else "behind the message")] if end < len(data) else []
+
+
+def _with_records(data: bytes, spans: list[Span]) -> Iterator[Row]:
+    """Yield the rows of a message, each value of type `records` followed by the batches inside it."""
+    formats = load_record_formats(SCHEMAS)
+    for span in spans:
+        yield _row(data, span)
+        if isinstance(span.value, memoryview):
+            start = span.offset + span.length - len(span.value)
+            rows, error = explain_records(formats, bytes(span.value), span.path)
+            yield from (row if row.region else row._replace(offset=row.offset + start) for row in rows)
+            if error is not None:
+                yield Row(start + error.offset, b"", error.path, f"error: {error.reason}")
+
+
+_COLUMNS = ("OFFSET", "BYTES", "FIELD", "VALUE")
+
+_CAPTURE, _SEGMENT, _FRAME, _MESSAGE = "a capture", "a log segment", "a frame", "a message"
+
+#: Which options belong to what is explained; where one would say nothing, it is refused.
+_OPTIONS = {
+    _CAPTURE: ("--pcap", "--frame", "--schemas"),
+    _SEGMENT: ("--file", "--batch", "--offset", "--position", "--key", "--value", "--schemas"),
+    _FRAME: ("--request", "--api", "--api-version", "--schemas"),
+    _MESSAGE: ("--deep", "--schemas"),
+}
+
+
+def explain(
+    context: typer.Context,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MESSAGE VERSION] [HEX]",
+            help="A message or record format (as FetchRequest or RecordBatch), its version or magic number, and its "
+            "bytes; or the bytes of a whole frame alone; or a log segment or snapshot. Bytes are hexadecimal, with or "
+            "without 0x; @FILE reads raw bytes, - reads hexadecimal ones from stdin.",
+        ),
+    ] = None,
+    schemas: Annotated[
+        Path,
+        typer.Option("--schemas", help="Folder of schemas of your own, read beside Kafka's.", show_default="none"),
+    ] = SCHEMAS,
+    deep: Annotated[bool, typer.Option("--deep", help="Explain the record batches inside a message, too.")] = False,
+    file: Annotated[Path | None, typer.Option("--file", help="A log segment to take a batch from.")] = None,
+    batch: Annotated[int | None, typer.Option("--batch", help="Of a segment: the number of the batch, from 0.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", help="Of a segment: the record with this offset.")] = None,
+    position: Annotated[
+        int | None,
+        typer.Option("--position", min=0, help="Of a segment: what begins at this byte, as behind damage."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Of a segment: explain the keys of this type, as OffsetCommitKey.")
+    ] = None,
+    value: Annotated[
+        str | None, typer.Option("--value", help="Of a segment: explain the values of this type, as OffsetCommitValue.")
+    ] = None,
+    request: Annotated[
+        str | None, typer.Option("--request", metavar="HEX", help="Of a response: the request, as a whole frame.")
+    ] = None,
+    api: Annotated[str | None, typer.Option("--api", help="Of a response: the API, by name or key.")] = None,
+    api_version: Annotated[int | None, typer.Option("--api-version", help="Of a response: the version.")] = None,
+    pcap: Annotated[
+        Path | None, typer.Option("--pcap", help="A capture, pcap or pcapng: list what clients and brokers said.")
+    ] = None,
+    frame: Annotated[
+        int | None, typer.Option("--frame", help="Of a capture: explain the frame of this number.")
+    ] = None,
+) -> None:
+    """Show what each byte is: offset, bytes, field, value."""
+    given = arguments or []
+    kind = _kind(given, file, pcap)
+    _check_options(kind, context.params)
+    with errors_on_one_line(KafkaWireError, ValueError):
+        if pcap is not None:
+            if given:
+                raise typer.BadParameter(f"--pcap {pcap} is all that is explained: {given[0]!r:.40} is not read")
+            is_complete = _print_capture(pcap, frame, apis_of(schemas))
+        elif kind == _SEGMENT:
+            path = Path(given[0]) if file is None else file
+            if file is not None and given:
+                _refuse_message(given[0], file, schemas)
+            is_complete = _print_segment(path, Place(batch, offset, position), _record_parts(key, value, schemas))
+        elif kind == _FRAME:
+            apis = apis_of(schemas)
+            asked = _asked(request, api, api_version, apis)
+            is_complete = _print_frame(bytes_of_text(" ".join(given)), asked, apis)
+        else:
+            is_complete = _print_message(given, schemas, deep)
+    if not is_complete:
+        raise typer.Exit(1)
+
+
+def _kind(given: list[str], file: Path | None, pcap: Path | None) -> str:
+    """Return what is to be explained."""
+    if pcap is not None:
+        return _CAPTURE
+    if file is not None or _is_segment(given):
+        return _SEGMENT
+    return _FRAME if given and not _is_name(given[0]) else _MESSAGE
+
+
+def _check_options(kind: str, parameters: Mapping[str, object]) -> None:
+    """Refuse options that would be ignored, and pairs of which one would be.
+
+    Args:
+        kind: what is explained.
+        parameters: of the command, by name.
+
+    Raises:
+        BadParameter: an option does not belong to what is explained, or not beside another one.
+    """
+    names = [name for name, value in parameters.items() if not (value is None or value is False or value == SCHEMAS)]
+    given = [f"--{name.replace('_', '-')}" for name in names if name != "arguments"]
+    for option in given:
+        owners = " or ".join(each for each, options in _OPTIONS.items() if option in options)
+        if option not in _OPTIONS[kind]:
+            raise typer.BadParameter(f"{option} belongs to {owners}; this explains {kind}")
+    if kind == _SEGMENT and "--schemas" in given and not {"--key", "--value"} & {*given}:
+        raise typer.BadParameter("--schemas reads keys and values of a log segment: name their types, --key or --value")
+    places = (("--batch", "--offset"), ("--batch", "--position"), ("--offset", "--position"))
+    for one, other in (*places, ("--request", "--api"), ("--request", "--api-version")):
+        if one in given and other in given:
+            raise typer.BadParameter(f"{one} and {other} say the same: give one of them")
+
+
+def _is_segment(given: list[str]) -> bool:
+    return len(given) == 1 and not given[0].startswith("@") and _names_segment(given[0])
+
+
+def _names_segment(name: str) -> bool:
+    """Return whether a file's name is that of a segment, or of a snapshot of cluster metadata: both hold batches."""
+    from kafkawire.commands.inspection.dumping.files import FileKind, stored_file  # with parts of the broker
+
+    file = stored_file(Path(name))
+    return file is not None and file.kind in (FileKind.LOG, FileKind.SNAPSHOT)
+
+
+def _is_name(argument: str) -> bool:
+    """Return whether an argument can be a name, and no bytes."""
+    return argument.isidentifier() and re.fullmatch("(0[xX])?[0-9a-fA-F]*", argument) is None
+
+
+def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
+    if len(given) < 3:
+        if given and not formats_named(load_record_formats(SCHEMAS), given[0]):
+            load_message(given[0], schemas)
+        raise ValueError("give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE")
+    name, version, *texts = given
+    if not version.isdecimal():
+        raise ValueError(f"the version {shown(version)} of {shown(name)} is no number")
+    if texts[0].startswith("@") and _names_segment(texts[0]):
+        _refuse_message(name, Path(texts[0][1:]), schemas)
+    data = bytes_of_text(" ".join(texts))
+    rows, error = _explain(name, int(version), data, schemas, deep)
+    return _print_rows(rows, error)
+
+
+def _print_rows(rows: list[Row], error: object) -> bool:
+    """Print what bytes are and what is wrong with them; return whether nothing is."""
+    print_table(_COLUMNS, [_cells(row) for row in rows])
+    if error:
+        print_line(f"error: {error}", "bold red")
+    return not error
+
+
+def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) -> tuple[list[Row], DecodeError | None]:
+    formats = load_record_formats(SCHEMAS)
+    if fitting := formats_named(formats, name, version):
+        has_magic = fitting[0].magic is not None
+        rows, error = explain_records(formats, data) if has_magic else explain_format(formats, name, data)
+        return rows + _rest(data, rows, error), error
+    cls = load_message(name, schemas)
+    if is_batches(data):
+        raise ValueError(f"these bytes are record batches, no {name}; {_finder(name)} finds it in their records")
+    note_removal(cls, version)
+    return explain_message(cls, version, data, deep)
+
+
+def note_removal(cls: type[Message], version: int) -> None:
+    """Say on standard error which release removed a version, if one did; the output itself stays as it is."""
+    if release := cls.SCHEMA.removed_in(version):
+        typer.echo(f"{cls.SCHEMA.name} version {version} was removed in release {release}", err=True)
+
+
+def _finder(name: str, path: str = "FILE.log") -> str:
+    """Return the command that finds keys or values of a type in a segment."""
+    return f"`kafkawire codegen explain {path} {'--key' if name.endswith('Key') else '--value'} {name}`"
+
+
+def _refuse_message(name: str, path: Path, schemas: Path) -> None:
+    """Refuse a message as what a segment holds: only its records hold messages.
+
+    Raises:
+        ValueError: it is a message, or nothing at all.
+    """
+    if not formats_named(load_record_formats(SCHEMAS), name):
+        load_message(name, schemas)
+        raise ValueError(f"{path} holds record batches, no {name}; {_finder(name, str(path))} finds it in the records")
+
+
+def _record_parts(key: str | None, value: str | None, schemas: Path) -> tuple[RecordPart, ...]:
+    """Return the types to read keys and values as."""
+    formats, names = load_record_formats(SCHEMAS), {"key": key, "value": value}
+    return tuple(RecordPart(part, name, formats, schemas) for part, name in names.items() if name is not None)
+
+
+def _print_segment(path: Path, place: Place, wanted: tuple[RecordPart, ...]) -> bool:
+    with closing(LogSegment(path)) as segment:
+        try:
+            return _print_found(path, segment, place, wanted)
+        finally:
+            if segment.cut_to is not None:
+                print_line(f"note: {path} got shorter while it was read, {segment.cut_to} bytes are left", "yellow")
+
+
+def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[RecordPart, ...]) -> bool:
+    if not wanted:
+        try:
+            title, rows, error = explain_chosen(segment, load_record_formats(SCHEMAS), place)
+        except DecodeError as damage:
+            hint = f"`kafkawire dump {path}` finds batches behind damage, --position takes what begins at a byte"
+            raise ValueError(f"{damage}; {hint}") from None
+        print_line(title)
+        return _print_rows(rows, error)
+    found, all_right = 0, True
+    for each in segment.parts(wanted, place):
+        if isinstance(each, Damage):
+            print_line(f"error: {each}", "bold red")
+            all_right = False
+            continue
+        found += 1
+        print_line(f"{each.part} of the record with offset {each.offset}, in the batch at byte {each.position}")
+        all_right = _print_rows(each.rows, each.error) and all_right
+    if not found:
+        others = dict.fromkeys(each for part in wanted for each in part.other_types())
+        types = f"; there are types {', '.join(others)}" if others else ""
+        raise ValueError(f"{path} has no record of type {' or '.join(part.name for part in wanted)}{types}")
+    return all_right
+
+
+def _asked(request: str | None, api: str | None, version: int | None, apis: Mapping[int, Api]) -> Asked | None:
+    """Return what a response answers, None if bytes are to be explained as a request.
+
+    Raises:
+        ValueError: too little is given, or there is no such API.
+    """
+    if request is not None:
+        return asked_by(bytes_of_text(request), apis)
+    if api is None and version is None:
+        return None
+    if api is None or version is None:
+        raise ValueError("of a response, --api and --api-version are needed, or --request")
+    return Asked(api_named(api, apis), version)
+
+
+def _print_frame(data: bytes, asked: Asked | None, apis: Mapping[int, Api]) -> bool:
+    explained = explain_request(data, apis) if asked is None else explain_response(data, asked)
+    print_line(explained.title)
+    return _print_rows(explained.rows, explained.error)
+
+
+def _print_capture(path: Path, number: int | None, apis: Mapping[int, Api]) -> bool:
+    summary, count = Summary(), 0
+    with path.open("rb") as stream:
+        for frame in explain_capture(stream, summary, apis):
+            count += frame.read is not None
+            if number is None:  # without rich, which would take most of the time
+                label = f"{count:>6}" if frame.read is not None else " " * 6
+                typer.echo(f"{label}  {frame.time:.6f}  {frame.connection} {frame.way} {frame.text}")
+            elif count == number and frame.read is not None:
+                return _print_captured(frame, apis)
+    if number is not None:
+        raise ValueError(f"{path} has no frame {number}, it has {count}; frames count from 1")
+    for line in summary.lines():
+        print_line(line)
+    if summary.error:
+        print_line(f"error: {summary.error}", "bold red")
+    elif not summary.requests + summary.responses:
+        print_line(f"error: nothing of Kafka's protocol was found in {path}", "bold red")
+    return not summary.error and summary.requests + summary.responses > 0
+
+
+def _print_captured(frame: Frame, apis: Mapping[int, Api]) -> bool:
+    """Explain one frame of a capture, which comes without its length."""
+    data = len(frame.data).to_bytes(LENGTH_BYTES, "big") + frame.data
+    match frame.read:
+        case Received() as received:
+            return _print_frame(data, Asked(received.api, received.version), apis)
+        case Unread() as unread:
+            return _print_rows([Row(0, data, "", frame.text)], unread.reason or None)
+    return _print_frame(data, None, apis)
+
+
+def bytes_of_text(argument: str) -> bytes:
+    """Return the bytes that an argument means: hexadecimal, `@FILE` for raw bytes, `-` for stdin.
+
+    Raises:
+        ValueError: it is not hexadecimal, or more than `INPUT_BYTES_MAX`.
+        OSError: the file cannot be read.
+    """
+    if argument.startswith("@"):
+        with Path(argument[1:]).open("rb") as file:
+            data = file.read(INPUT_BYTES_MAX + 1)
+        if len(data) > INPUT_BYTES_MAX:
+            raise ValueError(f"{argument[1:]} has more than {INPUT_BYTES_MAX} bytes")
+        return data
+    text = sys.stdin.read(3 * INPUT_BYTES_MAX) if argument == "-" else argument
+    digits = "".join(re.sub("^0[xX]", "", word) for word in re.split(r"[\s,:]+", text))
+    if wrong := re.search("[^0-9a-fA-F]+", digits):
+        if os.path.exists(argument):
+            hint = f"@{argument} reads its bytes, `kafkawire dump {argument}` says what is in files of a broker"
+            raise ValueError(f"{argument} is a path, and no hexadecimal number: {hint}")
+        raise ValueError(f"non-hexadecimal characters {wrong[0]!r:.40}")
+    if len(digits) % 2:
+        raise ValueError(f"an odd number of hexadecimal digits: {len(digits)}")
+    return bytes.fromhex(digits)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    more = " …" if len(row.data) > _BYTES_SHOWN else ""
+    place = f"{row.region}+{row.offset}" if row.region else str(row.offset)
+    return place, f"{row.data[:_BYTES_SHOWN].hex(' ')}{more}", row.path, row.value

@@ -1,0 +1,303 @@
+"""Say what clients and brokers said to each other in a capture: a line for each frame, and what could not be matched.
+
+`capture_file.py` reads the packets, `tcp_streams.py` puts them in order; this module cuts the streams into frames.
+Where a stream begins in the middle, or has a gap, it looks for a segment that begins with a frame. Memory is bounded,
+whatever the file says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, NamedTuple
+
+from kafkawire.commands.inspection.explaining.capture_file import CaptureError, read_packets
+from kafkawire.commands.inspection.explaining.capture_packets import tcp_segment
+from kafkawire.commands.inspection.explaining.frames import is_request
+from kafkawire.commands.inspection.explaining.tcp_streams import Stretch, TcpConnection, TcpStreams
+from kafkawire.commands.terminal import counted
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
+from kafkawire.sdk.protocol.connection import Received, Request
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
+from kafkawire.sdk.protocol.observation import ObservedConnection, Unread
+from kafkawire.sdk.protocol.schema import Api
+
+__all__ = ["Frame", "Summary", "explain_capture"]
+
+#: Bytes of unfinished frames in all connections together: two of the largest.
+_UNFINISHED_BYTES_MAX = 2 * MAX_FRAME_BYTES
+
+#: Of a request header, API key and version: what tells that a frame begins.
+_API_BYTES = 4
+
+
+class Frame(NamedTuple):
+    """A frame of a capture, or something to say about a connection.
+
+    Attributes:
+        time: when its last byte was captured, in seconds since the epoch.
+        connection: its number.
+        way: `>` from the client, `<` from the broker, `!` for a remark.
+        text: what it is, on one line.
+        data: the frame without its length; empty for a remark.
+        read: what was read; None for a remark.
+    """
+
+    time: float
+    connection: int
+    way: str
+    text: str
+    data: bytes = b""
+    read: Request | Received | Unread | None = None
+
+
+class Summary:
+    """What was found, in numbers, once all frames have been taken.
+
+    Attributes:
+        connections: that were seen.
+        requests: that were decoded.
+        responses: that were decoded.
+        unread: frames that were not.
+        without_response: requests whose response was not seen.
+        missing_bytes: that were not captured.
+        passed_over_bytes: of what could not be matched: from before the first known request, or after a gap.
+        left_out: packets that hold no TCP, by the reason.
+        error: why reading ended before the end of the file.
+    """
+
+    def __init__(self) -> None:
+        self.connections = self.requests = self.responses = self.unread = 0
+        self.without_response = self.missing_bytes = self.passed_over_bytes = 0
+        self.left_out: Counter[str] = Counter()
+        self.error = ""
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as text."""
+        yield (
+            f"{counted(self.connections, 'connection')}, {counted(self.requests, 'request')}, "
+            f"{counted(self.responses, 'response')}"
+        )
+        for count, noun, what in (
+            (self.unread, "frame", "not decoded or not matched"),
+            (self.without_response, "request", "whose response is not in the capture"),
+            (self.missing_bytes, "byte", "not captured"),
+            (self.passed_over_bytes, "byte", "passed over, as no known frame begins there"),
+        ):
+            if count:
+                yield f"{counted(count, noun)} {what}"
+        for reason, count in self.left_out.most_common():
+            yield f"{counted(count, 'packet')} left out: {reason}"
+
+
+def explain_capture(stream: BinaryIO, summary: Summary, apis: Mapping[int, Api] = KAFKA_APIS) -> Iterator[Frame]:
+    """Yield the frames of all connections, as they were completed.
+
+    Args:
+        stream: a capture, pcap or pcapng.
+        summary: is filled in.
+        apis: by key, what requests may be.
+    """
+    streams = TcpStreams()
+    reading = _Reading(summary, apis)
+    time = 0.0
+    try:
+        for packet in read_packets(stream):
+            time = packet.time
+            segment = tcp_segment(packet.link_type, packet.data)
+            if isinstance(segment, str):
+                summary.left_out[segment] += 1
+                continue
+            for stretch in streams.receive(segment, time):
+                yield from reading.receive(stretch)
+    except CaptureError as error:
+        summary.error = str(error)
+    for stretch in streams.end(time):
+        yield from reading.receive(stretch)
+
+
+class _Reading:
+    """The conversations of a capture, and the memory that they share."""
+
+    def __init__(self, summary: Summary, apis: Mapping[int, Api]) -> None:
+        self._summary = summary
+        self._apis = apis
+        self._conversations: dict[TcpConnection, _Conversation] = {}
+        self._unfinished_bytes = 0
+
+    def receive(self, stretch: Stretch) -> Iterator[Frame]:
+        connection = stretch.connection
+        conversation = self._conversations.get(connection)
+        if conversation is None:
+            if stretch.is_end:
+                return
+            conversation = self._conversations[connection] = _Conversation(connection, self._apis)
+            self._summary.connections += 1
+            yield Frame(stretch.time, connection.number, "!", " and ".join(connection.ends))
+        before = conversation.unfinished_bytes
+        for frame in conversation.receive(stretch):
+            self._count(frame)
+            yield frame
+        self._unfinished_bytes += conversation.unfinished_bytes - before
+        if self._unfinished_bytes > _UNFINISHED_BYTES_MAX:
+            self._unfinished_bytes -= conversation.unfinished_bytes
+            yield conversation.forget(stretch.time)
+        self._summary.missing_bytes += stretch.missing_bytes
+        if stretch.is_end:
+            self._unfinished_bytes -= conversation.unfinished_bytes
+            self._summary.without_response += conversation.without_response
+            self._summary.passed_over_bytes += conversation.passed_over_bytes
+            del self._conversations[connection]
+
+    def _count(self, frame: Frame) -> None:
+        match frame.read:
+            case Request():
+                self._summary.requests += 1
+            case Received():
+                self._summary.responses += 1
+            case Unread():
+                self._summary.unread += 1
+
+
+class _Stream:
+    """The bytes of one side until they make up frames; `in_step` is whether the next one begins a frame."""
+
+    def __init__(self, in_step: bool) -> None:
+        self.data = bytearray()
+        self.in_step = in_step
+        self.passed_over = 0
+
+    def lose_step(self) -> None:
+        self.passed_over += len(self.data)
+        self.data.clear()
+        self.in_step = False
+
+    def frames(self) -> Iterator[bytes]:
+        """Yield the frames that are complete; what cannot be a frame loses the step."""
+        start = 0
+        while len(self.data) - start >= LENGTH_BYTES:
+            length = int.from_bytes(self.data[start : start + LENGTH_BYTES], "big")
+            if length > MAX_FRAME_BYTES:  # as one with a sign is, too
+                del self.data[:start]
+                self.lose_step()
+                return
+            end = start + LENGTH_BYTES + length
+            if end > len(self.data):
+                break
+            yield bytes(self.data[start + LENGTH_BYTES : end])
+            start = end
+        del self.data[:start]
+
+
+class _Conversation:
+    """One connection, if it is one of Kafka."""
+
+    def __init__(self, connection: TcpConnection, apis: Mapping[int, Api]) -> None:
+        self._connection = connection
+        self._apis = apis
+        #: The side that asks; known if the capture has the beginning, or once something is a request.
+        self._client: int | None = 0 if connection.opened else None
+        self._streams = (_Stream(connection.opened), _Stream(connection.opened))
+        self._observed = ObservedConnection(apis=apis)
+        self._is_kafka = False
+        self.passed_over_bytes = 0
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return sum(len(stream.data) for stream in self._streams)
+
+    @property
+    def without_response(self) -> int:
+        return self._observed.in_flight + self._observed.unanswered
+
+    def receive(self, stretch: Stretch) -> Iterator[Frame]:
+        stream = self._streams[stretch.side]
+        if stretch.missing_bytes:
+            yield self._remark(
+                stretch.time, f"{stretch.missing_bytes} bytes {self._of(stretch.side)} were not captured"
+            )
+            stream.lose_step()
+        if stretch.data:
+            yield from self._receive_data(stretch, stream)
+        if stretch.is_end:
+            yield from self._end(stretch)
+
+    def forget(self, time: float) -> Frame:
+        """Drop unfinished frames: all connections together hold too much."""
+        size_bytes = self.unfinished_bytes
+        for stream in self._streams:
+            stream.lose_step()
+        return self._remark(time, f"{size_bytes} bytes of unfinished frames dropped: too much is unfinished")
+
+    def _receive_data(self, stretch: Stretch, stream: _Stream) -> Iterator[Frame]:
+        if not stream.in_step:
+            if not self._begins_frame(stretch):
+                stream.passed_over += len(stretch.data)
+                return
+            stream.in_step = True
+            yield from self._passed_over(stretch, stretch.side)
+        stream.data += stretch.data
+        is_request = stretch.side == self._client
+        for frame in stream.frames():
+            read = self._observed.receive_request(frame) if is_request else self._observed.receive_response(frame)
+            self._is_kafka = self._is_kafka or not isinstance(read, Unread)
+            yield Frame(stretch.time, self._connection.number, ">" if is_request else "<", repr(read), frame, read)
+        if not stream.in_step:
+            yield self._remark(stretch.time, f"no frame begins here {self._of(stretch.side)}: looking for the next one")
+
+    def _begins_frame(self, stretch: Stretch) -> bool:
+        if self._client in (None, stretch.side) and _begins_request(stretch.data, self._apis):
+            self._client = stretch.side
+            return True
+        return self._client == 1 - stretch.side and self._begins_response(stretch.data)
+
+    def _begins_response(self, data: bytes) -> bool:
+        if len(data) < LENGTH_BYTES + CORRELATION_ID_BYTES:
+            return False
+        length = int.from_bytes(data[:LENGTH_BYTES], "big")
+        correlation_id = correlation_id_of(data[LENGTH_BYTES:])
+        return CORRELATION_ID_BYTES <= length <= MAX_FRAME_BYTES and self._observed.expects(correlation_id)
+
+    def _end(self, stretch: Stretch) -> Iterator[Frame]:
+        for side, stream in enumerate(self._streams):
+            yield from self._passed_over(stretch, side)
+            if stream.data:
+                text = f"{len(stream.data)} bytes {self._of(side)} of a frame that is not complete"
+                yield self._remark(stretch.time, text)
+        if not self._is_kafka:
+            yield self._remark(stretch.time, "nothing here was Kafka's protocol in plain text")
+        elif self.without_response:
+            yield self._remark(stretch.time, f"{counted(self.without_response, 'request')} without response")
+
+    def _passed_over(self, stretch: Stretch, side: int) -> Iterator[Frame]:
+        stream = self._streams[side]
+        if stream.passed_over:
+            text = f"{stream.passed_over} bytes {self._of(side)} passed over, as no known frame begins there"
+            self.passed_over_bytes += stream.passed_over
+            stream.passed_over = 0
+            yield self._remark(stretch.time, text)
+
+    def _of(self, side: int) -> str:
+        if self._client is None:
+            return f"from {self._connection.ends[side]}"
+        return "of the client" if side == self._client else "of the broker"
+
+    def _remark(self, time: float, text: str) -> Frame:
+        return Frame(time, self._connection.number, "!", text)
+
+
+def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
+    """Return whether a segment begins with a frame of a known API and version, even if it does not have all of it."""
+    if len(data) < LENGTH_BYTES + _API_BYTES:
+        return False
+    length = int.from_bytes(data[:LENGTH_BYTES], "big")
+    start = data[LENGTH_BYTES : LENGTH_BYTES + HEADER_START.size]
+    key, version, _ = HEADER_START.unpack(start.ljust(HEADER_START.size, b"\0"))
+    in_range = HEADER_START.size <= length <= MAX_FRAME_BYTES
+    # Not those that releases removed: the first keys with version 0 are what bytes inside a frame often look like.
+    if not (in_range and key in apis and version in apis[key].versions):
+        return False
+    # Nor what only looks like one: in a response the correlation id, often a small number, is where the key would be.
+    frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
+    return len(frame) < length or is_request(frame, apis)

@@ -1,0 +1,219 @@
+"""Say what each byte of a whole frame is: length, header, body, and what follows them.
+
+A request says by itself what it is: its API key and version come first. A response does not, so the user must know the
+request, or its API and version. Called by `explain.py`, and for the frames of a capture by `captures.py`.
+
+Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkawire.codegen.names import near, shown
+from kafkawire.commands.inspection.explaining.records import Row, bounded, cell_text
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
+from kafkawire.sdk.protocol.connection import opens_with_unsupported_version
+from kafkawire.sdk.protocol.engines.construct import trace
+from kafkawire.sdk.protocol.engines.constructs import Span
+from kafkawire.sdk.protocol.frames import LENGTH_BYTES
+from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
+from kafkawire.sdk.protocol.layout import layout
+from kafkawire.sdk.protocol.messages.headers import RequestHeader, ResponseHeader
+from kafkawire.sdk.protocol.observation import read_request
+from kafkawire.sdk.protocol.schema import Api, Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+
+__all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "explain_response", "is_request"]
+
+
+class Asked(NamedTuple):
+    """What a response answers; `correlation_id` is None if that is not known."""
+
+    api: Api
+    version: int
+    correlation_id: int | None = None
+
+
+class Explanation(NamedTuple):
+    """What the bytes of a frame are.
+
+    Attributes:
+        title: what the frame is.
+        rows: its bytes.
+        error: why the rest was not read; None if all was.
+    """
+
+    title: str
+    rows: list[Row]
+    error: str | None
+
+
+def api_named(name: str, apis: Mapping[int, Api] = KAFKA_APIS) -> Api:
+    """Return one of these APIs by its name, in any case, or its key.
+
+    Raises:
+        ValueError: there is none.
+    """
+    wanted = name.lower().removesuffix("request").removesuffix("response")
+    for api in apis.values():
+        if wanted in (api.name.lower(), str(int(api.key))):
+            return api
+    raise ValueError(f"no API is named {shown(name)}{near(wanted, [api.name for api in apis.values()])}")
+
+
+def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
+    """Return what a request asks, by its frame.
+
+    Raises:
+        ValueError: it is no request of a known API.
+    """
+    start, _ = _request_bounds(frame, apis)
+    least = start + HEADER_START.size
+    if len(frame) < least:
+        raise ValueError(f"a frame of {len(frame)} bytes is no request, which has {least} with length and header alone")
+    key, version, correlation_id = HEADER_START.unpack_from(frame, start)
+    if key not in apis:
+        raise ValueError(_unknown_key(key))
+    return Asked(apis[key], version, correlation_id)
+
+
+def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explanation:
+    """Explain a frame that is a request; its length may be missing.
+
+    Args:
+        data: the frame; bytes after it are shown as such.
+        apis: by key, what it may be.
+
+    Raises:
+        ValueError: it is too short for a request, or of an unknown API.
+    """
+    start, end = _request_bounds(data, apis)
+    asked = asked_by(data, apis)
+    api, version = asked.api, asked.version
+    title = f"{api.name} request, version {version}"
+    rows = _length_rows(data, start)
+    known = version in api.known_versions
+    header_version = api.request_header_version(version) if known else RequestHeader.SCHEMA.versions.first
+    at, error = _message(RequestHeader, header_version, data[:end], start, "header.", rows, api.name)
+    if error is None and not known:
+        error = f"{api.name} has no version {version}; it has {api.known_versions}"
+    if error is None:
+        at, error = _message(api.request, version, data[:end], at, "", rows)
+    return _finished(title, data, rows, at, start, end, error)
+
+
+def explain_response(data: bytes, asked: Asked) -> Explanation:
+    """Explain a frame that is a response; its length may be missing.
+
+    Args:
+        data: the frame; bytes after it are shown as such.
+        asked: the request.
+
+    Raises:
+        ValueError: it answers another request.
+        UnsupportedVersion: the API does not exist in this version.
+    """
+    api, version, correlation_id = asked
+    if version not in api.known_versions and api.key != ApiKey.API_VERSIONS:
+        layout(api.response, version)  # raises; ApiVersions alone is answered in a version that does exist
+    start, end = _response_bounds(data, correlation_id)
+    rows = _length_rows(data, start)
+    header = layout(ResponseHeader, api.response_header_version(version))
+    at, error = _message(ResponseHeader, header.version, data[:end], start, "header.", rows)
+    if error is None and correlation_id is not None:
+        found = correlation_id_of(data[start:])
+        if found != correlation_id:
+            raise ValueError(f"the response has the correlation id {found}, the request {correlation_id}")
+    if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(data[:end], at):
+        version = api.versions.first  # in which a broker answers that it does not know the version
+    if error is None:
+        at, error = _message(api.response, version, data[:end], at, "", rows)
+    return _finished(f"{api.name} response, version {version}", data, rows, at, start, end, error)
+
+
+def _request_bounds(data: bytes, apis: Mapping[int, Api]) -> tuple[int, int]:
+    """Return where the header begins, and where the frame ends: its length may be missing."""
+    end = _announced_end(data)
+    # A request of Produce without its length begins as a frame of up to 13 bytes.
+    if not (end is not None and is_request(data[LENGTH_BYTES:end], apis)) and is_request(data, apis):
+        return 0, len(data)
+    return LENGTH_BYTES, len(data) if end is None else end
+
+
+def is_request(frame: bytes, apis: Mapping[int, Api]) -> bool:
+    """Return whether a frame, without its length, can be read as a request."""
+    try:
+        read_request(frame, apis)
+    except KafkaWireError:
+        return False
+    return True
+
+
+def _response_bounds(data: bytes, correlation_id: int | None) -> tuple[int, int]:
+    """Return where the header begins, and where the frame ends: its length may be missing."""
+    end = _announced_end(data)
+    if correlation_id is not None:
+        header = correlation_id.to_bytes(CORRELATION_ID_BYTES, "big", signed=True)
+        # The length may look like the id, but then the id follows it.
+        if data.startswith(header) and (end is None or not data[LENGTH_BYTES:end].startswith(header)):
+            return 0, len(data)
+    return LENGTH_BYTES, len(data) if end is None else end
+
+
+def _announced_end(data: bytes) -> int | None:
+    """Return where a frame ends by its length; None if there is no length, or less than it says."""
+    length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
+    fits = len(data) >= LENGTH_BYTES and 0 <= length <= len(data) - LENGTH_BYTES
+    return LENGTH_BYTES + length if fits else None
+
+
+def _length_rows(data: bytes, start: int) -> list[Row]:
+    if start == 0:
+        return []
+    return [Row(0, data[:LENGTH_BYTES], "length", str(int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)))]
+
+
+def _message(
+    cls: type[Message], version: int, data: bytes, start: int, prefix: str, rows: list[Row], name: str = ""
+) -> tuple[int, str | None]:
+    """Add the rows of a message, with the name of the API, and return where it ends and what is wrong with it."""
+    spans, error = trace(layout(cls, version), data, min(start, len(data)))
+    found = bounded((_row(span, data, prefix, name) for span in spans), data)
+    rows += found
+    end = found[-1].offset + len(found[-1].data) if found else start
+    return end, None if error is None else f"{prefix}{error}"
+
+
+def _row(span: Span, data: bytes, prefix: str, name: str) -> Row:
+    text = cell_text(span.value)
+    if name and span.path == "request_api_key":
+        text += f" ({name})"
+    return Row(span.offset, data[span.offset : span.offset + span.length], f"{prefix}{span.path}", text)
+
+
+def _finished(
+    title: str, data: bytes, rows: list[Row], at: int, start: int, end: int, error: str | None
+) -> Explanation:
+    """Add what follows the message, and what is wrong with the length."""
+    if at < end:
+        told = f"{end - at} bytes not read" if error else f"{end - at} bytes behind the message, in its frame"
+        rows.append(Row(at, data[at:end], "", told))
+    if end < len(data):
+        rows.append(Row(end, data[end:], "", f"{len(data) - end} bytes behind the frame"))
+    if start:
+        length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
+        if length != end - start:
+            error = f"frame of {length} bytes announced, {len(data) - start} are there" + (
+                f"; {error}" if error else ""
+            )
+    return Explanation(title + ("" if start else ", without its length"), rows, error)
+
+
+def _unknown_key(key: int) -> str:
+    return (
+        f"no API has the key {key}, so this is no request; of a response, say what it answers: "
+        "--request HEX, or --api NAME --api-version NUMBER"
+    )

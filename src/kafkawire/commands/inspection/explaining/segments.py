@@ -1,0 +1,233 @@
+"""Find something in a log segment and say what its bytes are: a batch, a record by its offset, keys and values.
+
+Damage hides nothing that can be read: batches with a wrong checksum are explained like others, what is no batch as far
+as it goes, and keys and values are looked for behind it, too. Called by `explain.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkawire.codegen.record_formats import RecordFormat
+from kafkawire.commands.inspection.dumping.window import open_file
+from kafkawire.commands.inspection.explaining.record_parts import RecordPart
+from kafkawire.commands.inspection.explaining.records import Row, explain_records
+from kafkawire.sdk.errors import DecodeError, KafkaWireError
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES, BATCH_MAGIC_AT
+from kafkawire.sdk.records import Batch, MessageBatch, Record, walk, walk_headers
+from kafkawire.sdk.records.sound_batches import announced
+from kafkawire.sdk.records.stored import BATCH_BYTES_MAX, Damage, Stored, Window, read_stored
+
+__all__ = ["ExplainedRecord", "LogSegment", "Place", "explain_chosen", "is_batches"]
+
+
+class Place(NamedTuple):
+    """What is to be explained of a segment; everything if nothing is given.
+
+    Attributes:
+        batch: the number of a batch, from 0.
+        offset: of a record.
+        position: where a batch begins, in bytes.
+    """
+
+    batch: int | None = None
+    offset: int | None = None
+    position: int | None = None
+
+
+class ExplainedRecord(NamedTuple):
+    """What a record's key or value is.
+
+    Attributes:
+        offset: of the record.
+        position: of its batch in the file, in bytes.
+        part: `key` or `value`.
+        rows: its bytes, counted from its beginning.
+        error: what is wrong with it.
+    """
+
+    offset: int
+    position: int
+    part: str
+    rows: list[Row]
+    error: str
+
+
+class LogSegment:
+    """A log segment, of which a part is in memory; a broker may append to its file, or cut it, meanwhile.
+
+    Args:
+        path: a `.log` file.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file; so do all methods.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = open_file(path)
+        self._size = self._file.seek(0, os.SEEK_END)
+        self._window = Window(self._read, self._size)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def cut_to(self) -> int | None:
+        """How many bytes are left of a file that got shorter while it was read; None of others."""
+        return min(self._window.end, self._file.seek(0, os.SEEK_END)) if self._window.end < self._size else None
+
+    def batch(self, number: int) -> tuple[int, Batch]:
+        """Return a batch by its number in the file, and where it begins.
+
+        Raises:
+            DecodeError: the file is no segment, or damaged before the end of the batch.
+            ValueError: there are fewer batches.
+        """
+        for index, found in enumerate(self._headers()):
+            if index == number:
+                return found
+        raise ValueError(f"{self._path} has no batch {number}; batches count from 0")
+
+    def batch_with(self, offset: int) -> tuple[int, Batch]:
+        """Return the batch that has an offset, and where it begins.
+
+        Raises:
+            DecodeError: the file is no segment, or damaged before the end of the batch.
+            ValueError: there is none.
+        """
+        first = last = None
+        for position, batch in self._headers():
+            first = batch.base_offset if first is None else first
+            last = batch.last_offset
+            if last >= offset:
+                if batch.base_offset <= offset or isinstance(batch, MessageBatch):
+                    return position, batch
+                break
+        held = "it has no batch" if first is None else f"it begins with {first}; {last} is the last one looked at"
+        raise ValueError(f"{self._path} has no batch with offset {offset}: {held}")
+
+    def batch_at(self, position: int) -> tuple[int, Batch]:
+        """Return the batch that begins at a byte of the file, and that byte.
+
+        Raises:
+            DecodeError: no batch begins there; it counts from there.
+            ValueError: the file ends before.
+        """
+        for batch in walk_headers(self._whole_batch(position)):
+            return position, batch
+        raise ValueError(f"{self._path} has {self._window.end} bytes, so no batch begins at byte {position}")
+
+    def found(self, place: Place) -> tuple[int, Batch]:
+        """Return where a batch begins, and it; the first one if nothing is said of the place.
+
+        Raises:
+            DecodeError: the file is no segment, or damaged before the end of the batch.
+            ValueError: there is no such batch.
+        """
+        if place.offset is not None:
+            return self.batch_with(place.offset)
+        if place.batch is not None:
+            return self.batch(place.batch)
+        return self.batch_at(place.position or 0)
+
+    def at(self, position: int, size: int) -> bytes:
+        """Return bytes of the file."""
+        return bytes(self._window.at(position, size))
+
+    def parts(self, wanted: tuple[RecordPart, ...], place: Place) -> Iterator[ExplainedRecord | Damage]:
+        """Yield what keys and values are.
+
+        Args:
+            wanted: the types to read them as.
+            place: of the records; the whole file if nothing is said of it. Then damage is passed over, and yielded.
+
+        Raises:
+            DecodeError: the chosen batch is damaged, or something before it.
+            ValueError: there is no such batch.
+        """
+        chosen = read_stored(self._window) if place == Place() else (Stored(*self.found(place)),)
+        for each in chosen:
+            if isinstance(each, Damage):
+                yield each
+                continue
+            for record in each.batch.records():
+                if place.offset in (None, record.offset):
+                    yield from _explained(record, each, wanted)
+
+    def _headers(self) -> Iterator[tuple[int, Batch]]:
+        """Yield where each batch begins, and it, its checksum unread."""
+        position = 0
+        while position < self._window.end:
+            try:
+                for batch in walk_headers(self._whole_batch(position)):
+                    yield position, batch
+                    position += batch.size_in_bytes
+                    break
+            except DecodeError as error:
+                raise DecodeError(error.path, position + error.offset, error.reason) from None
+
+    def _whole_batch(self, position: int) -> memoryview:
+        """Return the bytes of the batch at a position; fewer if the file ends before, or nobody would open it."""
+        view = self._window.at(position, BATCH_HEADER_BYTES)
+        if len(view) <= BATCH_MAGIC_AT:
+            return view
+        size, _ = announced(view)
+        return self._window.at(position, size) if 0 < size <= BATCH_BYTES_MAX else view
+
+    def _read(self, position: int, size: int) -> bytes:
+        self._file.seek(position)
+        return self._file.read(size)
+
+
+def _explained(record: Record, stored: Stored, wanted: tuple[RecordPart, ...]) -> Iterator[ExplainedRecord]:
+    for part in wanted:
+        if part.is_control != stored.batch.is_control:
+            continue
+        found = part.explain(record.key or b"", record.value)
+        if found is not None:
+            yield ExplainedRecord(record.offset, stored.position, part.part, *found)
+
+
+def is_batches(data: bytes) -> bool:
+    """Return whether bytes begin with a batch, checksum included."""
+    try:
+        return next(walk(data), None) is not None
+    except KafkaWireError:
+        return False
+
+
+def explain_chosen(
+    segment: LogSegment, formats: Mapping[str, RecordFormat], place: Place
+) -> tuple[str, list[Row], DecodeError | None]:
+    """Explain a batch, or one record of it if its offset is given.
+
+    Returns:
+        What is explained, its rows, and what is wrong with it. If no batch begins at the place, the rows are of what
+        may be its header.
+
+    Raises:
+        DecodeError: the file is no segment, or damaged before the batch.
+        ValueError: there is no such batch, or no such record in it.
+    """
+    try:
+        position, batch = segment.found(place)
+    except DecodeError as damage:
+        if place.batch is not None or place.offset is not None:
+            raise
+        position = place.position or 0
+        head = segment.at(position, BATCH_HEADER_BYTES)
+        rows, _ = explain_records(formats, head)
+        return f"no batch at byte {position}", rows or [Row(0, head, "", "not read")], damage
+    wanted = None if isinstance(batch, MessageBatch) or place.offset is None else place.offset - batch.base_offset
+    rows, error = explain_records(formats, segment.at(position, batch.size_in_bytes), offset_delta=wanted)
+    if wanted is not None and error is None and not any(row.path.startswith("records[") for row in rows):
+        raise ValueError(
+            f"no record has offset {place.offset}: its batch, at byte {position}, has "
+            f"{batch.base_offset} to {batch.last_offset}, but not this one any more"
+        )
+    return f"batch at byte {position}, offsets {batch.base_offset} to {batch.last_offset}", rows, error

@@ -1,0 +1,298 @@
+"""`kafkawire pipeline`: work on stored topics with Spark: an audit, and a demo of it.
+
+kafkawire pipeline audit /var/lib/kafka/data --out audit
+kafkawire pipeline audit --bootstrap broker:9092 --out audit
+spark-submit --master spark://host:7077 …/commands/pipeline/pipeline.py audit /var/lib/kafka/data --out /shared/audit
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from kafkawire.commands.pipeline.spark_progress import SparkProgress
+from kafkawire.commands.pipeline.spark_session import start_spark, starting_quickly, why_not
+from kafkawire.commands.streams import say
+from kafkawire.commands.terminal import new_app, print_line, run_app
+from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
+
+__all__ = ["app", "reason_of", "run", "time_ms"]
+
+app = new_app("Work on stored topics with Spark; needs `pip install 'kafkawire[cli,spark]'` and Java 17 or newer.")
+run = partial(run_app, app)
+
+#: How the last line of a traceback begins.
+_EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
+
+#: How a line of a Java stack trace begins that names the cause.
+_CAUSE: Final = "Caused by: "
+
+#: Of segments that are audited in less time than a JVM takes to compile its queries well.
+_SMALL_BYTES: Final = 1 << 30
+
+#: The exit status if there is something that `--fail-on` asks for.
+_FOUND: Final = 3
+
+#: The severities of findings, the worst first, and how each is shown.
+_STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
+
+
+@app.command()
+def audit(
+    out: Annotated[str, typer.Option(help="Folder of the audit. If it has one, what is new completes it.")],
+    path: Annotated[
+        list[str] | None, typer.Argument(help="Folders with segments anywhere below them, or segments.")
+    ] = None,
+    bootstrap: Annotated[str, typer.Option(help="Read from brokers instead: host:port,host:port.")] = "",
+    command_config: Annotated[
+        str, typer.Option(help="Options to reach the brokers, a properties file as Kafka's tools take it.")
+    ] = "",
+    topics: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
+    since: Annotated[str, typer.Option(help="Count batches from this time on: 2026-03-01, 2026-03-01T08:00.")] = "",
+    until: Annotated[str, typer.Option(help="Count batches before this time.")] = "",
+    split_bytes: Annotated[
+        str, typer.Option(help="How much of the segments a task reads, such as 1g; 128m by default.")
+    ] = "",
+    master: Annotated[
+        str, typer.Option(help="Spark's master, such as spark://host:7077; this machine, or what spark-submit says.")
+    ] = "",
+    reread: Annotated[bool, typer.Option("--reread", help="Read everything again, not only what is new.")] = False,
+    fail_on: Annotated[
+        str,
+        typer.Option(help="End with status 3 if there is a finding of this severity or worse: bad, warning or note."),
+    ] = "",
+    report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,
+) -> None:
+    """Find out what is in topics and what is wrong with them. Write Parquet tables and a report.
+
+    The exit status is 0 if the audit was made, whatever it found, unless --fail-on makes it 3; 1 if it could not be
+    made; 2 if an argument was refused.
+    """
+    if bool(path) == bool(bootstrap):
+        raise typer.BadParameter("expected folders, or --bootstrap", param_hint="PATH")
+    if command_config and not bootstrap:
+        raise typer.BadParameter("only with --bootstrap", param_hint="--command-config")
+    if split_bytes and bootstrap:
+        raise typer.BadParameter("only for segments, not with --bootstrap", param_hint="--split-bytes")
+    if fail_on and fail_on not in _STYLES:
+        raise typer.BadParameter(f"{fail_on!r} is not one of {', '.join(_STYLES)}", param_hint="--fail-on")
+    since_ms, until_ms = time_ms("--since", since), time_ms("--until", until)
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise typer.BadParameter(f"{since!r} is after --until {until!r}", param_hint="--since")
+    options: dict[str, Any] = {
+        "topics": [name for name in map(str.strip, topics.split(",")) if name] or None,
+        "since_ms": since_ms,
+        "until_ms": until_ms,
+        "with_report": report,
+        "reread": reread,
+    }
+    if split_bytes:
+        options["split_bytes"] = _size("--split-bytes", split_bytes)
+    if command_config:
+        options["client"] = _client(command_config)
+    result = _audit(bootstrap or path, out, master, options)
+    if as_json:
+        print(json.dumps(_json(result), indent=1))
+    else:
+        _print(result)
+    if fail_on and any(finding.severity in _as_bad_as(fail_on) for finding in result.findings):
+        raise typer.Exit(_FOUND)
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        str, typer.Option(help="Folder of the audit, must be new or empty; a temporary one by default.")
+    ] = "",
+    browser: Annotated[bool, typer.Option(help="Open the report in a browser, where there is one.")] = True,
+) -> None:
+    """Audit a day of a small shop. A broker writes it, a copy is damaged, audited, and the report shown."""
+    from kafkawire.commands.pipeline.shop_day import write_day
+
+    if out and Path(out).exists() and not (Path(out).is_dir() and not any(Path(out).iterdir())):
+        raise typer.BadParameter(f"{out} must be new or empty", param_hint="--out")
+    _check_spark()
+    with tempfile.TemporaryDirectory(prefix="kafkawire-audit-") as folder:
+        print_line("a broker writes a day of a small shop …")
+        try:
+            day = write_day(Path(folder))
+        except (KafkaWireError, OSError, TimeoutError) as error:
+            print_line(f"failed: {type(error).__name__}: {error}", "bold red")
+            raise typer.Exit(1) from error
+        print_line(f"{day.records:,} records in {day.topics} topics; in a copy, {day.damage}")
+        target = out or str(Path(tempfile.mkdtemp(prefix="kafkawire-audit-")) / "audit")
+        result = _audit([str(day.segments)], target, "", {})
+    _print(result)
+    if browser and result.report is not None and _has_display():
+        webbrowser.open(result.report.as_uri())
+
+
+def _as_bad_as(severity: str) -> list[str]:
+    """Return a severity and those that are worse."""
+    return [*_STYLES][: [*_STYLES].index(severity) + 1]
+
+
+def time_ms(option: str, text: str) -> int | None:
+    """Return a time of the command line in ms since the epoch, UTC unless it says otherwise; None for no text.
+
+    Raises:
+        typer.BadParameter: it is not a time.
+    """
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) > 8:
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a time: expected 2026-03-01, 2026-03-01T08:00+01:00 or ms since 1970", param_hint=option
+        ) from None
+    found = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    if found < 0:
+        raise typer.BadParameter(f"{text!r} is before 1970", param_hint=option)
+    return found
+
+
+def _size(option: str, text: str) -> Any:
+    """Return the bytes of segments that a task is to read.
+
+    Raises:
+        typer.BadParameter: it is not a size, or too small.
+    """
+    from kafkawire.sdk.spark.option_values import parse_size
+    from kafkawire.sdk.spark.segments.options import SPLIT_BYTES_MIN
+
+    try:
+        return parse_size(SPLIT_BYTES_MIN)(option, text)
+    except ConfigurationError as error:
+        raise typer.BadParameter(f"{text!r}: {error.reason}", param_hint=option) from None
+
+
+def _client(path: str) -> dict[str, str]:
+    """Return the entries of a properties file.
+
+    Raises:
+        typer.BadParameter: it cannot be read.
+    """
+    from kafkawire.sdk.storage.properties import parse_properties
+
+    try:
+        return {entry.name: entry.value for entry in parse_properties(Path(path).read_text("utf-8"))}
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error}", param_hint="--command-config") from None
+
+
+def _audit(source: str | list[str] | None, out: str, master: str, options: dict[str, Any]) -> Any:
+    """Run the audit of brokers or folders, with a line of progress; end the program if it cannot be made."""
+    _check_spark()
+    from kafkawire.sdk.spark.audit.audit import audit as audit_segments
+    from kafkawire.sdk.spark.audit.audit import audit_brokers
+
+    console = Console(stderr=True)
+    spark = None
+    try:
+        if not isinstance(source, str):
+            _prepare(source or ())
+        spark = start_spark("kafkawire audit", master or None)
+        with SparkProgress(spark.sparkContext.statusTracker(), console) as progress:
+            if isinstance(source, str):
+                return audit_brokers(spark, source, out, on_step=progress.step, **options)
+            return audit_segments(spark, source or (), out, on_step=progress.step, **options)
+    except (KafkaWireError, OSError) as error:
+        say("kafkawire pipeline", error)
+        raise typer.Exit(2 if isinstance(error, ConfigurationError) else 1) from None
+    except Exception as error:
+        if not type(error).__module__.startswith(("py4j", "pyspark")):
+            raise
+        say("kafkawire pipeline", f"Spark failed: {reason_of(error)}")
+        raise typer.Exit(1) from None
+    finally:
+        if spark is not None:
+            spark.stop()
+
+
+def _prepare(paths: Sequence[str]) -> None:
+    """Look at the segments before Spark starts: mistakes in paths are reported at once, and small ones start quickly.
+
+    Other file systems than that of this machine take longer to list, and are listed once.
+    """
+    from kafkawire.sdk.spark.segments.options import option_texts, parse_options
+    from kafkawire.sdk.spark.segments.storage import SegmentFiles
+
+    options = parse_options(option_texts(list(paths), {}))
+    if any("://" in path for path in options.paths):
+        return
+    segments, _ = SegmentFiles(options.paths).look()
+    if sum(segment.size_bytes for segment in segments) < _SMALL_BYTES:
+        starting_quickly()
+
+
+def reason_of(error: Exception) -> str:
+    """Return in one line what went wrong as Spark says, and what caused it as Java says."""
+    lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j says what Java says behind it
+        causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+        return f"{lines[1]}: {causes[-1]}" if causes else lines[1]
+    if len(lines) > 1 and lines[0].startswith("An exception was thrown from the Python worker"):  # a traceback follows
+        return next((line for line in lines if _EXCEPTION.match(line)), lines[0])
+    return lines[0] if lines else type(error).__name__
+
+
+def _check_spark() -> None:
+    reason = why_not()
+    if reason is not None:
+        say("kafkawire pipeline", f"Spark cannot run: {reason}")
+        raise typer.Exit(1)
+
+
+def _json(result: Any) -> dict[str, Any]:
+    return {
+        "out": str(result.folder),
+        "version": result.version,
+        "report": None if result.report is None else str(result.report),
+        **result.numbers,
+        "findings": [finding._asdict() for finding in result.findings],
+    }
+
+
+def _print(result: Any) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    numbers = result.numbers
+    print_line(", ".join(_many(numbers[f"{noun}s"], noun) for noun in ("record", "partition", "topic")))
+    for finding in result.findings:
+        mark = Text("● ", style=_STYLES[finding.severity])
+        console.print(mark + Text(finding.text) + Text(f"  {finding.detail}", style="dim"))
+    print_line(f"tables: {result.folder / 'tables'}")
+    if result.report is not None:
+        print_line(f"report: {result.report}")
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _has_display() -> bool:
+    """Return whether a browser would open a window."""
+    import os
+
+    return sys.stdout.isatty() and (
+        sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    )
+
+
+if __name__ == "__main__":  # by spark-submit
+    sys.exit(run("pipeline.py", sys.argv[1:]))

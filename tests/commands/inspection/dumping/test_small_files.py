@@ -1,0 +1,248 @@
+"""Small files are shown entry by entry, and checked.
+
+Method: files that the reference broker writes, then damaged ones.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkawire.commands.inspection.dumping.limits import PROBLEMS_MAX, SMALL_FILE_BYTES_MAX
+from kafkawire.sdk.storage.producer_snapshots import ProducerEntry, snapshot_content
+from tests.commands.inspection.dumping.dump_bench import cut_while_read, dump, objects, of_kind, segment
+
+TOPIC_ID = "MTExMTExMTExMTExMTExMQ"
+
+
+def test_a_producer_snapshot(tmp_path: Path) -> None:
+    known = [
+        ProducerEntry(
+            producer_id=5,
+            epoch=2,
+            last_sequence=1,
+            last_offset=44,
+            offset_delta=4,
+            timestamp=1000,
+            coordinator_epoch=3,
+            current_txn_first_offset=40,
+        ),
+        ProducerEntry(
+            producer_id=6,
+            epoch=0,
+            last_sequence=-1,
+            last_offset=-1,
+            timestamp=-1,
+            coordinator_epoch=-1,
+            current_txn_first_offset=-1,
+        ),
+    ]
+    path = segment(tmp_path, snapshot_content(known), suffix=".snapshot")
+    entries = of_kind("entry", objects(path))
+    assert entries == [
+        {
+            "producerId": 5,
+            "producerEpoch": 2,
+            "coordinatorEpoch": 3,
+            "currentTxnFirstOffset": 40,
+            "lastTimestamp": 1000,
+            "firstSequence": 2**31 - 3,
+            "lastSequence": 1,
+            "lastOffset": 44,
+            "offsetDelta": 4,
+            "timestamp": 1000,
+        },
+        {
+            "producerId": 6,
+            "producerEpoch": 0,
+            "coordinatorEpoch": -1,
+            "currentTxnFirstOffset": None,
+            "lastTimestamp": -1,
+        },
+    ]
+    assert dump(path)[2] == (
+        "producerId: 6 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: none lastTimestamp: -1"
+    )
+    data = bytearray(path.read_bytes())
+    data[2] ^= 1
+    path.write_bytes(data)
+    found = objects(path, code=1)
+    (damage,) = of_kind("damage", found)
+    assert damage["reason"].startswith("crc: checksum ")
+    assert of_kind("entry", found) == entries
+
+
+def entry(first: int, last: int, version: int = 0) -> bytes:
+    return struct.pack(">hqqqq", version, 9, first, last, last + 1)
+
+
+def test_a_transaction_index(tmp_path: Path) -> None:
+    path = segment(tmp_path, entry(1, 5), entry(3, 8), suffix=".txnindex")
+    assert dump(path)[1:] == [
+        "version: 0 producerId: 9 firstOffset: 1 lastOffset: 5 lastStableOffset: 6",
+        "version: 0 producerId: 9 firstOffset: 3 lastOffset: 8 lastStableOffset: 9",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (entry(1, 5) + entry(2, 5), "a marker at offset 5 after 5"),
+        (entry(6, 5), "a transaction from offset 6 to 5"),
+        (entry(1, 5, 1), "version 1 of an aborted transaction, 0 is known"),
+        (entry(1, 5, -23709), "version -23709 of an aborted transaction, 0 is known"),
+        (entry(1, 5) + b"abc", "3 bytes of an entry of 34"),
+    ],
+)
+def test_a_damaged_transaction_index(tmp_path: Path, content: bytes, reason: str) -> None:
+    found = objects(segment(tmp_path, content, suffix=".txnindex"), code=1)
+    assert [each["reason"] for each in of_kind("damage", found)] == [reason]
+
+
+def test_a_marker_from_before_the_segment(tmp_path: Path) -> None:
+    """What is damaged is shown before what is wrong with it."""
+    path = segment(tmp_path, entry(1, 99), entry(2, 100), base_offset=100, suffix=".txnindex")
+    found = objects(path, code=1)
+    assert [each["kind"] for each in found] == ["file", "entry", "damage", "entry"]
+    (damage,) = of_kind("damage", found)
+    assert (damage["reason"], damage["position"]) == ("a marker at offset 99 after 99", 0)
+
+
+def test_a_transaction_index_that_gets_shorter_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = segment(tmp_path, entry(1, 5), entry(3, 8), suffix=".txnindex")
+    cut_while_read(monkeypatch, path, 1, 0)
+    (note,) = of_kind("note", objects(path))
+    assert note["text"] == "the file got shorter while it was read, 0 bytes are left"
+
+
+def test_many_lines_that_say_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.write_bytes(b"0\n%d\n" % (PROBLEMS_MAX + 5) + b"x\n" * (PROBLEMS_MAX + 5))
+    reasons = [damage["reason"] for damage in of_kind("damage", objects(path, code=1))]
+    assert reasons[:-1] == ["'x', 2 columns expected"] * PROBLEMS_MAX
+    assert reasons[-1] == "5 more problems of this file, 1000 are reported one by one"
+
+
+def test_many_problems(tmp_path: Path) -> None:
+    found = objects(segment(tmp_path, entry(6, 5) * (PROBLEMS_MAX + 5), suffix=".txnindex"), code=1)
+    assert len(of_kind("damage", found)) == PROBLEMS_MAX + 1
+    assert of_kind("damage", found)[-1]["reason"] == "5 more problems of this file, 1000 are reported one by one"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "entries"),
+    [
+        (
+            "leader-epoch-checkpoint",
+            "0\n2\n0 0\n3 17\n",
+            [{"leaderEpoch": 0, "startOffset": 0}, {"leaderEpoch": 3, "startOffset": 17}],
+        ),
+        ("recovery-point-offset-checkpoint", "0\n1\nt 2 99\n", [{"topic": "t", "partition": 2, "offset": 99}]),
+        ("meta.properties", "#comment\nnode.id=1\n", [{"name": "node.id", "value": "1"}]),
+        ("partition.metadata", f"version: 0\ntopic_id: {TOPIC_ID}", [{"version": 0, "topicId": TOPIC_ID}]),
+        ("quorum-state", '{"leaderId":1,"data_version":1}', [{"leaderId": 1, "data_version": 1}]),
+    ],
+)
+def test_text_files(tmp_path: Path, name: str, content: str, entries: list[dict[str, object]]) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert of_kind("entry", objects(path)) == entries
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata", "meta.properties"])
+def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A broker's files may belong to somebody else, or be on a disk that cannot be written."""
+    content = "0\n1\n0 0\n" if "-" in name else "version: 0\ntopic_id: MTExMTExMTExMTExMTExMQ\n"
+    (tmp_path / name).write_text(content)
+    system_open = os.open
+
+    def refuse(path: str, flags: int, *more: Any, **options: Any) -> int:
+        assert flags & os.O_ACCMODE == os.O_RDONLY
+        return system_open(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert of_kind("entry", objects(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("leader-epoch-checkpoint", b"0\n2\n0 0\n", "1 entries, 2 announced"),
+        ("recovery-point-offset-checkpoint", b"0\n\xff", "no UTF-8: invalid start byte 0xff"),
+        ("meta.properties", b"name\n", "no name and value in the line 'name'"),
+        ("partition.metadata", b"version: 0\n", "'version: 0\\n' is not a version and a topic id"),
+        ("partition.metadata", b"version: 0\ntopic_id: x", "'x' of 1 characters is not a UUID"),
+        ("quorum-state", b"{", "no JSON: "),
+        ("quorum-state", b'{"leaderId":"\xff"}', "no UTF-8: invalid start byte 0xff"),
+        ("quorum-state", b"[" * 100_000, "no JSON: "),
+        ("quorum-state", b"[]", "no object of JSON"),
+        ("quorum-state", b'{"leaderId":NaN}', "no JSON: NaN is no finite number"),
+        ("quorum-state", b'{"leaderId":[-Infinity]}', "no JSON: -Infinity is no finite number"),
+        ("quorum-state", b'{"leaderId":1e999}', "no JSON: 1e999 is no finite number"),
+        ("quorum-state", b'{"kind":"damage"}', "a member 'kind', which Kafka does not know"),
+        ("quorum-state", b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "values inside more than 20"),
+        ("quorum-state", b'{"a":' + b"[" * 20 + b"1" + b"]" * 20 + b"}", "values inside more than 20"),
+        ("00000000000000000007.snapshot", b"", "version: a snapshot of 0 bytes"),
+    ],
+)
+def test_damaged_text_files(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    (damage,) = of_kind("damage", objects(path, code=1))
+    assert damage["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "entries", "reasons"),
+    [
+        (
+            "leader-epoch-checkpoint",
+            "0\n3\n0 0\n3 x\n2 9\n",
+            [{"leaderEpoch": 0, "startOffset": 0}, {"leaderEpoch": 2, "startOffset": 9}],
+            ["'x' is not a number"],
+        ),
+        (
+            "cleaner-offset-checkpoint",
+            "0\n3\nt 2 99\nu 1\n",
+            [{"topic": "t", "partition": 2, "offset": 99}],
+            ["'u 1', 3 columns expected", "2 entries, 3 announced"],
+        ),
+        (
+            "meta.properties",
+            "version=1\nnode.id\n",
+            [{"name": "version", "value": "1"}],
+            ["no name and value in the line 'node.id'"],
+        ),
+    ],
+)
+def test_what_is_sound_of_a_damaged_file_is_shown(
+    tmp_path: Path, name: str, content: str, entries: list[dict[str, object]], reasons: list[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    found = objects(path, code=1)
+    assert of_kind("entry", found) == entries
+    assert [damage["reason"] for damage in of_kind("damage", found)] == reasons
+
+
+def test_the_voters_of_a_quorum(tmp_path: Path) -> None:
+    path = tmp_path / "quorum-state"
+    path.write_text('{"leaderId":1,"currentVoters":[{"voterId":1},{"voterId":2}],"note":"\\u001b[2J","x":1.5}')
+    assert dump(path)[1] == ('leaderId: 1 currentVoters: [{"voterId":1},{"voterId":2}] note: \\x1b[2J x: 1.5')
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "quorum-state"
+    with path.open("wb") as file:
+        file.truncate(SMALL_FILE_BYTES_MAX + 1)
+    (damage,) = of_kind("damage", objects(path, code=1))
+    assert (
+        damage["reason"]
+        == f"{SMALL_FILE_BYTES_MAX + 1} bytes, a file of this kind is read up to {SMALL_FILE_BYTES_MAX}"
+    )

@@ -1,0 +1,35 @@
+"""The parser of the core's commands takes whole names only, and says what is wrong in one printable line."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.commands.arguments import Parser
+
+
+@pytest.fixture
+def parser() -> Parser:
+    parser = Parser("kafkawire command", "Do something.")
+    parser.add_argument("--folder")
+    return parser
+
+
+def test_help_says_what_it_does(parser: Parser) -> None:
+    assert parser.format_help().startswith("usage: kafkawire command [-h] [--folder FOLDER]\n\nDo something.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--fold", "x"], "kafkawire command: unrecognized arguments: --fold x\n"),
+        (["--folder"], "kafkawire command: argument --folder: expected one argument\n"),
+        (["\x1b[31m"], "kafkawire command: unrecognized arguments: \\x1b[31m\n"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    parser: Parser, arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parser.parse_args(arguments)
+    assert end.value.code == 2
+    assert capsys.readouterr() == ("", line)
