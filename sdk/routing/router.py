@@ -425,19 +425,21 @@ class Router:
     def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
         """Return the ready link with the least to do; without one, open another of those that have failed least.
 
-        A refusal that is final is not put to the next broker: another wrong login may lock the user out.
+        A refusal that is final is not put to the next broker: another wrong login may lock the user out. It ends no
+        call while another broker serves this client, and only takes nothing now, as it throttles it.
         """
         links = self._links.candidates()
         ready = [link for link in links if link.takes_calls(now_ms)]
         if ready:
             return min(ready, key=lambda link: link.in_flight)
         closed = [link for link in links if link.state is LinkState.CLOSED]
-        final = [
+        if any(link.state is LinkState.READY for link in links):
+            closed = [link for link in closed if self._links.refusal(link, now_ms) is None]
+        elif final := [
             (link.since_ms, error)
             for link in closed
             if (error := link.attempts.last_error) is not None and not error.retriable
-        ]
-        if final:
+        ]:
             happened_ms, refusal = max(final, key=lambda each: each[0])
             self._refuse(bucket, refusal, happened_ms, now_ms)
         if any(link.state is LinkState.OPENING and now_ms - link.since_ms < IMPATIENT_MS for link in links):

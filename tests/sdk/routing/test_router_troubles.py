@@ -207,6 +207,43 @@ def test_a_call_that_another_broker_does_not_answer_blames_no_quota(simulation: 
     assert "quota" not in str(call.error)
 
 
+class Refused(ConnectFailed):
+    """A broker does not trust this client."""
+
+    retriable = False
+
+
+def test_a_refusal_of_one_broker_ends_no_call_while_another_throttles(simulation: Simulation) -> None:
+    """The call waits for the other one, and the refused login is not repeated meanwhile."""
+    simulation.handlers[1, HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=5_000)
+    simulation.run(100)
+    simulation.refusal = Refused
+    simulation.down.add(2)
+    simulation.break_connections(2)
+    refused = beating(simulation, Node(2))
+    simulation.run(1_000)
+    assert isinstance(refused.error, Refused)
+    tried = len(simulation.opened)
+    beating(simulation, Node(1))
+    simulation.run(100)
+    call = beating(simulation, ANY_BROKER)
+    simulation.run(4_000)
+    assert not call.done
+    assert len(simulation.opened) == tried
+    simulation.run(1_000)
+    assert isinstance(call.result, HeartbeatResponse)
+
+
+def test_another_broker_is_tried_while_one_throttles(simulation: Simulation) -> None:
+    simulation.handlers[1, HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=5_000)
+    simulation.run(100)
+    beating(simulation, Node(1))
+    simulation.run(100)
+    call = beating(simulation, ANY_BROKER)
+    simulation.run(100)
+    assert isinstance(call.result, HeartbeatResponse)
+
+
 def test_throttling_that_was_over_before_is_not_to_blame(simulation: Simulation) -> None:
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=500)
     simulation.run(100)
