@@ -170,7 +170,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._scheduled = turns
         except RuntimeError:
             self.check_loop()
-            if self._ended is None:
+            if self._ended is None and not self._loop.is_closed():  # if it is, another thread is ending the driver
                 raise
 
     def check_loop(self) -> None:

@@ -338,6 +338,32 @@ def test_ending_after_the_loop_was_closed() -> None:
         client.metadata()
 
 
+def test_a_second_thread_finds_a_closed_loop_while_the_first_one_ends_the_driver() -> None:
+    """Its step is not lost: the first thread settles it."""
+    client = Client(ScriptedBroker())
+
+    async def forgets() -> None:
+        client.driver.start()
+        await client.metadata()
+
+    asyncio.run(forgets())
+    steps: list[Promise[None]] = []
+
+    class Interleaved(list[None]):
+        """Has the second thread come in between the moment that says who ends the driver, and its end."""
+
+        def pop(self, *_: Any) -> None:
+            super().pop()
+            if not steps:
+                steps.append(client.driver.ask(lambda promise, now_ms: promise.keep(None)))
+
+    client.driver._may_end = Interleaved([None])
+    client.driver.wake()
+    steps[0].wait(PATIENCE_SECONDS)
+    with pytest.raises(Closed):
+        client.metadata()
+
+
 def test_a_congested_connection_takes_no_calls_until_it_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     broker, machine = ScriptedBroker(), Machine()
     room = asyncio.Event()
