@@ -112,9 +112,10 @@ class Admin(Hinting, hints=ADMIN):
         from kafkawire.sdk.admin.actions import Actions  # what connects is loaded here, not by the import
         from kafkawire.sdk.client.core import ClientCore
         from kafkawire.sdk.client.offset_queries import OffsetQueries
+        from kafkawire.sdk.client.operations import NO_SUCH_TOPIC
 
         core = ClientCore("admin", self._options, self._network)
-        queries = OffsetQueries(core.router, self._options, core.backoff)
+        queries = OffsetQueries(core.router, self._options, core.backoff, final=NO_SUCH_TOPIC)
         core.machines.append(queries)
         self._started = core, Actions(core.operations, queries, self._options.request_timeout_ms)
         try:
@@ -215,7 +216,8 @@ class Admin(Hinting, hints=ADMIN):
             the offset is not a record's.
 
         Raises:
-            BrokerError: a partition does not exist, or may not be read.
+            BrokerError: a topic does not exist; a partition of one that does is still missing after `api_timeout_ms`;
+                or one may not be read.
         """
         return await self._do(self._actions.list_offsets(checked_times(timestamps, special=True)))
 

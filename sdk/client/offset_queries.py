@@ -3,13 +3,15 @@
 A machine: each question goes to the leaders in charge, is repeated where that may help, and ends by its deadline. It
 asks for the metadata that it lacks by itself, so that a topic that does not exist is not asked for ever after.
 
-Source: Apache Kafka, `OffsetFetcher`, `ListOffsetsHandler`.
+A consumer waits for a topic that does not exist, as Kafka's does, and an admin does not. Both wait for a partition.
+
+Source: Apache Kafka, `OffsetFetcher`, `ListOffsetsHandler`, `PartitionLeaderStrategy`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from kafkawire.sdk.client.options import ClientOptions
@@ -42,6 +44,7 @@ class _Query:
         in_flight: calls that have not ended.
         doubtful: topics to ask about before the leaders are asked again.
         error: what the present attempt has met, None if nothing.
+        is_vain: whether that error is final, although it is retriable elsewhere.
     """
 
     def __init__(self, times: Mapping[TopicPartition, int], answer: Answer, attempts: Attempts) -> None:
@@ -52,6 +55,7 @@ class _Query:
         self.in_flight = 0
         self.doubtful: set[str] = set()
         self.error: KafkaWireError | None = None
+        self.is_vain = False
 
 
 class OffsetQueries:
@@ -62,6 +66,7 @@ class OffsetQueries:
         options: of the client.
         backoff: the pauses between attempts.
         isolation_level: with READ_COMMITTED the last offset is the last stable one.
+        final: retriable codes that end a question if metadata says so of its topic.
     """
 
     def __init__(
@@ -70,11 +75,13 @@ class OffsetQueries:
         options: ClientOptions,
         backoff: Backoff,
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        final: Collection[ErrorCode] = (),
     ) -> None:
         self._router = router
         self._options = options
         self._backoff = backoff
         self._isolation_level = isolation_level
+        self._final = final
         self._queries: list[_Query] = []
         self._lines = LogLimit(logger)
 
@@ -152,14 +159,16 @@ class OffsetQueries:
         self._router.submit(call, now_ms)
 
     def _missing(self, query: _Query) -> KafkaWireError | None:
-        """Return why the first partition without a leader has none, None if all have one."""
+        """Return why the first partition without a leader has none, None if all have one; what is final goes first."""
         metadata = self._router.metadata
-        for partition in query.left:
-            if metadata.leader(partition) is None:
-                known = metadata.partition(partition) is not None
-                code = ErrorCode.LEADER_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                text = ": ".join(filter(None, (f"partition {partition}", metadata.absence(partition))))
-                return BrokerError(metadata.errors.get(partition.topic, code), text)
+        leaderless = [partition for partition in query.left if metadata.leader(partition) is None]
+        in_vain = [partition for partition in leaderless if metadata.errors.get(partition.topic) in self._final]
+        query.is_vain = bool(in_vain)
+        for partition in in_vain or leaderless:
+            known = metadata.partition(partition) is not None
+            code = ErrorCode.LEADER_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            text = ": ".join(filter(None, (f"partition {partition}", metadata.absence(partition))))
+            return BrokerError(metadata.errors.get(partition.topic, code), text)
         return None
 
     def _list(self, query: _Query, leader: int, times: Mapping[TopicPartition, int], now_ms: int) -> None:
@@ -206,7 +215,7 @@ class OffsetQueries:
         former = query.attempts.last_error
         if error is None:
             query.answer.keep(query.found)
-        elif query.attempts.failed(error, now_ms):
+        elif not query.is_vain and query.attempts.failed(error, now_ms):
             left_ms = _deadline_ms(query) - now_ms
             self._lines.warning("retried", now_ms, "offsets are looked up again for up to %d ms: %s", left_ms, error)
         else:
