@@ -25,7 +25,6 @@ from kafkawire.sdk.consumer.reading.reader import Reader
 from kafkawire.sdk.consumer.subscription import SubscribedTopics
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.groups.subscription import Subscription
-from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.transport import fork
@@ -116,9 +115,10 @@ class ConsumerCore:
         async def described() -> None:
             await started
             for topic in self.topics:
-                code = metadata.errors.get(topic, ErrorCode.NONE)
-                if code not in _MAY_COME:
-                    raise BrokerError(code, f"topic {topic}")
+                code = metadata.errors.get(topic)
+                error = None if code is None else BrokerError(code, f"topic {topic}")
+                if error is not None and not error.retriable:  # one that is missing may be created yet
+                    raise error
 
         return self.client.perform(described())
 
@@ -318,7 +318,3 @@ class ConsumerCore:
         if position is None or reading.end_offset < 0:
             return None
         return max(reading.end_offset - position.offset, 0)
-
-
-#: What a topic may say at the start without an error: one that is missing may be created yet.
-_MAY_COME = RETRIABLE | {ErrorCode.NONE}

@@ -17,7 +17,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Call, Coordinator, Purpose
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.routing.requests import lacking
-from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.routing.retry import Attempts, Backoff, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
@@ -175,8 +175,6 @@ class CommittedOffsets:
                 found[partition] = offset
                 continue
             error = BrokerError(code, f"committed offset of {partition} in group {self._group_id}")
-            if error.code is ErrorCode.UNKNOWN_TOPIC_ID:
-                self._router.metadata.invalidate()
             self._refused(wanted, [partition], error, found, now_ms)
         for partition in missing:  # which is not to say that nothing is committed
             self._refused(wanted, [partition], lacking(call.answer, f"partition {partition}"), found, now_ms)
@@ -192,8 +190,12 @@ class CommittedOffsets:
     ) -> None:
         for partition in partitions:
             attempts = wanted.attempts.get(partition)
-            if attempts is not None and not attempts.failed(error, now_ms):
+            if attempts is None:
+                continue
+            if not attempts.failed(error, now_ms):
                 found[partition] = error
+            elif outdates_metadata(error):
+                self._router.metadata.invalidate()
 
     def _report(self, wanted: _Wanted, found: Found, now_ms: int) -> None:
         known = {partition: result for partition, result in found.items() if partition in wanted.attempts}

@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.routing.call import Call, Coordinator, Purpose
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.routing.retry import Attempts, Backoff, may_pass, outdates_coordinator, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
@@ -42,31 +42,27 @@ MAX_COMMITS = 10_000
 #: Deadlines of commits that have ended may stay in the heap until they are as many as those of open ones and these.
 _SPARE_DEADLINES = 64
 
-#: Codes that say that the signature is not, or no longer, that of a member.
-_MEMBERSHIP = frozenset(
+#: Codes that say that the signature is not, or no longer, that of a member, which may have another one soon.
+_RENEWED = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.FENCED_INSTANCE_ID,
     }
 )
+
+#: The same, and that there will be no other.
+_MEMBERSHIP = _RENEWED | {ErrorCode.FENCED_INSTANCE_ID}
 
 #: What UNKNOWN_MEMBER_ID means for a commit from outside the group, which names no member.
 _HAS_MEMBERS = "the group has members, and only they may commit"
 
-#: Codes that are worth another attempt. A missing topic is not: it must not hold up the commit of others.
-_RETRIED = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-    }
-)
+#: Retriable codes that end a commit: a missing topic must not hold up the commit of others.
+_FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+#: Codes that another attempt may mend, although they are not retriable: the member takes part in the rebalance.
+_PASSING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 
 
 class Member(Protocol):
@@ -330,18 +326,19 @@ class Offsets:
             self.member.rejected(self._signature, rejection, now_ms)
 
     def _refused(self, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
-        """Try to commit an offset again, unless there is a later one or it is in vain."""
+        """Try to commit an offset again, unless there is a later one or it is in vain.
+
+        A commit is signed anew for each attempt, so an error about the signature of a member may pass.
+        """
         slot = self._sent.pop(partition, None)
         if slot is None:
             return
         code = error.code if isinstance(error, BrokerError) else None
-        member_may_go_on = self.member is not None and code in _MEMBERSHIP and code is not ErrorCode.FENCED_INSTANCE_ID
         is_gone = code is ErrorCode.UNKNOWN_TOPIC_ID and slot.topic_id not in (ZERO_UUID, self._topic_id(partition))
-        may_pass = member_may_go_on or code in _RETRIED or (code is None and error.retriable)
-        if is_gone or not may_pass:
+        if is_gone or not may_pass(error, _FINAL, _PASSING if self.member is None else _PASSING | _RENEWED):
             self._fail(slot, partition, error, now_ms)
             return
-        if code is ErrorCode.UNKNOWN_TOPIC_ID:
+        if outdates_metadata(error):
             self._router.metadata.invalidate()
         if now_ms >= self._attempts.not_before_ms:
             self._attempts.failed(error, now_ms)
@@ -411,5 +408,5 @@ class Offsets:
 def _coordinator_error(response: OffsetCommitResponse) -> KafkaWireError | None:
     """Return an error that concerns the coordinator, which the router must hear of."""
     codes = {partition.error_code for topic in response.topics for partition in topic.partitions}
-    moved = codes & {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    return BrokerError(moved.pop(), "commit") if moved else None
+    errors = [BrokerError(code, "commit") for code in codes if code != ErrorCode.NONE]
+    return next((error for error in errors if outdates_coordinator(error)), None)

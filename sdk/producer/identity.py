@@ -4,8 +4,9 @@ An idempotent producer asks any broker once, and raises the epoch itself. One wi
 which ends what an earlier producer with the same transactional id has left open, fences that producer, and alone raises
 the epoch.
 
-Only a cluster that says so has no ids to give. Whatever else goes wrong, such as a refused login, may pass: the id is
-asked for again, and records wait for it.
+The router repeats the request for `timeout_ms`. What follows is decided here: only a cluster that says so has no ids to
+give. Whatever else goes wrong, such as a refused login, may pass: after a pause another series of attempts begins, and
+records wait for it.
 
 Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), KIP-360 (epochs raised by the client).
 """

@@ -1,7 +1,9 @@
 """The machine that sends batches: what goes to which leader and when, and what becomes of it.
 
 It takes batches from the accumulator's news, groups them by leader, and owns every ending: each outcome is
-settled once, by its deadline at the latest, whether its batch waits, lingers or is in flight.
+settled once, by its deadline at the latest, whether its batch waits, lingers or is in flight. Whether a batch is sent
+again is decided in `_judge`, not by the router: a request holds batches of many partitions, each with an outcome of its
+own, and the next attempt may go to another leader, in another request, after the batches that precede it.
 
 Source: Apache Kafka, `Sender`, `RecordAccumulator`.
 """
@@ -376,16 +378,21 @@ class Sender:
             self._try_again(result, error, now_ms)
 
     def _try_again(self, result: Result, error: KafkaWireError, now_ms: int) -> None:
-        batch, options = result.batch, self._options
+        """Send a batch again, later or at once, or end it.
+
+        Two things are the sender's own. An error about the number of a batch, which no other attempt would change, is
+        mended if the partition begins anew, or once an earlier batch has arrived (`Sequences.mends`). And a batch whose
+        leader has moved needs no pause if the response names the new one.
+        """
+        batch = result.batch
         attempts = batch.attempts
         if outdates_metadata(error) and not result.leader_moved:
             self._router.metadata.invalidate()
-        again = attempts.failed(error, now_ms)
         sequences, raises_epoch = batch.queue.sequences, self._transaction is None
-        if isinstance(error, BrokerError) and sequences.retries(
+        is_mended = isinstance(error, BrokerError) and sequences.mends(
             batch, error.code, result.log_start_offset, raises_epoch=raises_epoch
-        ):
-            again = attempts.failures <= options.retries and attempts.not_before_ms < batch.deadline_ms
+        )
+        again = attempts.failed(error, now_ms, is_mended=is_mended)
         if result.leader_moved:
             attempts.not_before_ms = now_ms
         if again:
@@ -394,7 +401,7 @@ class Sender:
             self._metrics.retried(batch, now_ms)
             self._accumulator.put_back(batch)
             return
-        is_late = error.retriable and attempts.failures <= options.retries
+        is_late = error.retriable and not attempts.are_spent
         sequences.failed(batch)
         if is_late:
             self._settle(batch, self._timed_out(batch, error), now_ms)

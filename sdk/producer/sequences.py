@@ -146,8 +146,8 @@ class Sequences:
         place = self.batches.index(batch)
         self.batches[place : place + 1] = parts
 
-    def retries(self, batch: Numbered, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
-        """Return whether a batch is sent again after an error about its number.
+    def mends(self, batch: Numbered, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
+        """Return whether an error about the number of a batch does not hold for its next attempt.
 
         Args:
             batch: that was refused.

@@ -1,6 +1,7 @@
 """The topics of a producer: asked for when a record waits for one, forgotten when nothing was sent to it for long.
 
-Each topic waits by itself: one that does not exist holds up no other.
+Each topic waits by itself: one that does not exist holds up no other. It is looked up again by each refresh of the
+metadata, whose pauses are the router's, until its records have met their deadline or an error that is not retriable.
 """
 
 from __future__ import annotations

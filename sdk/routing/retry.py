@@ -1,7 +1,8 @@
-"""When a failed attempt is repeated: the one policy of all clients.
+"""What an error says of the next attempt, and when that may begin: for all that is tried again.
 
-Whatever may be retried (a call, a connection, a batch, the look-up of a position) keeps `Attempts`. It learns of each
-failure and says when the next attempt may begin, or that there will be none.
+`may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` say what an error means; nothing else reads the
+schema's sets of codes. `Attempts` counts the failures of a call, a connection, a batch or a look-up, and says when the
+next attempt may begin, or that there will be none. Decision 12 lists who asks them, and what each decides beside that.
 
 Source: KIP-580 (exponential backoff): the pause doubles, with a jitter of 20 % so that clients that failed together do
 not retry together.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkawire.sdk.errors import (
     BrokerError,
@@ -23,12 +24,24 @@ from kafkawire.sdk.errors import (
 )
 from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
 
-__all__ = ["Attempts", "Backoff", "is_connection_error", "is_refusal", "outdates_coordinator", "outdates_metadata"]
+__all__ = [
+    "METADATA_OUTDATED",
+    "Attempts",
+    "Backoff",
+    "is_connection_error",
+    "is_refusal",
+    "may_pass",
+    "outdates_coordinator",
+    "outdates_metadata",
+]
 
 _JITTER = 0.2
 
 #: More doublings than any pause needs; keeps the shift small.
 _MAX_DOUBLINGS = 30
+
+#: Codes after which the metadata must be refreshed: which broker is the controller is a part of it.
+METADATA_OUTDATED: Final = INVALID_METADATA | {ErrorCode.NOT_CONTROLLER}
 
 #: Codes after which the coordinator must be looked up again. One that is still loading stays the coordinator.
 _COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
@@ -92,8 +105,18 @@ class Attempts:
         self.not_before_ms = 0
         self.last_error: KafkaWireError | None = None
 
-    def failed(self, error: KafkaWireError, now_ms: int) -> bool:
+    @property
+    def are_spent(self) -> bool:
+        """Whether there were as many as may be, however much time is left."""
+        return self._retries is not None and self.failures > self._retries
+
+    def failed(self, error: KafkaWireError, now_ms: int, *, is_mended: bool = False) -> bool:
         """Note a failure.
+
+        Args:
+            error: what the attempt has met.
+            now_ms: the time.
+            is_mended: whether the next attempt differs in what the error was about, so that it may succeed.
 
         Returns:
             Whether there is another attempt, at `not_before_ms`.
@@ -102,9 +125,7 @@ class Attempts:
         self.last_error = error
         pause_ms = self._pauses.get(error.code) if isinstance(error, BrokerError) else None
         self.not_before_ms = now_ms + (self._backoff.pause_ms(self.failures) if pause_ms is None else pause_ms)
-        if not error.retriable or (isinstance(error, BrokerError) and error.code in self._final):
-            return False
-        if self._retries is not None and self.failures > self._retries:
+        if self.are_spent or not (is_mended or may_pass(error, self._final)):
             return False
         return self.deadline_ms is None or self.not_before_ms < self.deadline_ms
 
@@ -113,6 +134,19 @@ class Attempts:
         self.failures = 0
         self.not_before_ms = 0
         self.last_error = None
+
+
+def may_pass(error: KafkaWireError, final: Collection[ErrorCode] = (), also: Collection[ErrorCode] = ()) -> bool:
+    """Return whether another attempt may succeed, though nothing but time has passed.
+
+    Args:
+        error: what an attempt has met.
+        final: codes that are retriable in the schema, and not here.
+        also: codes that are retriable here, and not in the schema.
+    """
+    if isinstance(error, BrokerError) and (error.code in final or error.code in also):
+        return error.code in also
+    return error.retriable
 
 
 def is_connection_error(error: KafkaWireError) -> bool:
@@ -127,7 +161,7 @@ def is_refusal(error: KafkaWireError | None) -> bool:
 
 def outdates_metadata(error: KafkaWireError) -> bool:
     """Return whether an error shows that brokers, leaders or topics are no longer as the client knows them."""
-    return is_connection_error(error) or (isinstance(error, BrokerError) and error.code in INVALID_METADATA)
+    return is_connection_error(error) or (isinstance(error, BrokerError) and error.code in METADATA_OUTDATED)
 
 
 def outdates_coordinator(error: KafkaWireError) -> bool:

@@ -26,7 +26,6 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.metrics.registry import Registry
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, Call, Coordinator, Node, Purpose, Target
 from kafkawire.sdk.routing.coordinators import Coordinators
 from kafkawire.sdk.routing.links import IMPATIENT_MS, Link, Links, LinkState
@@ -332,7 +331,7 @@ class Router:
     def _failed(self, entry: _Entry, error: KafkaWireError, now_ms: int, response: Message | None = None) -> None:
         """Try a call again later, or end it."""
         call = entry.call
-        if outdates_metadata(error) or (isinstance(error, BrokerError) and error.code is ErrorCode.NOT_CONTROLLER):
+        if outdates_metadata(error):
             self.metadata.invalidate()
         if isinstance(call.target, Coordinator):
             self._coordinators.note(call.target, error)

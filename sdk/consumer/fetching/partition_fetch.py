@@ -1,4 +1,7 @@
-"""The I/O side of one partition: where it is fetched next, and what keeps it from being fetched."""
+"""The I/O side of one partition: where it is fetched next, and what keeps it from being fetched.
+
+What fails is tried again for ever, with pauses, as long as `may_pass` says so; otherwise reading the partition stops.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,25 @@ from typing import Protocol
 from kafkawire.sdk.consumer.position import Located, Place, Position
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing import retry
 from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.retry import Attempts, Backoff
 
-__all__ = ["PartitionFetch", "Planning"]
+__all__ = ["PartitionFetch", "Planning", "may_pass"]
+
+#: Retriable codes that stop a partition: its leader would read the same damaged batch again.
+_FINAL = frozenset({ErrorCode.CORRUPT_MESSAGE})
+
+#: Codes that may pass although they are not retriable: the consumer of Apache Kafka goes on, too.
+_PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR})
+
+
+def may_pass(error: KafkaWireError) -> bool:
+    """Return whether a fetch, or the look-up of a position, may succeed later."""
+    return retry.may_pass(error, _FINAL, _PASSING)
 
 
 class PartitionFetch:
@@ -142,8 +158,12 @@ class Planning(Protocol):
         """Have the position looked up as `auto_offset_reset` says."""
         ...
 
+    def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
+        """Have a partition wait after a failure that may pass, or stop reading it."""
+        ...
+
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Have a partition wait after a failure that will pass."""
+        """Have a partition wait after a failure, whatever it was."""
         ...
 
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:

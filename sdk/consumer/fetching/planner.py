@@ -16,7 +16,7 @@ from itertools import count
 
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.consumer.fetching.oversized_batch_search import OversizedBatchSearch
-from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch
+from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, may_pass
 from kafkawire.sdk.consumer.fetching.position_lookups import CommittedSource, PositionLookups
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.fetching.responses import FetchResponses
@@ -27,13 +27,13 @@ from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.frames import FrameTooLarge
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.routing.call import Call, Node
 from kafkawire.sdk.routing.links import Link
 from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.routing.retry import Backoff, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Turn
 
@@ -254,8 +254,17 @@ class FetchPlanner:
         elif fetch.sent != fetch.to_send():
             self._nodes[home].session.change(fetch.partition)
 
+    def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
+        """Have a partition wait after a failure that may pass, or stop reading it."""
+        if not may_pass(error):
+            self.halt_with(fetch, error, now_ms)
+            return
+        if outdates_metadata(error):
+            self._metadata.invalidate()
+        self.retry(fetch, error, now_ms)
+
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Have a partition wait after a failure that will pass."""
+        """Have a partition wait after a failure, whatever it was."""
         fetch.attempts.failed(error, now_ms)
         self.consider(fetch, now_ms)
         subject = "retry", fetch.partition.topic
@@ -316,11 +325,12 @@ class FetchPlanner:
 
     def _without_leader(self, fetch: PartitionFetch, known: Partition | None, now_ms: int) -> None:
         self._leaderless[fetch.partition] = fetch
-        refused = self._metadata.errors.get(fetch.partition.topic)
+        code = self._metadata.errors.get(fetch.partition.topic)
+        refused = None if code is None else BrokerError(code, f"topic {fetch.partition.topic}")
         self._move(fetch, None)
-        if refused is not None and refused not in RETRIABLE:
+        if refused is not None and not refused.retriable:
             del self._leaderless[fetch.partition]
-            self.halt_with(fetch, BrokerError(refused, f"topic {fetch.partition.topic}"), now_ms)
+            self.halt_with(fetch, refused, now_ms)
             return
         missing = self._metadata.absence(fetch.partition) or "the cluster does not have it"
         reason = "it has no leader" if known is not None else missing

@@ -25,7 +25,7 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import (
 )
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import UNKNOWN_OFFSET, OffsetTimestamp
-from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Answer, Call, Node
 from kafkawire.sdk.routing.list_offsets import EpochEnd, epoch_answers, epoch_request, list_answers, list_request
 from kafkawire.sdk.routing.partitions import TopicPartition
@@ -168,7 +168,7 @@ class PositionLookups:
             if commit is None:
                 self._without_commit(fetch, now_ms)
             elif isinstance(commit, KafkaWireError):
-                self._failed(fetch, commit, now_ms)
+                self._planner.failed(fetch, commit, now_ms)
             else:
                 self._planner.locate(fetch, Position(commit.offset, commit.leader_epoch), now_ms)
 
@@ -198,7 +198,7 @@ class PositionLookups:
             if answer is None:
                 answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"offset of {partition}: the response lacks it")
             if isinstance(answer, KafkaWireError):
-                self._failed(fetch, answer, now_ms)
+                self._planner.failed(fetch, answer, now_ms)
             elif answer.offset == UNKNOWN_OFFSET:  # no record is that recent
                 fetch.place = OffsetTimestamp.LATEST
                 self._planner.consider(fetch, now_ms)
@@ -227,7 +227,7 @@ class PositionLookups:
             if answer is None:
                 answer = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"epoch of {partition}: the response lacks it")
             if isinstance(answer, KafkaWireError):
-                self._failed(fetch, answer, now_ms)
+                self._planner.failed(fetch, answer, now_ms)
                 continue
             position = fetch.position
             assert position is not None
@@ -289,16 +289,7 @@ class PositionLookups:
             take(call.answer, current, now_ms)
             return
         for fetch in current.values():
-            self._failed(fetch, call.error, now_ms)
-
-    def _failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        if isinstance(error, BrokerError) and error.code in INVALID_METADATA:
-            self._router.metadata.invalidate()
-        passes = error.retriable or (isinstance(error, BrokerError) and error.code is ErrorCode.UNKNOWN_SERVER_ERROR)
-        if passes:
-            self._planner.retry(fetch, error, now_ms)
-        else:
-            self._planner.halt_with(fetch, error, now_ms)
+            self._planner.failed(fetch, call.error, now_ms)
 
 
 def _can_check(versions: Versions) -> bool:

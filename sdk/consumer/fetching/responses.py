@@ -10,26 +10,23 @@ from collections.abc import Iterable, Mapping
 
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.consumer.fetching.metrics import FetchMetrics
-from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, Planning
+from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, Planning, may_pass
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.tables.enums import IsolationLevel
-from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.extent import extent
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.routing.retry import is_connection_error
+from kafkawire.sdk.routing.retry import is_connection_error, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 
 __all__ = ["FetchResponses"]
 
 logger = logging.getLogger("kafkawire.consumer")
-
-#: Errors that may pass although the schema does not call them retriable: the consumer of Apache Kafka goes on, too.
-_PASSING = (ErrorCode.UNKNOWN_SERVER_ERROR,)
 
 
 class FetchResponses:
@@ -93,9 +90,9 @@ class FetchResponses:
 
     def refused(self, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:
         """Handle a response that is an error as a whole; fetching goes on after a pause, whatever it is."""
-        if error.code in INVALID_METADATA:
+        if outdates_metadata(error):
             self._metadata.invalidate()
-        if not error.retriable and error.code not in _PASSING:
+        if not may_pass(error):
             self._queue.report(error)
         for fetch in fetches:
             self._planner.retry(fetch, error, now_ms)
@@ -163,24 +160,19 @@ class FetchResponses:
         if fetch.replica is not None and fetch.replica[0] == node_id:
             # The leader is asked next. It may recommend the same follower at once, so there is a pause before that.
             fetch.replica = None
-            if error.code in INVALID_METADATA:
+            if outdates_metadata(error):
                 self._metadata.invalidate()
             self._planner.retry(fetch, error, now_ms)
             return
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._planner.reset(fetch, f"{fetch.partition}: offset {offset} is out of range", now_ms)
             return
-        if error.code is ErrorCode.CORRUPT_MESSAGE or not (error.retriable or error.code in _PASSING):
-            self._planner.halt_with(fetch, error, now_ms)
-            return
-        if has_moved:
+        if has_moved and may_pass(error):
             leader_id, subject = data.current_leader.leader_id, ("moved", fetch.partition.topic)
             self._lines.info(subject, now_ms, "%s: node %d leads it now", fetch.partition, leader_id)
             self._planner.consider(fetch, now_ms)
             return
-        if error.code in INVALID_METADATA:
-            self._metadata.invalidate()
-        self._planner.retry(fetch, error, now_ms)
+        self._planner.failed(fetch, error, now_ms)
 
 
 def _place(fetch: PartitionFetch) -> tuple[int, int]:

@@ -23,7 +23,6 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = [
-    "FINAL_FOR_OFFSETS",
     "FORGOTTEN",
     "NOT_COMMITTED",
     "NOT_OPEN",
@@ -74,9 +73,6 @@ FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.T
 
 #: What brokers say of a transaction that its coordinator has ended.
 _ENDED: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
-
-#: Retriable codes that another attempt with the same member and generation does not mend.
-FINAL_FOR_OFFSETS: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 
 #: Pause, in ms, if the transaction before is not complete when the next one adds its first partition: that takes the
 #: brokers some ms, and Apache Kafka's producer waits as long.

@@ -2,8 +2,8 @@
 
 One transaction after the other: ready → open → committing or aborting → ready. One that is prepared outlives its
 producer. What goes wrong in between dooms the transaction (it can only be aborted), or is fatal: the producer can do
-nothing more. An end that was begun goes on until the coordinator has confirmed it, even if nothing waits for it any
-more.
+nothing more. The router repeats each request until its deadline; only the end of a transaction is asked for again
+after that, until the coordinator has confirmed it, even if nothing waits for it any more.
 
 Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (groups), KIP-890 (transaction version 2).
 """
@@ -11,7 +11,7 @@ Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (g
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from kafkawire.sdk.client.options import ProducerOptions
@@ -22,7 +22,6 @@ from kafkawire.sdk.producer.identity import ProducerId, ProducerIdentity
 from kafkawire.sdk.producer.sender import Sender
 from kafkawire.sdk.producer.transactions import requests
 from kafkawire.sdk.producer.transactions.errors import (
-    FINAL_FOR_OFFSETS,
     NOT_COMMITTED,
     NOT_OPEN,
     OUTSIDE,
@@ -319,7 +318,6 @@ class Transactions:
             requests.commit_offsets_error,
             lambda _: promise.keep(None),
             promise,
-            final=FINAL_FOR_OFFSETS,
         )
 
     def _call(
@@ -332,7 +330,6 @@ class Transactions:
         check: Callable[[Answer], KafkaWireError | None],
         on_success: Callable[[int], None],
         promise: Promise[None] | None = None,
-        final: Collection[ErrorCode] = (),
         pauses: Mapping[ErrorCode, int] | None = None,
     ) -> None:
         """Ask for something that joins the transaction; an error dooms it, and fails the promise."""
@@ -351,7 +348,7 @@ class Transactions:
                 promise.fail(self.error or error)
 
         self._calls += 1
-        call = Call(target, request, response, deadline_ms, done, check=check, final=final, pauses=pauses or {})
+        call = Call(target, request, response, deadline_ms, done, check=check, pauses=pauses or {})
         self._router.submit(call, now_ms)
 
     # What goes wrong.

@@ -16,7 +16,6 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.producer.identity import ProducerId
 from kafkawire.sdk.producer.transactions import requests
-from kafkawire.sdk.producer.transactions.errors import FINAL_FOR_OFFSETS
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnResponse
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
@@ -90,7 +89,6 @@ async def add_offsets(
         request,
         TxnOffsetCommitResponse,
         _raising(requests.commit_offsets_error),
-        final=FINAL_FOR_OFFSETS,
     )
 
 

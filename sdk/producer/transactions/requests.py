@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsT
 from kafkawire.sdk.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkawire.sdk.protocol.tables.enums import END_TXN_LAST_BEFORE_TV_2, TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2
-from kafkawire.sdk.protocol.tables.error_codes import RETRIABLE, ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.routing.requests import by_topic
 from kafkawire.sdk.transport.driver_interface import Versions
@@ -150,7 +150,6 @@ def _worst(codes: Iterable[tuple[TopicPartition, int]]) -> BrokerError | None:
     """Return the first error that is final; without one, the first that another attempt may mend."""
     found = [(partition, code) for partition, code in codes if code != ErrorCode.NONE]
     guilty = [each for each in found if each[1] != ErrorCode.OPERATION_NOT_ATTEMPTED] or found
-    final = [each for each in guilty if each[1] not in RETRIABLE]
-    for partition, code in final or guilty:
-        return BrokerError(code, f"partition {partition}")
-    return None
+    errors = [BrokerError(code, f"partition {partition}") for partition, code in guilty]
+    final = [error for error in errors if not error.retriable]
+    return next(iter(final or errors), None)

@@ -15,7 +15,7 @@ from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError, DecodeError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.enums import FINAL_FETCH_SESSION_EPOCH, NO_PARTITION_LEADER_EPOCH, OffsetTimestamp
-from kafkawire.sdk.protocol.tables.error_codes import INVALID_METADATA, ErrorCode
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.extent import extent
@@ -23,7 +23,7 @@ from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 from kafkawire.sdk.routing.call import Node
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import check
-from kafkawire.sdk.routing.retry import Attempts
+from kafkawire.sdk.routing.retry import METADATA_OUTDATED, Attempts
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
@@ -201,7 +201,7 @@ class StoredBatches(BlockingClient):
             FetchResponse,
             refuse,
             deadline_ms=deadline_ms + _WAIT_MS,
-            final=INVALID_METADATA | _FINAL,
+            final=METADATA_OUTDATED | _FINAL,
         )
         for topic in response.responses:
             for data in topic.partitions:

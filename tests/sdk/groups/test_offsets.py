@@ -82,6 +82,7 @@ def test_commits_that_wait_become_one_and_the_latest_offset_counts() -> None:
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
     ],
 )
 def test_a_commit_is_tried_again_after_pauses(code: ErrorCode) -> None:

@@ -296,7 +296,7 @@ def test_an_unknown_producer_goes_on_if_its_records_were_deleted(log_start_offse
     sequences.acknowledged(late, 10)
     sequences.acknowledged(early, 5)
     code = ErrorCode.UNKNOWN_PRODUCER_ID
-    retries = sequences.retries(batch, code, log_start_offset, raises_epoch=raises_epoch)
+    retries = sequences.mends(batch, code, log_start_offset, raises_epoch=raises_epoch)
     assert retries is (raises_epoch or log_start_offset in (-1, 13))
     assert sequences.needs_epoch is sequences.is_forgotten is (log_start_offset >= 0)
 
@@ -304,20 +304,20 @@ def test_an_unknown_producer_goes_on_if_its_records_were_deleted(log_start_offse
 def test_the_first_record_of_a_log_is_stored_at_offset_0() -> None:
     sequences, (first, batch) = numbered(1, 1)
     sequences.acknowledged(first, 0)
-    assert not sequences.retries(batch, ErrorCode.UNKNOWN_PRODUCER_ID, 0, raises_epoch=False)
+    assert not sequences.mends(batch, ErrorCode.UNKNOWN_PRODUCER_ID, 0, raises_epoch=False)
 
 
 def test_only_the_oldest_shows_a_gap() -> None:
     sequences, (first, second) = numbered(1, 1)
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert sequences.retries(second, code, -1, raises_epoch=False)
+    assert sequences.mends(second, code, -1, raises_epoch=False)
     assert not sequences.needs_epoch
-    assert not sequences.retries(first, code, -1, raises_epoch=False)
+    assert not sequences.mends(first, code, -1, raises_epoch=False)
     assert sequences.needs_epoch
     assert not sequences.is_forgotten
-    assert sequences.retries(first, code, -1, raises_epoch=True)
-    assert not sequences.retries(first, ErrorCode.NOT_ENOUGH_REPLICAS, -1, raises_epoch=True)
-    assert not sequences.retries(Numbered(1), code, -1, raises_epoch=True), "it has no number"
+    assert sequences.mends(first, code, -1, raises_epoch=True)
+    assert not sequences.mends(first, ErrorCode.NOT_ENOUGH_REPLICAS, -1, raises_epoch=True)
+    assert not sequences.mends(Numbered(1), code, -1, raises_epoch=True), "it has no number"
 
 
 def test_what_is_acknowledged_last_shows_that_no_number_is_missing() -> None:

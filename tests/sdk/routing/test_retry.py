@@ -1,12 +1,18 @@
 """Pauses double, stay within 20 % of jitter, and never exceed the longest one; attempts end when they must.
 
-Method: a table of failures and random numbers, worked out from KIP-580; attempts on a clock of numbers.
+Method: a table of failures and random numbers, worked out from KIP-580; attempts on a clock of numbers; the imports of
+the SDK, read from its source.
 """
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Collection
+from pathlib import Path
+
 import pytest
 
+import kafkawire
 from kafkawire.sdk.errors import (
     AuthenticationFailed,
     BrokerError,
@@ -23,6 +29,7 @@ from kafkawire.sdk.routing.retry import (
     Backoff,
     is_connection_error,
     is_refusal,
+    may_pass,
     outdates_coordinator,
     outdates_metadata,
 )
@@ -82,6 +89,51 @@ def test_attempts_end(attempts: Attempts, error: KafkaWireError, goes_on: bool) 
     assert attempts.failed(error, 1_000) is goes_on
 
 
+def test_an_error_that_is_mended_counts_as_an_attempt() -> None:
+    """Whatever it was; neither the deadline nor the number of retries moves for it."""
+    attempts = Attempts(BACKOFF, deadline_ms=1_350, retries=2)
+    assert attempts.failed(FINAL, 1_000, is_mended=True)
+    assert attempts.failed(FINAL, 1_100, is_mended=True)
+    assert not attempts.are_spent
+    assert not attempts.failed(FINAL, 1_200, is_mended=True)
+    assert attempts.are_spent
+    assert not Attempts(BACKOFF, deadline_ms=1_100).failed(FINAL, 1_000, is_mended=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "final", "also", "expected"),
+    [
+        (RETRIABLE, (), (), True),
+        (FINAL, (), (), False),
+        (RETRIABLE, {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}, (), False),
+        (RETRIABLE, {ErrorCode.NOT_COORDINATOR}, {ErrorCode.UNKNOWN_SERVER_ERROR}, True),
+        (FINAL, (), {ErrorCode.GROUP_AUTHORIZATION_FAILED}, True),
+        (FINAL, (), {ErrorCode.UNKNOWN_SERVER_ERROR}, False),
+        (ConnectionLost("reset"), (), (), True),
+        (NoOffset("none"), (), {ErrorCode.UNKNOWN_SERVER_ERROR}, False),
+    ],
+)
+def test_what_may_pass(
+    error: KafkaWireError, final: Collection[ErrorCode], also: Collection[ErrorCode], expected: bool
+) -> None:
+    assert may_pass(error, final, also) is expected
+
+
+def test_nothing_else_reads_which_codes_are_retriable() -> None:
+    """An error knows it of itself; a module that decides asks the error, or `retry.py`."""
+    package = Path(kafkawire.__file__).parent / "sdk"
+    sets = {"RETRIABLE", "INVALID_METADATA"}
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[:2] != ("protocol", "tables")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if (isinstance(node, ast.ImportFrom) and sets & {alias.name for alias in node.names})
+        or (isinstance(node, ast.Attribute) and node.attr in sets)
+    }
+    assert found == {"errors.py", "routing/retry.py"}
+
+
 @pytest.mark.parametrize(
     ("error", "of_connection", "metadata", "coordinator"),
     [
@@ -90,6 +142,7 @@ def test_attempts_end(attempts: Attempts, error: KafkaWireError, goes_on: bool) 
         (RequestTimedOut("late"), True, True, True),
         (BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER), False, True, False),
         (BrokerError(ErrorCode.UNKNOWN_TOPIC_ID), False, True, False),
+        (BrokerError(ErrorCode.NOT_CONTROLLER), False, True, False),
         (BrokerError(ErrorCode.NOT_COORDINATOR), False, False, True),
         (BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE), False, False, True),
         (RETRIABLE, False, False, False),
