@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+from kafkawire.codegen.configs import Configs, ConfigSpec, Documentation, HereSpec
 from kafkawire.codegen.spec import (
     NO_DEFAULT,
     ApiFile,
@@ -24,7 +25,7 @@ from kafkawire.codegen.spec import (
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 from kafkawire.codegen.versions import ALL, Versions
 
-__all__ = ["dump", "dump_enumerations", "dump_errors"]
+__all__ = ["dump", "dump_config_documentation", "dump_configs", "dump_enumerations", "dump_errors"]
 
 #: A field goes on one line up to this many characters, and on several beyond.
 _LINE_CHARACTERS = 120
@@ -114,6 +115,72 @@ def dump_enumerations(enumerations: Iterable[Enumeration], constants: Iterable[C
         about = ("about", _text(constant.about))
         lines += _indent(_item([("name", _text(constant.name)), ("value", value), *source, about], margin=2))
     return "\n".join(lines) + "\n"
+
+
+def dump_configs(configs: Configs) -> str:
+    """Return the text of `configs.yaml`."""
+    lines = [
+        "# yaml-language-server: $schema=schema.json",
+        "# Configurations of topics, brokers, groups and client metrics subscriptions.",
+        "#   default, min, max, also, one_of, rule: the values that Kafka takes; of a list, each entry is one_of;",
+        "#   update: whether and where a running broker takes a new value; broker: whose value a topic or group gets;",
+        "#   here: it has an effect on the reference broker, which may have a name, a default or a limit of its own.",
+        "configs:",
+    ]
+    for resource, specs in configs.items():
+        lines.append(f"  {resource}:" if specs else f"  {resource}: []")
+        for spec in specs:
+            lines += _indent(_indent(_item(_config_pairs(spec), margin=4)))
+    return "\n".join(lines) + "\n"
+
+
+def dump_config_documentation(documentation: Documentation) -> str:
+    """Return the text of `config_documentation.yaml`."""
+    lines = [
+        "# yaml-language-server: $schema=schema.json",
+        "# What DescribeConfigs says of each configuration, in the words of Apache Kafka.",
+        "# Copyright of The Apache Software Foundation, under the Apache License 2.0; see NOTICE.",
+        "# tools/kafka_configs.py takes it over from a running broker; nobody edits it.",
+        "config_documentation:",
+    ]
+    for resource, texts in documentation.items():
+        lines.append(f"  {resource}:" if texts else f"  {resource}: {{}}")
+        lines += [f"    {name}: {_quoted_text(text)}" for name, text in texts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _config_pairs(spec: ConfigSpec) -> Pairs:
+    pairs: Pairs = [("name", _text(spec.name)), ("type", spec.type)]
+    pairs += _config_default(spec.default, spec.type)
+    pairs += [(key, str(value)) for key in ("min", "max", "also") if (value := getattr(spec, key)) is not None]
+    pairs += [("one_of", f"[{', '.join(map(_text, spec.one_of))}]")] if spec.one_of else []
+    pairs += [("any_case", "true")] if spec.any_case else []
+    pairs += [
+        (key, _text(value)) for key in ("rule", "importance", "update", "broker") if (value := getattr(spec, key))
+    ]
+    pairs += [("synonyms", f"[{', '.join(map(_text, spec.synonyms))}]")] if spec.synonyms else []
+    pairs += [] if spec.here is None else [("here", _here(spec.here, spec.type))]
+    pairs += [("about", _text(spec.about))] if spec.about else []
+    return pairs
+
+
+def _here(here: HereSpec, kind: str) -> str:
+    pairs: Pairs = [("option", _text(here.option))] if here.option else []
+    pairs += _config_default(here.default, kind)
+    pairs += [(key, str(value)) for key in ("min", "also") if (value := getattr(here, key)) is not None]
+    pairs += [("reason", _text(here.reason))] if here.reason else []
+    return "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
+
+
+def _config_default(default: str | None, kind: str) -> Pairs:
+    if default is None:
+        return []
+    is_plain = kind in ("boolean", "int", "long", "short") or (kind == "double" and _is_python(default))
+    return [("default", default if is_plain else _text(default))]
+
+
+def _is_python(decimal: str) -> bool:
+    return str(float(decimal)) == decimal
 
 
 def _body(message: MessageSpec) -> Iterator[str]:
@@ -210,7 +277,11 @@ def _text(value: str) -> str:
     plain = (
         _PLAIN.fullmatch(value) and value.isprintable() and value.lower() not in _RESERVED and value == value.strip()
     )
-    return value if plain else f'"{"".join(map(_quoted, value))}"'
+    return value if plain else _quoted_text(value)
+
+
+def _quoted_text(value: str) -> str:
+    return f'"{"".join(map(_quoted, value))}"'
 
 
 def _quoted(character: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafkawire.codegen.emit.configs import emit_config_documentation, emit_configs
 from kafkawire.codegen.emit.messages import emit_messages, module_name
 from kafkawire.codegen.emit.record_types import emit_record_types
 from kafkawire.codegen.emit.records import RECORD_FORMATS, emit_record_constants, emit_record_formats
@@ -88,6 +89,11 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
         digest = _digest([schemas / "enumerations.yaml"])
         package = emit_enumerations(state.enumerations, state.constants, digest)
         tables |= {"enums" / path: text for path, text in package.items()}
+        if state.configs is not None:
+            tables[Path("configs.py")] = emit_configs(state.configs, _digest([schemas / "configs.yaml"]))
+    if state.config_documentation is not None:
+        digest = _digest([schemas / "config_documentation.yaml"])
+        tables[Path("config_documentation.py")] = emit_config_documentation(state.config_documentation, digest)
     if state.formats is not None and state.formats.keys() >= RECORD_FORMATS:
         digest = _digest((schemas / "records").glob("*.yaml"))
         tables[Path("record_formats.py")] = emit_record_formats(state.formats, digest)

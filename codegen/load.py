@@ -51,7 +51,7 @@ _FIELD = {
 }  # fmt: skip
 #: The key that opens a document says what it holds; messages are read here, the others by loaders of their own.
 _MESSAGE_KINDS = {"api", "record", "message"}
-_OTHER_KINDS = {"record_format", "errors", "enumerations", "constants"}
+_OTHER_KINDS = {"record_format", "errors", "enumerations", "constants", "configs", "config_documentation"}
 #: What every frame has; a folder that does not define both has Kafka's.
 _HEADERS = {"RequestHeader", "ResponseHeader"}
 _SINGLE_KINDS = ("header", "data", "metadata")

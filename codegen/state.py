@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kafkawire.codegen.configs import ConfigSpec, load_config_documentation, load_configs
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import Problems
 from kafkawire.codegen.record_formats import RecordFormat, load_record_formats
@@ -28,6 +29,8 @@ class State:
         errors: the error codes, or None.
         enumerations: the enumerations, or None.
         constants: the constants, or None.
+        configs: the configurations, by what they belong to; or None.
+        config_documentation: Kafka's words for them, by what they belong to and by name; or None.
     """
 
     files: Mapping[Path, SchemaFile]
@@ -35,6 +38,8 @@ class State:
     errors: tuple[ErrorSpec, ...] | None = None
     enumerations: tuple[Enumeration, ...] | None = None
     constants: tuple[Constant, ...] | None = None
+    configs: Mapping[str, tuple[ConfigSpec, ...]] | None = None
+    config_documentation: Mapping[str, Mapping[str, str]] | None = None
 
     @property
     def names(self) -> set[str]:
@@ -92,5 +97,9 @@ def load_state(folder: Path) -> State:
     formats: dict[str, RecordFormat] = attempt(lambda: load_record_formats(folder), {})
     codes = attempt(lambda: load_errors(errors) if errors.exists() else None, None)
     tables = attempt(lambda: load_enumerations(enumerations) if enumerations.exists() else None, None)
+    configs, documentation = folder / "configs.yaml", folder / "config_documentation.yaml"
+    keys = attempt(lambda: load_configs(configs) if configs.exists() else None, None)
+    words = attempt(lambda: load_config_documentation(documentation) if documentation.exists() else None, None)
     problems.check()
-    return State(files, formats or None, codes, *(tables or (None, None)))
+    members, constants = tables or (None, None)
+    return State(files, formats or None, codes, members, constants, keys, words)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from kafkawire.reference_broker.apis import load
+from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
@@ -54,6 +55,7 @@ class Core:
         served: what it serves, from `load`; None for its own APIs.
 
     Attributes:
+        broker_configs: what the broker is configured with.
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: what consumers fetch.
@@ -109,9 +111,11 @@ class Core:
             is_cleaner_enabled=options.log_cleaner_enable,
         )
         self.upkeep = Upkeep(directory, upkeep, now_ms)
+        self.broker_configs = BrokerConfigs(options, {"log.dirs": directory.services.disk.describe("")})
         served = load() if served is None else served
         self.parts = {
             "advertised": {key: each.advertised for key, each in served.handlers.items()},
+            "broker_configs": self.broker_configs,
             "directory": directory,
             "fetch_sessions": self.fetch_sessions,
             "groups": self.groups,

@@ -189,6 +189,8 @@ class Broker:
             for listener in self._listeners:
                 acceptors.append(Acceptor(listener, limits, self._connect, self._clock, options.socket_buffers))
                 undo.callback(acceptors[-1].abandon)
+            # What --listen says counts as given.
+            options = options.with_values(listeners=",".join(str(acceptor.listener) for acceptor in acceptors))
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
             services = LogServices(disk, self._background, clock=self._clock)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)

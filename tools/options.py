@@ -2,7 +2,8 @@
 
 `python -m tools.options` writes the files, `python -m tools.options --check` exits with 1 if one differs; `make
 generated` runs the check. The declarations in sdk/client/options.py and reference_broker/config/options.py are the only
-place where an option is written down; what it does is taken from the docstrings of their classes.
+place where an option is written down; what it does is taken from the docstrings of their classes. What Kafka's brokers
+and topics can be configured with is in schemas/configs.yaml.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
+from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.configs import ConfigSpec, load_configs
 from kafkawire.reference_broker.config.options import TOPIC_DEFAULTS, BrokerOptions
-from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
 from kafkawire.sdk.client.option_hints import MISSING, ON_THE_ROADMAP, synonyms
 from kafkawire.sdk.client.options import CLIENTS, ClientOptions
 from kafkawire.sdk.client.security_options import SecurityOptions
@@ -169,6 +171,7 @@ def _annotated(key: str, annotation: str) -> list[str]:
 
 
 def _page() -> str:
+    configs = load_configs(SCHEMAS / "configs.yaml")
     sections = [
         _INTRODUCTION,
         _table("Every client", ClientOptions, _OF_EVERY_CLIENT),
@@ -177,7 +180,8 @@ def _page() -> str:
         _table(
             "`kafkawire.testing.Broker`, `kafkawire broker --option NAME=VALUE`", BrokerOptions, _own_of_the_broker()
         ),
-        _topic_defaults(),
+        _topic_defaults(configs),
+        _of_kafka(configs),
         _other_names(),
     ]
     return "\n".join(section for section in sections if section)
@@ -215,15 +219,56 @@ def _rules(kind: type[Options], options: Mapping[str, Option]) -> Iterator[str]:
         yield f"- {lowers} {bound} `{rule.upper}`; otherwise {rule.otherwise}."
 
 
-def _topic_defaults() -> str:
+def _topic_defaults(configs: Mapping[str, tuple[ConfigSpec, ...]]) -> str:
+    topics = {spec.name: spec for spec in configs["topic"]}
     rows = [
         f"| `{name.replace('.', '_')}` | `{name}` | {_values(BrokerOptions.OPTIONS[name.replace('.', '_')])} | "
-        f"`{TOPIC_CONFIGS[config].default}` | `{config}`: {TOPIC_CONFIGS[config].about} |"
+        f"`{topics[config].default}` | `{config}`: {topics[config].about}. |"
         for name, config in TOPIC_DEFAULTS.items()
     ]
     title = "### The broker's defaults of topic configurations\n"
     columns = "| Option | Kafka's name | Values | Default | Topic configuration |\n|---|---|---|---|---|"
     return "\n".join([title, columns, *rows, ""])
+
+
+_OF_KAFKA = """\
+### Configurations of Apache Kafka
+
+DescribeConfigs shows every configuration that Apache Kafka has of a topic, broker, group or client metrics
+subscription, and so does `kafka-configs --describe --all`. The names above have an effect. Where something differs:
+"""
+
+_WITHOUT_EFFECT = """
+The others are shown with Kafka's defaults, and have no effect here:
+"""
+
+
+def _of_kafka(configs: Mapping[str, tuple[ConfigSpec, ...]]) -> str:
+    """Return what differs from Kafka, and which of its configurations have no effect."""
+    brokers = [spec for spec in configs["broker"] if spec.here is not None and spec.here.reason]
+    rows = [
+        f"| `{spec.name}` | {_shown(spec.default)} | {_shown(spec.here.default) if spec.here else ''} | "
+        f"{spec.here.reason if spec.here else ''} |"
+        for spec in brokers
+    ]
+    columns = "| Configuration of a broker | Kafka's default | Default here | Why, or where |\n|---|---|---|---|"
+    unused = (
+        f"- {title}: {', '.join(f'`{spec.name}`' for spec in configs[resource] if spec.here is None)}"
+        for resource, title in _TITLES.items()
+    )
+    return "\n".join([_OF_KAFKA, columns, *rows, _WITHOUT_EFFECT, *unused, ""])
+
+
+_TITLES = {
+    "topic": "of a topic",
+    "broker": "of a broker",
+    "group": "of a group",
+    "client_metrics": "of a client metrics subscription",
+}
+
+
+def _shown(default: str | None) -> str:
+    return f"`{default}`" if default else ""
 
 
 def _other_names() -> str:

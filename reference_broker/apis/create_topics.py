@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.metadata.new_topics import (
     DEFAULT,
@@ -25,6 +24,7 @@ from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigSource
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
@@ -117,11 +117,10 @@ def _refuse(result: CreateTopicsResponse.CreatableTopicResult, error: BrokerErro
 def _configs(own: Mapping[str, str], of_broker: Mapping[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
     entries = []
     for name, config in TOPIC_CONFIGS.items():
+        value, source = config.default, ConfigSource.DEFAULT_CONFIG
         if name in own:
             value, source = own[name], ConfigSource.TOPIC_CONFIG
         elif name in of_broker:
             value, source = of_broker[name], ConfigSource.STATIC_BROKER_CONFIG
-        else:
-            value, source = config.default, ConfigSource.DEFAULT_CONFIG
         entries.append(CreateTopicsResponse.CreatableTopicConfigs(name, value, config_source=source))
     return entries

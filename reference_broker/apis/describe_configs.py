@@ -1,15 +1,16 @@
-"""DescribeConfigs: the configuration of topics and of the broker, with the source of each value.
+"""DescribeConfigs: the configuration of topics, brokers, groups and client metrics, with the source of each value.
 
 1: lowest version of Kafka 4, sources and synonyms. 3: types and documentation. 4: flexible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.config.options import TOPIC_DEFAULTS, BrokerOptions
-from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
+from kafkawire.reference_broker.config.broker_configs import BrokerConfigs, Setting, is_sensitive
+from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
@@ -21,6 +22,13 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.configs import (
+    BROKER_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    TOPIC_CONFIGS,
+    ConfigKey,
+)
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -30,27 +38,15 @@ Result = DescribeConfigsResponse.DescribeConfigsResult
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
-#: What Kafka calls the broker's default of each topic configuration, those included that are no option here.
-_BROKER_NAMES = {
-    "local.retention.bytes": "log.local.retention.bytes",
-    "local.retention.ms": "log.local.retention.ms",
-    "preallocate": "log.preallocate",
-} | {config: option for option, config in TOPIC_DEFAULTS.items()}
-
-#: Topic configurations without a broker's default of the same unit, or of any.
-_NO_BROKER_DEFAULT = {
-    "flush.ms",
-    "follower.replication.throttled.replicas",
-    "leader.replication.throttled.replicas",
-    "remote.log.copy.disable",
-    "remote.log.delete.on.disable",
-    "remote.storage.enable",
-    "retention.ms",
-    "segment.jitter.ms",
-    "segment.ms",
-}
-
 _RESOURCE_TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
+
+#: What the documentation of each kind of resource is found under.
+_DOCUMENTED: Final[Mapping[int, str]] = {
+    ConfigResourceType.TOPIC: "topic",
+    ConfigResourceType.BROKER: "broker",
+    ConfigResourceType.GROUP: "group",
+    ConfigResourceType.CLIENT_METRICS: "client_metrics",
+}
 
 
 class _Resource(NamedTuple):
@@ -63,7 +59,12 @@ class _Resource(NamedTuple):
 
 @serves(ApiKey.DESCRIBE_CONFIGS)
 def handle(
-    call: Call, request: DescribeConfigsRequest, *, directory: LogDirectory, options: BrokerOptions
+    call: Call,
+    request: DescribeConfigsRequest,
+    *,
+    broker_configs: BrokerConfigs,
+    directory: LogDirectory,
+    options: BrokerOptions,
 ) -> Work[Message | DelayedOperation]:
     """Handle DescribeConfigs.
 
@@ -78,104 +79,150 @@ def handle(
         keys = frozenset(resource.configuration_keys or ())
         resources.append(_Resource(resource.resource_type, resource.resource_name, keys))
         yield
+    description = _Description(directory, options, broker_configs)
 
     def ask(resource: _Resource, put: Callable[[Result], None]) -> None:
-        put(_result(directory, options, request, resource))
+        put(_result(description, request, resource))
 
     return (yield from gather(call, resources, ask, lambda found: DescribeConfigsResponse(results=found)))
 
 
-def _result(
-    directory: LogDirectory, options: BrokerOptions, request: DescribeConfigsRequest, resource: _Resource
-) -> Result:
-    result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None)
+def _result(description: _Description, request: DescribeConfigsRequest, resource: _Resource) -> Result:
+    result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name, error_message="")
     try:
-        entries = _entries(directory, options, resource)
+        entries = description.entries(resource.resource_type, resource.resource_name)
+        result.configs = [entry for entry in entries if not resource.keys or entry.name in resource.keys]
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.detail
         return result
-    result.configs = [entry for entry in entries if not resource.keys or entry.name in resource.keys]
-    for entry in result.configs:
-        if not request.include_synonyms:
+    if not request.include_synonyms:
+        for entry in result.configs:
             entry.synonyms = ()
-        if not request.include_documentation:
-            entry.documentation = None
+    if request.include_documentation:
+        _document(resource.resource_type, result.configs)
     return result
 
 
-def _entries(directory: LogDirectory, options: BrokerOptions, resource: _Resource) -> list[Entry]:
-    if resource.resource_type == ConfigResourceType.TOPIC:
-        check_characters(resource.resource_name)
-        topic = directory.topics.get(resource.resource_name)
+def _document(resource_type: int, entries: list[Entry]) -> None:
+    """Set the documentation of entries; it is loaded when somebody wants it first."""
+    from kafkawire.sdk.protocol.tables.config_documentation import CONFIG_DOCUMENTATION
+
+    texts = CONFIG_DOCUMENTATION.get(_DOCUMENTED.get(resource_type, ""), {})
+    for entry in entries:
+        entry.documentation = texts.get(entry.name, "")
+
+
+class _Description:
+    """Describes resources."""
+
+    def __init__(self, directory: LogDirectory, options: BrokerOptions, configs: BrokerConfigs) -> None:
+        self._directory = directory
+        self._node_id = options.node_id
+        self._configs = configs
+
+    def entries(self, resource_type: int, name: str) -> Iterator[Entry]:
+        """Return the configurations of a resource.
+
+        Raises:
+            BrokerError: there is no such resource.
+        """
+        match resource_type:
+            case ConfigResourceType.TOPIC:
+                return self._topic(name)
+            case ConfigResourceType.BROKER if not name:
+                return self._cluster()
+            case ConfigResourceType.BROKER:
+                self._check_broker(
+                    name, f"Unexpected broker id, expected {self._node_id} or empty string, but received"
+                )
+                return self._broker()
+            case ConfigResourceType.BROKER_LOGGER:
+                if not name:
+                    raise BrokerError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+                self._check_broker(name, f"Unexpected broker id, expected {self._node_id} but received")
+                return _loggers()
+            case ConfigResourceType.GROUP:
+                if not name:
+                    raise BrokerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+                return self._overriding(GROUP_CONFIGS, {}, ConfigSource.GROUP_CONFIG)
+            case _:
+                if not name:
+                    reason = "Client metrics subscription name must not be empty"
+                    raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
+                return self._overriding(CLIENT_METRICS_CONFIGS, {}, ConfigSource.CLIENT_METRICS_CONFIG)
+
+    def _check_broker(self, name: str, unexpected: str) -> None:
+        try:
+            is_this = int(name) == self._node_id
+        except ValueError:
+            reason = f"Broker id must be an integer, but it is: {name}"
+            raise BrokerError(ErrorCode.INVALID_REQUEST, reason) from None
+        if not is_this:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"{unexpected} {name}")
+
+    def _topic(self, name: str) -> Iterator[Entry]:
+        check_characters(name)
+        topic = self._directory.topics.get(name)
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return _topic_entries(topic.configs, options.topic_defaults)
-    if resource.resource_type == ConfigResourceType.BROKER:
-        if resource.resource_name not in ("", str(options.node_id)):
-            raise BrokerError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {options.node_id} or empty string, but received "
-                f"{resource.resource_name}",
-            )
-        # The empty name asks for dynamic defaults of the cluster, which do not exist here.
-        return _broker_entries(options) if resource.resource_name else []
-    raise BrokerError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+        return self._overriding(TOPIC_CONFIGS, topic.configs, ConfigSource.TOPIC_CONFIG)
+
+    def _overriding(
+        self, keys: Mapping[str, ConfigKey], own: Mapping[str, str], source: ConfigSource
+    ) -> Iterator[Entry]:
+        """Yield what a resource has itself over what it gets from the broker."""
+        for name, key in keys.items():
+            settings = [Setting(name, own[name], source)] if name in own else []
+            if key.broker:
+                settings += self._configs.settings(key.broker)
+            elif source == ConfigSource.GROUP_CONFIG:
+                settings.append(Setting(name, key.default, ConfigSource.DEFAULT_CONFIG))
+            yield _entry(key, settings, is_read_only=False)
+
+    def _broker(self) -> Iterator[Entry]:
+        for name in self._configs.names:
+            yield self._broker_entry(name, self._configs.settings(name))
+
+    def _cluster(self) -> Iterator[Entry]:
+        """Yield what was changed for all brokers."""
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        for name, value in self._configs.of_cluster.items():
+            yield self._broker_entry(name, [Setting(name, None if is_sensitive(name) else value, source)])
+
+    def _broker_entry(self, name: str, settings: list[Setting]) -> Entry:
+        key = BROKER_CONFIGS.get(name) or ConfigKey(name, ConfigType.UNKNOWN, update="read-only")
+        return _entry(key, settings, is_read_only=key.is_read_only, is_secret=is_sensitive(name))
 
 
-def _topic_entries(own: Mapping[str, str], of_broker: Mapping[str, str]) -> list[Entry]:
-    entries = []
-    for name, config in TOPIC_CONFIGS.items():
-        synonyms = []
-        if name in own:
-            synonyms.append(Synonym(name, own[name], ConfigSource.TOPIC_CONFIG))
-        if name in of_broker:
-            synonyms.append(Synonym(_BROKER_NAMES[name], of_broker[name], ConfigSource.STATIC_BROKER_CONFIG))
-        value, source = config.default, ConfigSource.DEFAULT_CONFIG
-        if name not in _NO_BROKER_DEFAULT:
-            synonyms.append(Synonym(_BROKER_NAMES.get(name, name), value, source))
-        entries.append(
-            Entry(
-                name,
-                synonyms[0].value if synonyms else value,
-                config_source=synonyms[0].source if synonyms else source,
-                synonyms=synonyms,
-                config_type=config.type,
-                documentation=config.about,
-            )
-        )
-    return entries
-
-
-def _broker_entries(options: BrokerOptions) -> list[Entry]:
-    entries = []
-    for name, attribute in options.KAFKA_NAMES.items():
-        if name in TOPIC_DEFAULTS:
-            continue
-        value, default = getattr(options, attribute), options.OPTIONS[attribute].default
-        entries.append(_broker_entry(name, _text(value), _text(default), _type(default)))
-    for name, config in TOPIC_DEFAULTS.items():
-        known = TOPIC_CONFIGS[config]
-        entries.append(
-            _broker_entry(name, options.topic_defaults.get(config, known.default), known.default, known.type)
-        )
-    return entries
-
-
-def _broker_entry(name: str, value: str, default: str, kind: ConfigType) -> Entry:
-    source = ConfigSource.DEFAULT_CONFIG if value == default else ConfigSource.STATIC_BROKER_CONFIG
-    synonyms = [Synonym(name, value, source)]
-    if source != ConfigSource.DEFAULT_CONFIG:
-        synonyms.append(Synonym(name, default, ConfigSource.DEFAULT_CONFIG))
+def _entry(key: ConfigKey, settings: list[Setting], *, is_read_only: bool, is_secret: bool = False) -> Entry:
+    first = settings[0] if settings else Setting(key.name, key.default, ConfigSource.DEFAULT_CONFIG)
     return Entry(
-        name, value, read_only=True, config_source=source, synonyms=synonyms, config_type=kind, documentation=None
+        key.name,
+        first.value,
+        read_only=is_read_only,
+        config_source=first.source,
+        is_sensitive=is_secret,
+        synonyms=[Synonym(*setting) for setting in settings],
+        config_type=key.type,
+        documentation=None,
     )
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+#: What Kafka calls the levels of Python's loggers.
+_LEVELS: Final = {
+    logging.CRITICAL: "FATAL",
+    logging.ERROR: "ERROR",
+    logging.WARNING: "WARN",
+    logging.INFO: "INFO",
+    logging.DEBUG: "DEBUG",
+}
 
 
-def _type(default: object) -> ConfigType:
-    if isinstance(default, bool):
-        return ConfigType.BOOLEAN
-    return ConfigType.STRING if isinstance(default, str) else ConfigType.INT
+def _loggers() -> Iterator[Entry]:
+    """Yield the loggers of this process, with their levels in Kafka's words."""
+    names = [name for name, logger in logging.root.manager.loggerDict.items() if isinstance(logger, logging.Logger)]
+    for name in ("", *names):
+        level = logging.getLogger(name).getEffectiveLevel()
+        shown = next((word for number, word in _LEVELS.items() if level >= number), "TRACE")
+        source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+        yield Entry(name or "root", shown, config_source=source, documentation=None)

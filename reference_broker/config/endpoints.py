@@ -25,6 +25,9 @@ class Listener(NamedTuple):
     bind: Address
     advertised: Address
 
+    def __str__(self) -> str:
+        return f"{self.name}://{self.bind}"
+
 
 class SocketBuffers(NamedTuple):
     """What the system may hold for each connection.

@@ -33,7 +33,7 @@ class BrokerKeywords(TypedDict, total=False):
     group_consumer_max_session_timeout_ms: int
     group_consumer_max_heartbeat_interval_ms: int
     group_consumer_max_size: int
-    group_consumer_migration_policy: Literal["disabled", "upgrade", "downgrade", "bidirectional"]
+    group_consumer_migration_policy: Literal["disabled", "downgrade", "upgrade", "bidirectional"]
     group_consumer_assignment_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
     group_consumer_regex_refresh_interval_ms: int
@@ -64,24 +64,27 @@ class BrokerKeywords(TypedDict, total=False):
     connections_max_idle_ms: int
     memory_disk_bytes: int
     event_loop: Literal["asyncio", "uvloop"]
+    log_cleanup_policy: Literal["compact", "delete", "compact,delete", "delete,compact"]
+    compression_gzip_level: int
+    compression_lz4_level: int
     compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]
+    compression_zstd_level: int
     log_cleaner_delete_retention_ms: int
-    log_cleaner_max_compaction_lag_ms: int
-    log_cleaner_min_cleanable_ratio: float
-    log_cleaner_min_compaction_lag_ms: int
-    log_cleanup_policy: Literal["delete", "compact", "delete,compact", "compact,delete"]
+    log_segment_delete_delay_ms: int
     log_flush_interval_messages: int
     log_flush_interval_ms: int
     log_index_interval_bytes: int
-    log_index_size_max_bytes: int
+    log_cleaner_max_compaction_lag_ms: int
+    message_max_bytes: int
     log_message_timestamp_after_max_ms: int
     log_message_timestamp_before_max_ms: int
     log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"]
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_min_compaction_lag_ms: int
+    min_insync_replicas: int
     log_retention_bytes: int
     log_retention_ms: int
+    log_segment_bytes: int
+    log_index_size_max_bytes: int
     log_roll_jitter_ms: int
     log_roll_ms: int
-    log_segment_bytes: int
-    log_segment_delete_delay_ms: int
-    message_max_bytes: int
-    min_insync_replicas: int

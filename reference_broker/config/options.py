@@ -1,25 +1,21 @@
 """The options of a broker: names, defaults, ranges.
 
-Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The broker-wide defaults of
-topic configurations (`log.segment.bytes`, …) are options like the others. Defaults are Kafka's, except for two that
-suit a broker for tests: no initial rebalance delay, and session timeouts from 1 s; for two limits that Kafka does not
-set: 10,000 connections, and 32 MiB for what they have not sent or read to its end; for two that suit a process of
-little memory and a quick start: 32 MiB for the keys of a compaction, and segments of 16 MiB in the offsets topic; and
-for the buffers of sockets, whose sizes are those that need least CPU here.
-
-Source: Apache Kafka, `KafkaConfig`, `ServerLogConfigs`, `GroupCoordinatorConfig`, `SocketServerConfigs`.
+Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. What Kafka has is taken
+from `schemas/configs.yaml`, where an option may have a default or a limit of its own, with the reason. The broker-wide
+defaults of topic configurations (`log.segment.bytes`, …) are options like the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from itertools import permutations
+from typing import Any, Final, Self
 
-from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER, SocketBuffers
-from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS, InvalidConfig, check_topic_config
+from kafkawire.reference_broker.config.config_values import INTEGERS, InvalidConfig
+from kafkawire.reference_broker.config.endpoints import SocketBuffers
+from kafkawire.reference_broker.config.topic_configs import check_topic_config
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import (
-    INT32_MAX,
     INT64_MAX,
     Option,
     Options,
@@ -31,7 +27,7 @@ from kafkawire.sdk.options import (
     parse_integer,
     text,
 )
-from kafkawire.sdk.protocol.frames import MAX_FRAME_BYTES
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigKey, Here
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 
 __all__ = ["NO_LIMIT", "TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
@@ -41,29 +37,14 @@ NO_LIMIT: Final = -1
 
 _RETENTION: Final = "log.retention.ms"
 
+#: One replica of everything always suffices, but many configuration files have it.
+_WITHOUT_EFFECT: Final = "min.insync.replicas"
+
 #: Broker options that are defaults of topic configurations, by Kafka's dotted name.
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
-    "compression.type": "compression.type",
-    "log.cleaner.delete.retention.ms": "delete.retention.ms",
-    "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
-    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
-    "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
-    "log.cleanup.policy": "cleanup.policy",
-    "log.flush.interval.messages": "flush.messages",
-    "log.flush.interval.ms": "flush.ms",
-    "log.index.interval.bytes": "index.interval.bytes",
-    "log.index.size.max.bytes": "segment.index.bytes",
-    "log.message.timestamp.after.max.ms": "message.timestamp.after.max.ms",
-    "log.message.timestamp.before.max.ms": "message.timestamp.before.max.ms",
-    "log.message.timestamp.type": "message.timestamp.type",
-    "log.retention.bytes": "retention.bytes",
-    _RETENTION: "retention.ms",
-    "log.roll.jitter.ms": "segment.jitter.ms",
-    "log.roll.ms": "segment.ms",
-    "log.segment.bytes": "segment.bytes",
-    "log.segment.delete.delay.ms": "file.delete.delay.ms",
-    "message.max.bytes": "max.message.bytes",
-    "min.insync.replicas": "min.insync.replicas",
+    key.broker: key.name
+    for key in TOPIC_CONFIGS.values()
+    if key.broker and (key.here is not None or key.name == _WITHOUT_EFFECT)
 }
 
 #: How the values of topic configurations are written in Python; `log.cleanup.policy`, a list, is text.
@@ -88,7 +69,7 @@ def _topic_options() -> dict[str, Option]:
 
 def _topic_option(kafka_name: str, config: str) -> Option:
     def read(name: str, value: object) -> str:
-        written = str(value).lower() if isinstance(value, bool) else str(value)
+        written = _written(value)
         if kafka_name == _RETENTION:
             written = _retention(name, value, written)
         try:
@@ -97,8 +78,16 @@ def _topic_option(kafka_name: str, config: str) -> Option:
             raise ConfigurationError(name, value, str(error)) from None
 
     known = TOPIC_CONFIGS[config]
-    accepts = literal(*known.choices) if known.choices else _TYPES[known.type]
-    return Option(None, read, kafka_name, accepts=accepts)
+    choices = _choices(known)
+    return Option(None, read, kafka_name, accepts=literal(*choices) if choices else _TYPES[known.type])
+
+
+def _choices(key: ConfigKey) -> tuple[str, ...]:
+    """Return the values to choose from, none if they cannot be listed."""
+    if key.type != ConfigType.LIST:
+        return key.one_of
+    counts = range(1, len(key.one_of) + 1)
+    return tuple(",".join(parts) for count in counts for parts in permutations(key.one_of, count))
 
 
 def _retention(name: str, value: object, written: str) -> str:
@@ -110,6 +99,29 @@ def _retention(name: str, value: object, written: str) -> str:
     if count == 0:
         raise ConfigurationError(name, value, "expected 1 or more, or -1 for no limit")
     return str(max(count, -1)) if isinstance(count, int) else written
+
+
+def _kafka(name: str) -> Any:
+    """Declare an option that Kafka has, as `schemas/configs.yaml` describes it."""
+    key = BROKER_CONFIGS[name]
+    here = key.here or Here()
+    default = (key.default if here.default is None else here.default) or ""
+    if key.type in INTEGERS:
+        low, high = INTEGERS[key.type]
+        given = (bound for bound in (here.min, key.min, low) if bound is not None)
+        also = key.also if here.also is None else here.also
+        return number(int(default), int(next(given)), int(high if key.max is None else key.max), also=also, kafka=name)
+    if key.type == ConfigType.BOOLEAN:
+        return flag(default == "true", kafka=name)
+    if key.one_of:
+        declared: Option = choice(default, *map(str.lower, key.one_of), kafka=name)
+        return declared._replace(parse=str.lower)
+    return text(default, kafka=name)
+
+
+def _unset(name: str) -> Any:
+    """Declare a text option that is empty where Kafka has a default that does not fit a broker of one listener."""
+    return text("", kafka=BROKER_CONFIGS[name].name)
 
 
 class BrokerOptions(Options, from_text=True, more=_topic_options()):
@@ -180,71 +192,63 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         event_loop: what runs the broker; uvloop must be installed.
     """
 
-    node_id: int = number(1, 0, kafka="node.id")
+    __slots__ = ("_given",)
+
+    node_id: int = _kafka("node.id")
     advertised_host: str = text("")
-    num_partitions: int = number(1, 1, kafka="num.partitions")
-    auto_create_topics: bool = flag(True, kafka="auto.create.topics.enable")
-    offsets_topic_num_partitions: int = number(50, 1, kafka="offsets.topic.num.partitions")
-    offsets_topic_segment_bytes: int = number(16 * 1024 * 1024, 1024 * 1024, kafka="offsets.topic.segment.bytes")
-    offset_metadata_max_bytes: int = number(4096, 0, kafka="offset.metadata.max.bytes")
-    offsets_retention_minutes: int = number(10_080, 1, kafka="offsets.retention.minutes")
-    offsets_retention_check_interval_ms: int = number(
-        600_000, 1, INT64_MAX, kafka="offsets.retention.check.interval.ms"
-    )
-    group_min_session_timeout_ms: int = number(1_000, 0, kafka="group.min.session.timeout.ms")
-    group_max_session_timeout_ms: int = number(1_800_000, 0, kafka="group.max.session.timeout.ms")
-    group_initial_rebalance_delay_ms: int = number(0, 0, kafka="group.initial.rebalance.delay.ms")
-    group_max_size: int = number(INT32_MAX, 1, kafka="group.max.size")
-    producer_id_expiration_ms: int = number(86_400_000, 1, kafka="producer.id.expiration.ms")
-    transaction_partition_verification_enable: bool = flag(True, kafka="transaction.partition.verification.enable")
-    group_consumer_session_timeout_ms: int = number(45_000, 1, kafka="group.consumer.session.timeout.ms")
-    group_consumer_heartbeat_interval_ms: int = number(5_000, 1, kafka="group.consumer.heartbeat.interval.ms")
-    group_consumer_max_session_timeout_ms: int = number(60_000, 1, kafka="group.consumer.max.session.timeout.ms")
-    group_consumer_max_heartbeat_interval_ms: int = number(15_000, 1, kafka="group.consumer.max.heartbeat.interval.ms")
-    group_consumer_max_size: int = number(INT32_MAX, 1, kafka="group.consumer.max.size")
-    group_consumer_migration_policy: str = choice(
-        "bidirectional", "disabled", "upgrade", "downgrade", "bidirectional", kafka="group.consumer.migration.policy"
-    )._replace(parse=str.lower)
-    group_consumer_assignment_interval_ms: int = number(1_000, 0, kafka="group.consumer.assignment.interval.ms")
-    group_consumer_max_assignment_interval_ms: int = number(
-        15_000, 0, kafka="group.consumer.max.assignment.interval.ms"
-    )
+    num_partitions: int = _kafka("num.partitions")
+    auto_create_topics: bool = _kafka("auto.create.topics.enable")
+    offsets_topic_num_partitions: int = _kafka("offsets.topic.num.partitions")
+    offsets_topic_segment_bytes: int = _kafka("offsets.topic.segment.bytes")
+    offset_metadata_max_bytes: int = _kafka("offset.metadata.max.bytes")
+    offsets_retention_minutes: int = _kafka("offsets.retention.minutes")
+    offsets_retention_check_interval_ms: int = _kafka("offsets.retention.check.interval.ms")
+    group_min_session_timeout_ms: int = _kafka("group.min.session.timeout.ms")
+    group_max_session_timeout_ms: int = _kafka("group.max.session.timeout.ms")
+    group_initial_rebalance_delay_ms: int = _kafka("group.initial.rebalance.delay.ms")
+    group_max_size: int = _kafka("group.max.size")
+    producer_id_expiration_ms: int = _kafka("producer.id.expiration.ms")
+    transaction_partition_verification_enable: bool = _kafka("transaction.partition.verification.enable")
+    group_consumer_session_timeout_ms: int = _kafka("group.consumer.session.timeout.ms")
+    group_consumer_heartbeat_interval_ms: int = _kafka("group.consumer.heartbeat.interval.ms")
+    group_consumer_max_session_timeout_ms: int = _kafka("group.consumer.max.session.timeout.ms")
+    group_consumer_max_heartbeat_interval_ms: int = _kafka("group.consumer.max.heartbeat.interval.ms")
+    group_consumer_max_size: int = _kafka("group.consumer.max.size")
+    group_consumer_migration_policy: str = _kafka("group.consumer.migration.policy")
+    group_consumer_assignment_interval_ms: int = _kafka("group.consumer.assignment.interval.ms")
+    group_consumer_max_assignment_interval_ms: int = _kafka("group.consumer.max.assignment.interval.ms")
     group_consumer_regex_refresh_interval_ms: int = number(
         600_000, 10_000, kafka="group.consumer.regex.refresh.interval.ms"
     )
-    transaction_state_log_num_partitions: int = number(50, 1, kafka="transaction.state.log.num.partitions")
-    transaction_max_timeout_ms: int = number(900_000, 1, kafka="transaction.max.timeout.ms")
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = number(
-        10_000, 1, kafka="transaction.abort.timed.out.transaction.cleanup.interval.ms"
+    transaction_state_log_num_partitions: int = _kafka("transaction.state.log.num.partitions")
+    transaction_max_timeout_ms: int = _kafka("transaction.max.timeout.ms")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _kafka(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms"
     )
-    transactional_id_expiration_ms: int = number(604_800_000, 1, kafka="transactional.id.expiration.ms")
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = number(
-        3_600_000, 1, kafka="transaction.remove.expired.transaction.cleanup.interval.ms"
+    transactional_id_expiration_ms: int = _kafka("transactional.id.expiration.ms")
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _kafka(
+        "transaction.remove.expired.transaction.cleanup.interval.ms"
     )
-    add_partitions_to_txn_retry_backoff_ms: int = number(20, 1, kafka="add.partitions.to.txn.retry.backoff.ms")
-    add_partitions_to_txn_retry_backoff_max_ms: int = number(100, 0, kafka="add.partitions.to.txn.retry.backoff.max.ms")
-    log_cleaner_enable: bool = flag(True, kafka="log.cleaner.enable")
-    log_cleaner_backoff_ms: int = number(15_000, 0, INT64_MAX, kafka="log.cleaner.backoff.ms")
-    log_cleaner_dedupe_buffer_size: int = number(
-        32 * 1024 * 1024, 1024 * 1024 + 1, INT64_MAX, kafka="log.cleaner.dedupe.buffer.size"
-    )
+    add_partitions_to_txn_retry_backoff_ms: int = _kafka("add.partitions.to.txn.retry.backoff.ms")
+    add_partitions_to_txn_retry_backoff_max_ms: int = _kafka("add.partitions.to.txn.retry.backoff.max.ms")
+    log_cleaner_enable: bool = _kafka("log.cleaner.enable")
+    log_cleaner_backoff_ms: int = _kafka("log.cleaner.backoff.ms")
+    log_cleaner_dedupe_buffer_size: int = _kafka("log.cleaner.dedupe.buffer.size")
     log_initial_task_delay_ms: int = number(30_000, 0, INT64_MAX, kafka="log.initial.task.delay.ms")
-    log_retention_check_interval_ms: int = number(300_000, 1, INT64_MAX, kafka="log.retention.check.interval.ms")
-    fetch_max_bytes: int = number(55 * 1024 * 1024, 1024, kafka="fetch.max.bytes")
-    max_incremental_fetch_session_cache_slots: int = number(1_000, 0, kafka="max.incremental.fetch.session.cache.slots")
-    listeners: str = text("", kafka="listeners")
-    advertised_listeners: str = text("", kafka="advertised.listeners")
-    listener_security_protocol_map: str = text("", kafka="listener.security.protocol.map")
-    socket_send_buffer_bytes: int = number(262_144, SYSTEM_BUFFER, kafka="socket.send.buffer.bytes")
-    socket_receive_buffer_bytes: int = number(SYSTEM_BUFFER, SYSTEM_BUFFER, kafka="socket.receive.buffer.bytes")
-    max_frame_bytes: int = number(MAX_FRAME_BYTES, 1, kafka="socket.request.max.bytes")
-    queued_max_request_bytes: int = number(
-        32 * 1024 * 1024, 1, INT64_MAX, also=NO_LIMIT, kafka="queued.max.request.bytes"
-    )
-    max_connections: int = number(10_000, 1, kafka="max.connections")
-    max_connections_per_ip: int = number(INT32_MAX, 0, kafka="max.connections.per.ip")
-    max_connections_per_ip_overrides: str = text("", kafka="max.connections.per.ip.overrides")
-    connections_max_idle_ms: int = number(600_000, 1, INT64_MAX, also=NO_LIMIT, kafka="connections.max.idle.ms")
+    log_retention_check_interval_ms: int = _kafka("log.retention.check.interval.ms")
+    fetch_max_bytes: int = _kafka("fetch.max.bytes")
+    max_incremental_fetch_session_cache_slots: int = _kafka("max.incremental.fetch.session.cache.slots")
+    listeners: str = _unset("listeners")
+    advertised_listeners: str = _unset("advertised.listeners")
+    listener_security_protocol_map: str = _unset("listener.security.protocol.map")
+    socket_send_buffer_bytes: int = _kafka("socket.send.buffer.bytes")
+    socket_receive_buffer_bytes: int = _kafka("socket.receive.buffer.bytes")
+    max_frame_bytes: int = _kafka("socket.request.max.bytes")
+    queued_max_request_bytes: int = _kafka("queued.max.request.bytes")
+    max_connections: int = _kafka("max.connections")
+    max_connections_per_ip: int = _kafka("max.connections.per.ip")
+    max_connections_per_ip_overrides: str = _kafka("max.connections.per.ip.overrides")
+    connections_max_idle_ms: int = _kafka("connections.max.idle.ms")
     memory_disk_bytes: int = number(1024 * 1024 * 1024, 1, 2**62)
     event_loop: str = choice("asyncio", "asyncio", "uvloop")
 
@@ -268,6 +272,23 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         if not self.max_connections_per_ip and not self.max_connections_per_ip_overrides:
             reason = "expected 1 or more; otherwise nobody could connect, as max_connections_per_ip_overrides is empty"
             raise ConfigurationError("max_connections_per_ip", 0, reason)
+        object.__setattr__(self, "_given", frozenset(given))
+
+    @property
+    def given(self) -> Mapping[str, str]:
+        """What somebody has set, by Kafka's names, as text, be it the default or not."""
+        names: Collection[str] = getattr(self, "_given", ())
+        return {name: _written(getattr(self, own)) for name, own in self.KAFKA_NAMES.items() if own in names}
+
+    def with_values(self, **values: object) -> Self:
+        """Return options of which some have other values; those count as given.
+
+        Args:
+            values: by the names of the options; they are not checked.
+        """
+        options = type(self)(**{**vars(self), **values})
+        object.__setattr__(options, "_given", frozenset((*getattr(self, "_given", ()), *values)))
+        return options
 
     @property
     def socket_buffers(self) -> SocketBuffers:
@@ -285,6 +306,10 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         """The topic configurations that were given; they apply unless a topic overrides them."""
         given = ((config, getattr(self, _own_name(name))) for name, config in TOPIC_DEFAULTS.items())
         return {config: value for config, value in given if value is not None}
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_options(given: Mapping[str, object]) -> BrokerOptions:

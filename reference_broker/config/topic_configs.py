@@ -1,307 +1,35 @@
-"""The topic configurations: names, types, defaults, and the values that are refused.
+"""The configurations of topics: which values are refused, and what a log makes of them.
 
-One table serves CreateTopics (validation), DescribeConfigs (types and descriptions) and the log (`LogConfig`).
+Names, types, defaults and ranges are in `schemas/configs.yaml`.
 
-Source: Kafka's documentation, "Topic Configs"; `TopicConfig` and `LogConfig` in Apache Kafka.
+Source: `LogConfig` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import permutations
-from typing import Final, NamedTuple
+from typing import Final
 
+from kafkawire.reference_broker.config.config_values import (
+    InvalidConfig,
+    check_value,
+    entries_of,
+    parse_decimal,
+    parse_integer,
+    trimmed,
+)
 from kafkawire.sdk.near_names import did_you_mean
-from kafkawire.sdk.protocol.tables.enums import ConfigType
+from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
 from kafkawire.sdk.protocol.tables.record_formats import Compression
-from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.produced import ProduceLimits
 
-__all__ = [
-    "NEVER_MS",
-    "TOPIC_CONFIGS",
-    "InvalidConfig",
-    "LogConfig",
-    "TopicConfig",
-    "check_together",
-    "check_topic_config",
-    "log_config",
-]
-
-_INT64_MAX = 2**63 - 1
-_INT64_MIN = -(2**63)
+__all__ = ["NEVER_MS", "LogConfig", "check_together", "check_topic_config", "log_config"]
 
 #: The default of `flush.ms`: never.
-NEVER_MS: Final = _INT64_MAX
+NEVER_MS: Final = 2**63 - 1
 
-# What Java reads as numbers: digits of any script in integers, no underscores, and spaces only around them.
-_INTEGER = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:NaN|Infinity))[fFdD]?")
-_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
-
-#: What Java's `trim` removes.
-_SPACES = "".join(map(chr, range(ord(" ") + 1)))
-
-
-class InvalidConfig(ValueError):
-    """A configuration has an unknown name or a value that is refused."""
-
-
-class TopicConfig(NamedTuple):
-    """One configuration of a topic.
-
-    Attributes:
-        name: in Kafka's dotted form.
-        type: the type of the value.
-        default: as text.
-        check: raises ValueError for an invalid value; the text says what is allowed.
-        about: what it does.
-    """
-
-    name: str
-    type: ConfigType
-    default: str
-    check: Callable[[str], None]
-    about: str
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The values to choose from, empty if they cannot be listed."""
-        return self.check.allowed if isinstance(self.check, _OneOf | _SomeOf) else ()
-
-
-def _integer(value: str) -> int:
-    text = value.strip(_SPACES)
-    if _INTEGER.fullmatch(text) is None:
-        raise ValueError("not a number")
-    return int(text)
-
-
-def _number(low: int, high: int, *more: int) -> Callable[[str], None]:
-    """Check for a number in a range, or one of some more."""
-
-    def check(value: str) -> None:
-        number = _integer(value)
-        if not low <= number <= high and number not in more:
-            raise ValueError(f"must be {low} to {high}" + "".join(f" or {other}" for other in more))
-
-    return check
-
-
-def _decimal(value: str) -> float:
-    text = value.strip(_SPACES)
-    if match := _DECIMAL.fullmatch(text):
-        return float(match[1])
-    if match := _HEXADECIMAL.fullmatch(text):
-        return float.fromhex(match[1])
-    raise ValueError("not a number")
-
-
-def _ratio(value: str) -> None:
-    number = _decimal(value)
-    # NaN is neither, and Kafka takes it.
-    if number < 0 or number > 1:
-        raise ValueError("must be 0 to 1")
-
-
-def _boolean(value: str) -> None:
-    if value.strip(_SPACES).lower() not in ("true", "false"):
-        raise ValueError("must be true or false")
-
-
-class _OneOf:
-    """Checks that a value is one of a few."""
-
-    def __init__(self, *allowed: str) -> None:
-        self.allowed = allowed
-
-    def __call__(self, value: str) -> None:
-        if value.strip(_SPACES) not in self.allowed:
-            raise ValueError(f"must be one of {', '.join(self.allowed)}")
-
-
-def _parts(value: str) -> list[str]:
-    text = value.strip(_SPACES)
-    return re.split(r"\s*,\s*", text) if text else []
-
-
-class _SomeOf:
-    """Checks that each part of a value is one of a few."""
-
-    def __init__(self, *allowed: str) -> None:
-        self._parts = allowed
-        counts = range(1, len(allowed) + 1)
-        self.allowed = tuple(",".join(parts) for count in counts for parts in permutations(allowed, count))
-
-    def __call__(self, value: str) -> None:
-        if any(part not in self._parts for part in _parts(value)):
-            raise ValueError(f"entries must be one of {', '.join(self._parts)}")
-
-
-def _replica_list(value: str) -> None:
-    parts = _parts(value)
-    if "".join(parts) != "*" and any(re.fullmatch(r"(?:[0-9]+:[0-9]+)?", part) is None for part in parts):
-        raise ValueError("must be * or partition:broker,partition:broker")
-
-
-def _disabled(value: str) -> None:
-    _boolean(value)
-    if value.strip(_SPACES).lower() == "true":
-        raise ValueError("this broker has no remote storage")
-
-
-_WEEK_MS = 7 * 24 * 3600 * 1000
-
-#: Every topic configuration of Apache Kafka 4.3, by name.
-TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
-    name: TopicConfig(name, kind, default, check, about)
-    for name, kind, default, check, about in (
-        ("cleanup.policy", ConfigType.LIST, "delete", _SomeOf("delete", "compact"), "How old records are removed."),
-        (
-            "compression.type",
-            ConfigType.STRING,
-            "producer",
-            _OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-            "How batches are compressed; producer keeps the producer's compression.",
-        ),
-        ("compression.gzip.level", ConfigType.INT, "-1", _number(1, 9, -1), "Level of gzip."),
-        ("compression.lz4.level", ConfigType.INT, "9", _number(1, 17), "Level of LZ4."),
-        ("compression.zstd.level", ConfigType.INT, "3", _number(-131072, 22), "Level of Zstandard."),
-        (
-            "delete.retention.ms",
-            ConfigType.LONG,
-            "86400000",
-            _number(0, _INT64_MAX),
-            "How long compaction keeps tombstones.",
-        ),
-        (
-            "file.delete.delay.ms",
-            ConfigType.LONG,
-            "60000",
-            _number(0, _INT64_MAX),
-            "How long the files of removed segments are kept.",
-        ),
-        (
-            "flush.messages",
-            ConfigType.LONG,
-            str(_INT64_MAX),
-            _number(1, _INT64_MAX),
-            "Records after which the log is synced to disk.",
-        ),
-        (
-            "flush.ms",
-            ConfigType.LONG,
-            str(_INT64_MAX),
-            _number(0, _INT64_MAX),
-            "Time after which the log is synced to disk.",
-        ),
-        (
-            "follower.replication.throttled.replicas",
-            ConfigType.LIST,
-            "",
-            _replica_list,
-            "Followers whose replication is throttled.",
-        ),
-        ("index.interval.bytes", ConfigType.INT, "4096", _number(0, INT32_MAX), "Bytes between two index entries."),
-        (
-            "leader.replication.throttled.replicas",
-            ConfigType.LIST,
-            "",
-            _replica_list,
-            "Leaders whose replication is throttled.",
-        ),
-        (
-            "local.retention.bytes",
-            ConfigType.LONG,
-            "-2",
-            _number(-2, _INT64_MAX),
-            "Bytes kept locally after copying to remote storage.",
-        ),
-        (
-            "local.retention.ms",
-            ConfigType.LONG,
-            "-2",
-            _number(-2, _INT64_MAX),
-            "Time kept locally after copying to remote storage.",
-        ),
-        (
-            "max.compaction.lag.ms",
-            ConfigType.LONG,
-            str(_INT64_MAX),
-            _number(1, _INT64_MAX),
-            "Longest time before compaction.",
-        ),
-        ("max.message.bytes", ConfigType.INT, "1048588", _number(0, INT32_MAX), "Largest record batch."),
-        (
-            "message.timestamp.after.max.ms",
-            ConfigType.LONG,
-            "3600000",
-            _number(0, _INT64_MAX),
-            "How far a record's timestamp may be in the future.",
-        ),
-        (
-            "message.timestamp.before.max.ms",
-            ConfigType.LONG,
-            str(_INT64_MAX),
-            _number(0, _INT64_MAX),
-            "How far a record's timestamp may be in the past.",
-        ),
-        (
-            "message.timestamp.type",
-            ConfigType.STRING,
-            "CreateTime",
-            _OneOf("CreateTime", "LogAppendTime"),
-            "Whose clock sets the timestamps: the producer's or the broker's.",
-        ),
-        (
-            "min.cleanable.dirty.ratio",
-            ConfigType.DOUBLE,
-            "0.5",
-            _ratio,
-            "Uncompacted fraction of the log that triggers compaction.",
-        ),
-        ("min.compaction.lag.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Shortest time before compaction."),
-        ("min.insync.replicas", ConfigType.INT, "1", _number(1, INT32_MAX), "Replicas that acks=all waits for."),
-        ("preallocate", ConfigType.BOOLEAN, "false", _boolean, "Whether files are preallocated."),
-        (
-            "remote.log.copy.disable",
-            ConfigType.BOOLEAN,
-            "false",
-            _boolean,
-            "Whether copying to remote storage is disabled.",
-        ),
-        (
-            "remote.log.delete.on.disable",
-            ConfigType.BOOLEAN,
-            "false",
-            _boolean,
-            "Whether disabling remote storage deletes remote data.",
-        ),
-        (
-            "remote.storage.enable",
-            ConfigType.BOOLEAN,
-            "false",
-            _disabled,
-            "Whether segments are copied to remote storage.",
-        ),
-        ("retention.bytes", ConfigType.LONG, "-1", _number(_INT64_MIN, _INT64_MAX), "Bytes kept per partition."),
-        ("retention.ms", ConfigType.LONG, str(_WEEK_MS), _number(-1, _INT64_MAX), "How long records are kept."),
-        ("segment.bytes", ConfigType.INT, str(2**30), _number(2**20, INT32_MAX), "Largest segment."),
-        ("segment.index.bytes", ConfigType.INT, str(10 * 2**20), _number(4, INT32_MAX), "Largest index."),
-        ("segment.jitter.ms", ConfigType.LONG, "0", _number(0, _INT64_MAX), "Random jitter of rolling by age."),
-        ("segment.ms", ConfigType.LONG, str(_WEEK_MS), _number(1, _INT64_MAX), "Age at which a segment is rolled."),
-        (
-            "unclean.leader.election.enable",
-            ConfigType.BOOLEAN,
-            "false",
-            _boolean,
-            "Whether an out-of-sync replica may become leader.",
-        ),
-    )
-}
-
+_REMOTE_STORAGE = "remote.storage.enable"
 
 #: The values of `compression.type` but `producer`.
 _COMPRESSIONS = {"uncompressed": Compression.NONE} | {
@@ -349,7 +77,7 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     """
 
     def text(name: str) -> str:
-        return overrides.get(name, TOPIC_CONFIGS[name].default).strip(_SPACES)
+        return trimmed(overrides.get(name, TOPIC_CONFIGS[name].default or ""))
 
     def number(name: str) -> int:
         return _integer(text(name))
@@ -357,7 +85,7 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     kind = text("compression.type")
     compression = _COMPRESSIONS.get(kind)
     level = f"compression.{kind}.level"
-    policies = _parts(text("cleanup.policy"))
+    policies = entries_of(text("cleanup.policy"))
     is_compacted = "compact" in policies
     is_log_append_time = text("message.timestamp.type") == "LogAppendTime"
     segment_ms = number("segment.ms")
@@ -403,10 +131,10 @@ def check_topic_config(name: str, value: str | None) -> str:
         raise InvalidConfig(f"Unknown topic config name: {name}{did_you_mean(name, TOPIC_CONFIGS)}")
     if value is None:
         raise InvalidConfig(f"Null value not supported for topic configs: {name}")
-    try:
-        TOPIC_CONFIGS[name].check(value)
-    except ValueError as error:
-        raise InvalidConfig(f"Invalid value {value} for configuration {name}: {error}") from None
+    check_value(TOPIC_CONFIGS[name], value)
+    if name == _REMOTE_STORAGE and trimmed(value).lower() == "true":
+        reason = "Tiered Storage functionality is disabled in the broker."
+        raise InvalidConfig(f"{reason} Topic cannot be configured with remote log storage.")
     return value
 
 
@@ -420,10 +148,29 @@ def check_together(configs: Mapping[str, str]) -> None:
         InvalidConfig: two contradict each other.
     """
     low, high = (
-        _integer(configs.get(name, TOPIC_CONFIGS[name].default))
+        _integer(trimmed(configs.get(name, TOPIC_CONFIGS[name].default or "")))
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     )
     if low > high:
         raise InvalidConfig(
             f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
         )
+
+
+def _integer(text: str) -> int:
+    """Return a number that was checked before.
+
+    Raises:
+        InvalidConfig: it was not, as in a file that is damaged.
+    """
+    number = parse_integer(text)
+    if number is None:
+        raise InvalidConfig(f"{text!r:.60} is not a number")
+    return number
+
+
+def _decimal(text: str) -> float:
+    number = parse_decimal(text)
+    if number is None:
+        raise InvalidConfig(f"{text!r:.60} is not a number")
+    return number

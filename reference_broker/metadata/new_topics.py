@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from kafkawire.reference_broker.config.config_values import InvalidConfig
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.config.topic_configs import InvalidConfig, check_together, check_topic_config
+from kafkawire.reference_broker.config.topic_configs import check_together, check_topic_config
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.tables.enums import TOPIC_NAME_CHARACTERS_MAX, TOPIC_NAME_PATTERN

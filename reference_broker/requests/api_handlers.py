@@ -25,6 +25,7 @@ __all__ = ["PARTS", "REGISTERED", "ApiHandler", "Handler", "ServedApis", "serves
 PARTS: Final = frozenset(
     {
         "advertised",
+        "broker_configs",
         "directory",
         "fetch_sessions",
         "groups",

@@ -75,6 +75,8 @@ def read(folder: Path, content: bytes) -> None:
     (folder / "sample.yaml").write_bytes(content)
     (folder / "errors.yaml").write_bytes(content)
     (folder / "enumerations.yaml").write_bytes(content)
+    (folder / "configs.yaml").write_bytes(content)
+    (folder / "config_documentation.yaml").write_bytes(content)
     (folder / "records").mkdir(exist_ok=True)
     (folder / "records" / "sample.yaml").write_bytes(content)
     problems: tuple[Problem, ...] = ()
@@ -103,7 +105,8 @@ def test_text(tmp_path: Path, text: str) -> None:
 SOURCES = [
     SCHEMAS / name
     for name in ("messages/fetch.yaml", "messages/api_versions.yaml", "records/record_batch.yaml", "errors.yaml",
-                 "coordinator/consumer_offsets/group_metadata.yaml", "enumerations.yaml", "headers.yaml")
+                 "coordinator/consumer_offsets/group_metadata.yaml", "enumerations.yaml", "headers.yaml",
+                 "configs.yaml")
 ]  # fmt: skip
 PIECES = ["null", "1", "-1", "1e3", ".nan", "true", "[]", "{}", "[1]", "{a: b}", "x", '""', "none", "0+", "self",
           "int8", "records", "Message", "99999999999", "[[]]", '"\\0"', "*a", "&a x", "!!str x"]  # fmt: skip

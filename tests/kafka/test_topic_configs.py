@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigType
 from kafkawire.sdk.transport.blocking import FrameSocket
 from kafkawire.testing import Broker

@@ -3,10 +3,13 @@
 Method: a broker without sockets, with one default of its own and one topic that overrides it.
 """
 
+import logging
+
 import pytest
 
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, GROUP_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
@@ -37,6 +40,7 @@ def test_every_version(bench, version):
     assert [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms] == [
         ("retention.ms", "1000", ConfigSource.TOPIC_CONFIG),
         ("log.retention.ms", "5000", ConfigSource.STATIC_BROKER_CONFIG),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT_CONFIG),
     ]
 
 
@@ -52,14 +56,23 @@ def test_defaults_have_the_brokers_names(bench):
     result = ask(bench, ConfigResourceType.TOPIC, "plain", include_synonyms=True)
     shown = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
     assert shown["segment.bytes"] == [("log.segment.bytes", "1073741824", ConfigSource.DEFAULT_CONFIG)]
-    # No option here has the name of the second; nothing of Kafka's brokers has milliseconds for the third by default.
+    # Nothing of Kafka's brokers has milliseconds for the third by default.
     assert shown["preallocate"] == [("log.preallocate", "false", ConfigSource.DEFAULT_CONFIG)]
     assert shown["segment.ms"] == []
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_documentation(bench, wanted):
-    result = ask(bench, ConfigResourceType.TOPIC, "plain", include_documentation=wanted)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ConfigResourceType.TOPIC, "plain"),
+        (ConfigResourceType.BROKER, "1"),
+        (ConfigResourceType.GROUP, "g"),
+        (ConfigResourceType.CLIENT_METRICS, "m"),
+    ],
+)
+def test_documentation(bench, kind, name, wanted):
+    result = ask(bench, kind, name, include_documentation=wanted)
     assert all(bool(entry.documentation) is wanted for entry in result.configs)
 
 
@@ -70,7 +83,7 @@ def test_broker(bench):
     assert shown["log.retention.ms"] == ("5000", ConfigSource.STATIC_BROKER_CONFIG)
     assert shown["auto.create.topics.enable"] == ("true", ConfigSource.DEFAULT_CONFIG)
     types = {entry.name: entry.config_type for entry in result.configs}
-    assert (types["num.partitions"], types["listeners"]) == (ConfigType.INT, ConfigType.STRING)
+    assert (types["num.partitions"], types["listeners"]) == (ConfigType.INT, ConfigType.LIST)
     assert types["auto.create.topics.enable"] == ConfigType.BOOLEAN
     synonyms = {
         entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs
@@ -81,6 +94,46 @@ def test_broker(bench):
     ]
     assert synonyms["auto.create.topics.enable"] == [("auto.create.topics.enable", "true", ConfigSource.DEFAULT_CONFIG)]
     assert not ask(bench, ConfigResourceType.BROKER, "").configs
+    assert shown.keys() == BROKER_CONFIGS.keys()
+    assert shown["log.dirs"] == (bench.disk.describe(""), ConfigSource.STATIC_BROKER_CONFIG)
+    assert shown["default.replication.factor"] == ("1", ConfigSource.DEFAULT_CONFIG)
+    read_only = {entry.name: entry.read_only for entry in result.configs}
+    assert (read_only["num.partitions"], read_only["log.retention.ms"], read_only["listeners"]) == (True, False, False)
+    assert [entry.value for entry in result.configs if entry.is_sensitive] == [None] * 10
+
+
+@pytest.mark.parametrize("word", ["the default", "another value"])
+def test_what_is_given_counts_as_given(tmp_path, word):
+    partitions = {"the default": 1, "another value": 2}[word]
+    bench = BrokerBench(tmp_path / "given", num_partitions=partitions)
+    (entry,) = ask(bench, ConfigResourceType.BROKER, "1", ["num.partitions"]).configs
+    assert (entry.value, entry.config_source) == (str(partitions), ConfigSource.STATIC_BROKER_CONFIG)
+
+
+def test_group_and_client_metrics(bench):
+    group = ask(bench, ConfigResourceType.GROUP, "g", include_synonyms=True).configs
+    assert {entry.name for entry in group} == GROUP_CONFIGS.keys()
+    shown = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in group}
+    assert shown["consumer.session.timeout.ms"] == [
+        ("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT_CONFIG)
+    ]
+    assert shown["share.isolation.level"] == [
+        ("share.isolation.level", "read_uncommitted", ConfigSource.DEFAULT_CONFIG)
+    ]
+    metrics = ask(bench, ConfigResourceType.CLIENT_METRICS, "m", include_synonyms=True).configs
+    assert {entry.name: (entry.value, entry.synonyms) for entry in metrics} == {
+        "interval.ms": ("300000", ()),
+        "match": ("", ()),
+        "metrics": ("", ()),
+    }
+
+
+def test_loggers(bench):
+    logging.getLogger("kafkawire.broker")
+    entries = {entry.name: entry for entry in ask(bench, ConfigResourceType.BROKER_LOGGER, "1").configs}
+    assert {"root", "kafkawire.broker"} <= entries.keys()
+    assert {entry.value for entry in entries.values()} <= {"FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"}
+    assert {entry.config_source for entry in entries.values()} == {ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +143,11 @@ def test_broker(bench):
         (ConfigResourceType.TOPIC, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (ConfigResourceType.TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (ConfigResourceType.BROKER, "2", ErrorCode.INVALID_REQUEST),
-        (ConfigResourceType.CLIENT_METRICS, "x", ErrorCode.INVALID_REQUEST),
+        (ConfigResourceType.BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (ConfigResourceType.BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST),
+        (ConfigResourceType.BROKER_LOGGER, "2", ErrorCode.INVALID_REQUEST),
+        (ConfigResourceType.CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST),
+        (ConfigResourceType.GROUP, "", ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_refused(bench, kind, name, code):

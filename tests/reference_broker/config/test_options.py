@@ -6,8 +6,8 @@ Method: tables of what is given and what comes out.
 import pytest
 
 from kafkawire.reference_broker.config.options import TOPIC_DEFAULTS, BrokerOptions, read_options
-from kafkawire.reference_broker.config.topic_configs import TOPIC_CONFIGS
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_accepted(name, value, attribute, expected):
         ),
         ({"log_retention_ms": 0}, "expected 1 or more, or -1 for no limit"),
         ({"log.retention.ms": "0"}, "expected 1 or more, or -1 for no limit"),
-        ({"log.retention.ms": "long"}, "not a number"),
+        ({"log.retention.ms": "long"}, "Not a number of type LONG"),
     ],
 )
 def test_refused(given, match):
@@ -95,7 +95,7 @@ def test_values_that_go_together(given):
     ("name", "accepts"),
     [
         ("log_message_timestamp_type", 'Literal["CreateTime", "LogAppendTime"]'),
-        ("log_cleanup_policy", 'Literal["delete", "compact", "delete,compact", "compact,delete"]'),
+        ("log_cleanup_policy", 'Literal["compact", "delete", "compact,delete", "delete,compact"]'),
         ("log_retention_ms", "int"),
         ("log_cleaner_min_cleanable_ratio", "float"),
     ],

@@ -5,13 +5,9 @@ Method: tables of values; every default passes its own check.
 
 import pytest
 
-from kafkawire.reference_broker.config.topic_configs import (
-    TOPIC_CONFIGS,
-    InvalidConfig,
-    check_together,
-    check_topic_config,
-    log_config,
-)
+from kafkawire.reference_broker.config.config_values import InvalidConfig
+from kafkawire.reference_broker.config.topic_configs import check_together, check_topic_config, log_config
+from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 from kafkawire.sdk.records.produced import ProduceLimits
 
@@ -45,10 +41,9 @@ RANGES = {
 
 
 @pytest.mark.parametrize("name", TOPIC_CONFIGS)
-def test_default_is_allowed_and_described(name):
-    config = TOPIC_CONFIGS[name]
-    assert check_topic_config(name, config.default) == config.default
-    assert config.about.endswith(".")
+def test_default_is_allowed(name):
+    default = TOPIC_CONFIGS[name].default
+    assert check_topic_config(name, default) == default
 
 
 @pytest.mark.parametrize(
@@ -86,34 +81,34 @@ def test_allowed(name, value):
 @pytest.mark.parametrize(
     ("name", "value", "match"),
     [
-        ("cleanup.policy", "burn", "entries must be one of delete, compact"),
-        ("retention.ms", "-2", "must be -1 to"),
-        ("retention.ms", "soon", "not a number"),
-        ("segment.bytes", "1000", "must be 1048576 to"),
-        ("min.cleanable.dirty.ratio", "1.001", "must be 0 to 1"),
-        ("min.cleanable.dirty.ratio", "-0.001", "must be 0 to 1"),
-        ("min.cleanable.dirty.ratio", "x", "not a number"),
-        ("preallocate", "yes", "must be true or false"),
-        ("leader.replication.throttled.replicas", "all", "partition:broker"),
+        ("cleanup.policy", "burn", "String must be one of: compact, delete"),
+        ("retention.ms", "-2", "Value must be at least -1"),
+        ("retention.ms", "soon", "Not a number of type"),
+        ("segment.bytes", "1000", "Value must be at least 1048576"),
+        ("min.cleanable.dirty.ratio", "1.001", "1.001 for .* Value must be no more than 1"),
+        ("min.cleanable.dirty.ratio", "-0.001", "Value must be at least 0"),
+        ("min.cleanable.dirty.ratio", "x", "Not a number of type"),
+        ("preallocate", "yes", "Expected value to be either true or false"),
+        ("leader.replication.throttled.replicas", "all", "a list of replicas in the following format"),
         ("retention.mss", "1", "did you mean retention.ms"),
         ("something.else.entirely", "1", "Unknown topic config name"),
         ("retention.ms", None, "Null value"),
-        ("segment.bytes", "10_000_000", "not a number"),
-        ("segment.bytes", "1048576.0", "not a number"),
-        ("segment.bytes", "1 048 576", "not a number"),
-        ("segment.bytes", "", "not a number"),
-        ("retention.ms", "1000!", "not a number"),
-        ("retention.ms", "1000\x7f", "not a number"),
-        ("min.cleanable.dirty.ratio", "0_0.5", "not a number"),
-        ("min.cleanable.dirty.ratio", "nan", "not a number"),
-        ("min.cleanable.dirty.ratio", "0x1", "not a number"),
-        ("min.cleanable.dirty.ratio", "0x9p0", "must be 0 to 1"),
-        ("leader.replication.throttled.replicas", "a:b", "partition:broker"),
-        ("leader.replication.throttled.replicas", "*,*", "partition:broker"),
-        ("remote.storage.enable", "true", "no remote storage"),
-        ("remote.storage.enable", "maybe", "must be true or false"),
-        ("compression.gzip.level", "0", "must be 1 to 9 or -1"),
-        ("cleanup.policy", "compact,,delete", "entries must be one of"),
+        ("segment.bytes", "10_000_000", "Not a number of type"),
+        ("segment.bytes", "1048576.0", "Not a number of type"),
+        ("segment.bytes", "1 048 576", "Not a number of type"),
+        ("segment.bytes", "", "Not a number of type"),
+        ("retention.ms", "1000!", "Not a number of type"),
+        ("retention.ms", "1000\x7f", "Not a number of type"),
+        ("min.cleanable.dirty.ratio", "0_0.5", "Not a number of type"),
+        ("min.cleanable.dirty.ratio", "nan", "Not a number of type"),
+        ("min.cleanable.dirty.ratio", "0x1", "Not a number of type"),
+        ("min.cleanable.dirty.ratio", "0x9p0", "Invalid value 9.0 for .* no more than 1"),
+        ("leader.replication.throttled.replicas", "a:b", "a list of replicas in the following format"),
+        ("leader.replication.throttled.replicas", "*,*", "a list of replicas in the following format"),
+        ("remote.storage.enable", "true", "Tiered Storage functionality is disabled"),
+        ("remote.storage.enable", "maybe", "Expected value to be either true or false"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+        ("cleanup.policy", "compact,,delete", "Configuration 'cleanup.policy' values must not be empty"),
     ],
 )
 def test_refused(name, value, match):
@@ -126,7 +121,9 @@ def test_ends_of_a_range(name, least, greatest):
     for value in (least, greatest):
         assert check_topic_config(name, str(value)) == str(value)
     for value in (least - 1, greatest + 1):
-        with pytest.raises(InvalidConfig, match=f"Invalid value {value} for configuration {name}: must be"):
+        with pytest.raises(
+            InvalidConfig, match=f"Invalid value {value} for configuration {name}: (Value must|Not a number)"
+        ):
             check_topic_config(name, str(value))
 
 

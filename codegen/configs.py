@@ -1,0 +1,243 @@
+"""Read the tables of configurations: `configs.yaml`, and Kafka's own words for them in `config_documentation.yaml`.
+
+Errors name file, line and configuration, and come all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kafkawire.codegen.located import Located, Problems, read_documents
+from kafkawire.codegen.names import field_problem
+
+__all__ = [
+    "IMPORTANCES",
+    "RESOURCES",
+    "RULES",
+    "TYPES",
+    "UPDATES",
+    "ConfigSpec",
+    "Configs",
+    "Documentation",
+    "HereSpec",
+    "Number",
+    "load_config_documentation",
+    "load_configs",
+]
+
+#: What configurations belong to, in the order of the file.
+RESOURCES: Final = ("topic", "broker", "group", "client_metrics")
+
+#: As the enumeration ConfigType calls them.
+TYPES: Final = ("boolean", "class", "double", "int", "list", "long", "password", "short", "string")
+
+IMPORTANCES: Final = ("high", "medium", "low")
+
+#: Whether and where a running broker takes a new value.
+UPDATES: Final = ("read-only", "per-broker", "cluster-wide")
+
+#: What a value must be that neither a range nor a list of values says.
+RULES: Final = ("not_empty", "not_null", "offset_reset", "partition_replicas")
+
+_NUMBERS = ("double", "int", "long", "short")
+
+Number = int | float
+
+#: Configurations by what they belong to, in the order of the file.
+Configs = Mapping[str, tuple["ConfigSpec", ...]]
+
+#: Kafka's words by what a configuration belongs to, and its name.
+Documentation = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class HereSpec:
+    """How the reference broker takes a configuration that has an effect on it.
+
+    Attributes:
+        option: the name of the option, if it is not Kafka's with underscores.
+        default: the broker's own default, as text; None for Kafka's.
+        min: the lowest value, where it is not Kafka's.
+        also: a value outside the range that is taken, where Kafka takes none.
+        reason: why something is not as in Kafka.
+    """
+
+    option: str = ""
+    default: str | None = None
+    min: Number | None = None
+    also: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSpec:
+    """A configuration.
+
+    Attributes:
+        name: Kafka's.
+        type: one of `TYPES`.
+        default: as Kafka writes it; None if there is none.
+        min: the lowest value of a number, None if its type alone says it.
+        max: the highest, likewise.
+        also: a value outside that range.
+        one_of: the values of a text, or of each entry of a list; empty if there are others.
+        any_case: whether letters may be in any case.
+        rule: one of `RULES`, or empty.
+        importance: one of `IMPORTANCES`; empty where Kafka does not say.
+        update: of a broker's, one of `UPDATES`.
+        broker: of a topic's or a group's, the configuration of the broker that is its default; empty if there is none.
+        synonyms: other names of the same value, in another unit perhaps, in order of precedence after this one.
+        here: None if it has no effect on the reference broker.
+        about: what it does, in our words.
+    """
+
+    name: str
+    type: str
+    default: str | None = None
+    min: Number | None = None
+    max: Number | None = None
+    also: int | None = None
+    one_of: tuple[str, ...] = ()
+    any_case: bool = False
+    rule: str = ""
+    importance: str = ""
+    update: str = ""
+    broker: str = ""
+    synonyms: tuple[str, ...] = ()
+    here: HereSpec | None = None
+    about: str = ""
+
+
+def load_configs(path: Path) -> dict[str, tuple[ConfigSpec, ...]]:
+    """Read `configs.yaml`.
+
+    Raises:
+        SchemaError: it is wrong, a name is used twice, or one refers to a configuration of the broker that is missing.
+    """
+    problems = Problems()
+    found: dict[str, tuple[ConfigSpec, ...]] = {}
+    with problems.collect():
+        resources = _by_resource(path, "configs")
+        brokers = {str(item.get("name")) for item in resources.mappings("broker")}
+        for resource in RESOURCES:
+            specs: dict[str, ConfigSpec] = {}
+            for item in resources.mappings(resource):
+                with problems.collect():
+                    spec = _config(item, resource)
+                    if spec.name in specs:
+                        problems.add(item.problem("the name is used twice", "name"))
+                    for key, names in (("broker", (spec.broker,)), ("synonyms", spec.synonyms)):
+                        missing = [name for name in names if name and name not in brokers]
+                        problems.add(*(item.problem(f"the broker has no {name}", key) for name in missing))
+                    specs[spec.name] = spec
+            found[resource] = tuple(specs.values())
+    problems.check()
+    return found
+
+
+def load_config_documentation(path: Path) -> dict[str, dict[str, str]]:
+    """Read `config_documentation.yaml`.
+
+    Raises:
+        SchemaError: it is wrong.
+    """
+    resources = _by_resource(path, "config_documentation")
+    found: dict[str, dict[str, str]] = {}
+    for resource in RESOURCES:
+        texts: Located = resources.optional(resource, dict, Located(path, 0))
+        texts.place = resource
+        found[resource] = {name: texts.require(name, str) for name in texts}
+    return found
+
+
+def _by_resource(path: Path, key: str) -> Located:
+    """Return the mapping `key` of a file with one document."""
+    documents = read_documents(path)
+    if len(documents) != 1:
+        raise Located(path, 0).error(f"{len(documents)} documents; there is one")
+    documents[0].only((key,))
+    resources: Located = documents[0].require(key, dict)
+    resources.place = key
+    resources.only(RESOURCES)
+    return resources
+
+
+def _config(item: Located, resource: str) -> ConfigSpec:
+    item.only(ConfigSpec.__slots__)
+    name = item.required_text("name")
+    item.place = name
+    kind = _one_of(item, "type", TYPES)
+    numbers = {key: _number(item, key, kind) for key in ("min", "max")}
+    choices = _names(item, "one_of")
+    if choices and kind not in ("list", "string"):
+        raise item.error(f"one_of: {kind} is neither text nor a list", "one_of")
+    if (resource == "broker") != ("update" in item):
+        raise item.error("update: the broker's configurations have it, and no others", "update")
+    here = item.optional("here", dict, None)
+    return ConfigSpec(
+        name,
+        kind,
+        _default(item, kind),
+        **numbers,
+        also=item.optional("also", int, None),
+        one_of=choices,
+        any_case=item.optional("any_case", bool, False),
+        rule=_one_of(item, "rule", RULES) if "rule" in item else "",
+        importance=_one_of(item, "importance", IMPORTANCES) if "importance" in item else "",
+        update=_one_of(item, "update", UPDATES) if "update" in item else "",
+        broker=item.text("broker"),
+        synonyms=_names(item, "synonyms"),
+        here=None if here is None else _here(here, name, kind),
+        about=item.text("about"),
+    )
+
+
+def _here(item: Located, name: str, kind: str) -> HereSpec:
+    item.place = f"{name}: here"
+    item.only(HereSpec.__slots__)
+    option = item.text("option")
+    if option and (reason := field_problem(option)):
+        raise item.error(f"option: {reason}", "option")
+    differs = any(key in item for key in ("default", "min", "also"))
+    reason = item.text("reason")
+    if differs and not reason:
+        raise item.error("reason: missing, although something is not as in Kafka")
+    return HereSpec(option, _default(item, kind), _number(item, "min", kind), item.optional("also", int, None), reason)
+
+
+def _one_of(item: Located, key: str, values: tuple[str, ...]) -> str:
+    value: str = item.require(key, str)
+    if value not in values:
+        raise item.error(f"{key}: {value!r} is not one of {', '.join(values)}", key)
+    return value
+
+
+def _names(item: Located, key: str) -> tuple[str, ...]:
+    names: list[object] = item.optional(key, list, [])
+    wrong = [name for name in names if not isinstance(name, str) or not name]
+    if wrong:
+        raise item.error(f"{key}: {wrong[0]!r} is not text", key)
+    return tuple(str(name) for name in names)
+
+
+def _number(item: Located, key: str, kind: str) -> Number | None:
+    number: Number | None = item.optional(key, (int, float), None)
+    if number is not None and kind not in _NUMBERS:
+        raise item.error(f"{key}: {kind} is no number", key)
+    return number
+
+
+def _default(item: Located, kind: str) -> str | None:
+    """Return a default as Kafka writes it."""
+    if item.get("default") is None:
+        return None
+    if kind == "boolean":
+        return "true" if item.require("default", bool) else "false"
+    if kind == "double":  # which Java writes as Python does, if it is neither huge nor tiny
+        return str(item.require("default", (int, float, str)))
+    if kind in _NUMBERS:
+        return str(item.require("default", int))
+    return str(item.require("default", str))

@@ -1,0 +1,173 @@
+"""Write the modules made from the tables of configurations: facts, and Kafka's words for them in a module of their own.
+
+The words are ten times as long as the facts, and are needed by who asks for documentation only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kafkawire.codegen.configs import ConfigSpec, Documentation, HereSpec
+from kafkawire.codegen.emit.source import header, literal
+
+__all__ = ["emit_config_documentation", "emit_configs"]
+
+_LINE_CHARACTERS: Final = 120
+
+_CLASSES = '''\
+class Here(NamedTuple):
+    """How the reference broker takes a configuration that has an effect on it.
+
+    Attributes:
+        option: the name of the option, if it is not Kafka's with underscores.
+        default: the broker's own default; None for Kafka's.
+        min: the lowest value, None for Kafka's.
+        also: a value outside the range.
+    """
+
+    option: str = ""
+    default: str | None = None
+    min: float | None = None
+    also: int | None = None
+
+
+class ConfigKey(NamedTuple):
+    """A configuration, what values it takes, and what becomes of it here.
+
+    Attributes:
+        name: Kafka's.
+        type: of the value.
+        default: Kafka's, as text; None if there is none.
+        min: the lowest value of a number, None if its type alone says it.
+        max: the highest, likewise.
+        also: a value outside that range.
+        one_of: the values of a text, or of each entry of a list; empty if there are others.
+        any_case: whether letters may be in any case.
+        rule: what else a value must be; empty if nothing.
+        update: of a broker's, whether and where a running broker takes a new value.
+        broker: of a topic's or a group's, the configuration of the broker that is its default; empty if there is none.
+        synonyms: other names of the same value, in order of precedence after this one.
+        here: None if it has no effect on the reference broker.
+    """
+
+    name: str
+    type: ConfigType
+    default: str | None = None
+    min: float | None = None
+    max: float | None = None
+    also: int | None = None
+    one_of: tuple[str, ...] = ()
+    any_case: bool = False
+    rule: str = ""
+    update: str = ""
+    broker: str = ""
+    synonyms: tuple[str, ...] = ()
+    here: Here | None = None
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether a running broker keeps the value it was started with."""
+        return self.update == "read-only"
+
+
+def _by_name(*keys: ConfigKey) -> dict[str, ConfigKey]:
+    return {key.name: key for key in keys}
+'''
+
+
+def emit_configs(configs: Mapping[str, tuple[ConfigSpec, ...]], digest: str) -> str:
+    """Return the module of configurations."""
+    names = {resource: f"{resource.upper()}_CONFIGS" for resource in configs}
+    lines = [
+        *header("configs.yaml", digest),
+        '"""What topics, brokers, groups and client metrics subscriptions can be configured with."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Final, NamedTuple",
+        "",
+        "from .enums import ConfigType",
+        "",
+        "__all__ = [",
+        *(f"    {json.dumps(name)}," for name in [*sorted(names.values()), "ConfigKey", "Here"]),
+        "]",
+        "",
+        "",
+        *_CLASSES.splitlines(),
+    ]
+    for resource, specs in configs.items():
+        lines += ["", "", f"#: By name: what a {resource.replace('_', ' ')} is configured with."]
+        lines.append(f"{names[resource]}: Final = _by_name(")
+        for spec in specs:
+            lines += _call("    ", "ConfigKey", list(_arguments(spec)), ",")
+        lines.append(")")
+    return "\n".join(lines) + "\n"
+
+
+def _call(margin: str, function: str, arguments: list[str], end: str) -> list[str]:
+    line = f"{margin}{function}({', '.join(arguments)}){end}"
+    if len(line) <= _LINE_CHARACTERS:
+        return [line]
+    return [f"{margin}{function}(", *(f"{margin}    {argument}," for argument in arguments), f"{margin}){end}"]
+
+
+def _arguments(spec: ConfigSpec) -> Iterator[str]:
+    yield literal(spec.name)
+    yield f"ConfigType.{spec.type.upper()}"
+    if spec.default is not None:
+        yield literal(spec.default)
+    for key in ("min", "max", "also"):
+        if (number := getattr(spec, key)) is not None:
+            yield f"{key}={number}"
+    if spec.one_of:
+        yield f"one_of={_names(spec.one_of)}"
+    if spec.any_case:
+        yield "any_case=True"
+    for key in ("rule", "update", "broker"):
+        if text := getattr(spec, key):
+            yield f"{key}={literal(text)}"
+    if spec.synonyms:
+        yield f"synonyms={_names(spec.synonyms)}"
+    if spec.here is not None:
+        yield f"here=Here({', '.join(_here(spec.here))})"
+
+
+def _here(here: HereSpec) -> Iterator[str]:
+    if here.option:
+        yield f"option={literal(here.option)}"
+    if here.default is not None:
+        yield f"default={literal(here.default)}"
+    for key in ("min", "also"):
+        if (number := getattr(here, key)) is not None:
+            yield f"{key}={number}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return f"({', '.join(map(literal, names))}{',' if len(names) == 1 else ''})"
+
+
+def emit_config_documentation(documentation: Documentation, digest: str) -> str:
+    """Return the module of Kafka's words for configurations."""
+    lines = [
+        *header("config_documentation.yaml", digest),
+        '"""What DescribeConfigs says of each configuration, in the words of Apache Kafka.',
+        "",
+        "Copyright of The Apache Software Foundation, under the Apache License 2.0; see NOTICE.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Final",
+        "",
+        '__all__ = ["CONFIG_DOCUMENTATION"]',
+        "",
+        "#: By what a configuration belongs to, and its name.",
+        "CONFIG_DOCUMENTATION: Final[dict[str, dict[str, str]]] = {",
+    ]
+    for resource, texts in documentation.items():
+        lines.append(f"    {literal(resource)}: {{")
+        lines += [f"        {literal(name)}: {literal(text)}," for name, text in texts.items()]
+        lines.append("    },")
+    return "\n".join([*lines, "}"]) + "\n"

@@ -1,0 +1,130 @@
+"""Bring the tables of configurations to the state of a Kafka release.
+
+Facts come from the release: what a running broker answers to DescribeConfigs, and what Kafka's own classes print for
+its documentation, which has the values that are allowed. What the reference broker makes of a configuration is ours and
+stays, and so do our descriptions and synonyms. Kafka's descriptions go into a file of their own, see its first lines.
+
+Source: the list of configurations that `ConfigDef.toHtml` prints.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkawire.codegen.configs import RESOURCES, ConfigSpec, Number, load_configs
+from kafkawire.codegen.dump import dump_config_documentation, dump_configs
+from kafkawire.codegen.located import SchemaError
+
+__all__ = ["Answer", "config_texts"]
+
+_ENTRY = re.compile(r'<h4><a id="(?P<name>[^"]+)">.*?</tbody></table>', re.DOTALL)
+_CELL = re.compile(r"<tr><th>(?P<title>[^<]+):</th><td>(?P<value>[^<]*)</td></tr>")
+_RANGE = re.compile(r"\[(?P<low>-?[\d.]*),?(?P<dots>\.\.\.)(?:,(?P<high>-?[\d.]+))?\](?: or (?P<also>-?\d+))?")
+_CHOICES = re.compile(r"(?P<any_case>\(case insensitive\) )?\[(?P<values>[^\]]+)\]")
+_NO_DEFAULT = "null"
+_RULES = {
+    "non-empty string": "not_empty",
+    "non-empty list": "not_empty",
+    "non-null string": "not_null",
+    "[latest, earliest, by_duration:PnDTnHnMn.nS]": "offset_reset",
+    "[partitionId]:[brokerId],[partitionId]:[brokerId],...": "partition_replicas",
+}
+
+
+class Answer(NamedTuple):
+    """What a broker says of a configuration.
+
+    Attributes:
+        name: of the configuration.
+        type: one of `TYPES`.
+        default: None if there is none.
+        documentation: in Kafka's words.
+        broker: the configuration of the broker that is its default, if it has another name; or empty.
+    """
+
+    name: str
+    type: str
+    default: str | None
+    documentation: str
+    broker: str = ""
+
+
+def config_texts(answers: Mapping[str, Iterable[Answer]], pages: Mapping[str, str], schemas: Path) -> dict[Path, str]:
+    """Return what the tables of configurations become.
+
+    Args:
+        answers: of a broker of the release, by what the configurations belong to.
+        pages: what the release prints for its documentation, likewise; there is none for client metrics.
+        schemas: the folder of schemas, whose own parts stay.
+
+    Returns:
+        The text of each file, by path relative to `schemas`.
+
+    Raises:
+        SchemaError: the table of the schemas is wrong, or the release says something that has no place in it.
+    """
+    path = schemas / "configs.yaml"
+    known = load_configs(path) if path.exists() else {}
+    configs: dict[str, tuple[ConfigSpec, ...]] = {}
+    documentation: dict[str, dict[str, str]] = {}
+    for resource in RESOURCES:
+        own = {spec.name: spec for spec in known.get(resource, ())}
+        cells = _cells(pages.get(resource, ""))
+        found = sorted(answers[resource])
+        configs[resource] = tuple(
+            _config(path, answer, cells.get(answer.name, {}), own.get(answer.name)) for answer in found
+        )
+        documentation[resource] = {answer.name: answer.documentation for answer in found}
+    return {
+        Path(path.name): dump_configs(configs),
+        Path("config_documentation.yaml"): dump_config_documentation(documentation),
+    }
+
+
+def _cells(page: str) -> dict[str, dict[str, str]]:
+    """Return what a page says of each configuration, by the titles of the rows."""
+    return {
+        entry["name"]: {cell["title"]: html.unescape(cell["value"]) for cell in _CELL.finditer(entry[0])}
+        for entry in _ENTRY.finditer(page)
+    }
+
+
+def _config(path: Path, answer: Answer, cells: Mapping[str, str], own: ConfigSpec | None) -> ConfigSpec:
+    broker = cells.get("Server Default Property", answer.broker)
+    spec = ConfigSpec(
+        answer.name,
+        answer.type,
+        answer.default,
+        importance=cells.get("Importance", ""),
+        update=cells.get("Update Mode", ""),
+        broker="" if broker == _NO_DEFAULT else broker,
+    )
+    spec = _with_valid(path, spec, cells.get("Valid Values", ""))
+    if own is None:
+        return spec
+    return replace(spec, synonyms=own.synonyms, here=own.here, about=own.about)
+
+
+def _with_valid(path: Path, spec: ConfigSpec, valid: str) -> ConfigSpec:
+    """Return a configuration with what Kafka says of the values that are allowed."""
+    if not valid:
+        return spec
+    if valid in _RULES:
+        return replace(spec, rule=_RULES[valid])
+    if match := _RANGE.fullmatch(valid):
+        also = None if match["also"] is None else int(match["also"])
+        return replace(spec, min=_number(match["low"]), max=_number(match["high"]), also=also)
+    if match := _CHOICES.fullmatch(valid):
+        return replace(spec, one_of=tuple(match["values"].split(", ")), any_case=bool(match["any_case"]))
+    raise SchemaError(path, 0, f"{spec.name}: nothing here means {valid!r}: add a rule to codegen/configs.py")
+
+
+def _number(text: str | None) -> Number | None:
+    if not text:
+        return None
+    return float(text) if "." in text else int(text)

@@ -1,0 +1,156 @@
+"""Values of configurations: read from text and checked as Apache Kafka does, with its texts for those it refuses.
+
+Source: `ConfigDef.parseType` and its validators, `ThrottledReplicaListValidator` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from kafkawire.sdk.protocol.tables.configs import ConfigKey
+from kafkawire.sdk.protocol.tables.enums import ConfigType
+
+__all__ = ["INTEGERS", "InvalidConfig", "check_value", "entries_of", "parse_decimal", "parse_integer", "trimmed"]
+
+#: The ranges of Java's integers.
+INTEGERS: Final = {
+    ConfigType.SHORT: (-(2**15), 2**15 - 1),
+    ConfigType.INT: (-(2**31), 2**31 - 1),
+    ConfigType.LONG: (-(2**63), 2**63 - 1),
+}
+
+# What Java reads as numbers: digits of any script in integers, no underscores, and spaces only around them.
+_INTEGER = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:NaN|Infinity))[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+
+#: More digits than any number has here; Python refuses to convert 5,000.
+_DIGITS_MAX = 100
+
+#: What Java's `trim` removes.
+_SPACES = "".join(map(chr, range(ord(" ") + 1)))
+
+_REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+
+#: What `share.auto.offset.reset` may be.
+_RESETS = ("latest", "earliest")
+_DURATION_FORMAT = "by_duration:<PnDTnHnMn.nS>"
+_DURATION = re.compile(r"by_duration:P(?!$)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?", re.IGNORECASE)
+
+
+class InvalidConfig(ValueError):
+    """A configuration has an unknown name or a value that is refused."""
+
+
+def check_value(key: ConfigKey, value: str) -> None:
+    """Check the value of a configuration by itself.
+
+    Raises:
+        InvalidConfig: the value is refused; the text is Kafka's.
+    """
+    text = trimmed(value)
+    match key.type:
+        case ConfigType.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise _invalid(key, value, "Expected value to be either true or false")
+        case ConfigType.DOUBLE:
+            decimal = parse_decimal(text)
+            if decimal is None:
+                raise _invalid(key, value, "Not a number of type DOUBLE")
+            _check_range(key, decimal, _shown(decimal))
+        case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
+            low, high = INTEGERS[key.type]
+            integer = parse_integer(text)
+            if integer is None or not low <= integer <= high:
+                raise _invalid(key, value, f"Not a number of type {key.type.name}")
+            _check_range(key, integer, str(integer))
+        case ConfigType.LIST:
+            _check_entries(key, entries_of(text))
+        case _:
+            _check_text(key, text)
+
+
+def trimmed(value: str) -> str:
+    """Return a value without the spaces around it, of which Java knows more than Python."""
+    return value.strip(_SPACES)
+
+
+def parse_integer(text: str) -> int | None:
+    """Return the integer that Java reads in a text without spaces around it, of any size; None if it is none."""
+    return int(text) if len(text) <= _DIGITS_MAX and _INTEGER.fullmatch(text) else None
+
+
+def parse_decimal(text: str) -> float | None:
+    """Return the number that Java reads in a text without spaces around it; None if it is none."""
+    if match := _DECIMAL.fullmatch(text):
+        return float(match[1])
+    if match := _HEXADECIMAL.fullmatch(text):
+        return float.fromhex(match[1])
+    return None
+
+
+def entries_of(value: str) -> list[str]:
+    """Return the entries of a list."""
+    text = trimmed(value)
+    return re.split(r"\s*,\s*", text) if text else []
+
+
+def _invalid(key: ConfigKey, value: str, reason: str) -> InvalidConfig:
+    return InvalidConfig(f"Invalid value {value} for configuration {key.name}: {reason}")
+
+
+def _shown(number: float) -> str:
+    """Return a number as Java writes it, for those that somebody might give."""
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return repr(number)
+
+
+def _check_range(key: ConfigKey, number: float, shown: str) -> None:
+    if key.also is not None:
+        if number != key.also and not (key.min or 0) <= number <= (key.max or 0):
+            reason = f"Value must be between {key.min} and {key.max} or equal to {key.also}"
+            raise _invalid(key, shown, reason)
+        return
+    # NaN is neither, and Kafka takes it.
+    if key.min is not None and number < key.min:
+        raise _invalid(key, shown, f"Value must be at least {key.min}")
+    if key.max is not None and number > key.max:
+        raise _invalid(key, shown, f"Value must be no more than {key.max}")
+
+
+def _check_text(key: ConfigKey, text: str) -> None:
+    if key.rule == "offset_reset":
+        if text.lower() not in _RESETS and _DURATION.fullmatch(text) is None:
+            reason = f"The value must be either 'earliest', 'latest' or of the format '{_DURATION_FORMAT}'."
+            raise _invalid(key, text, f"Invalid value `{text}` for configuration {key.name}. {reason}")
+    elif key.rule == "not_empty" and not text:
+        raise _invalid(key, text, "String must be non-empty")
+    elif key.any_case and text.upper() not in map(str.upper, key.one_of):
+        raise _invalid(key, text, f"String must be one of (case insensitive): {', '.join(key.one_of)}")
+    elif key.one_of and not key.any_case and text not in key.one_of:
+        raise _invalid(key, text, f"String must be one of: {', '.join(key.one_of)}")
+
+
+def _check_entries(key: ConfigKey, entries: list[str]) -> None:
+    if key.rule == "partition_replicas":
+        if "".join(entries) != "*" and not all(map(_is_replica, entries)):
+            reason = f"{key.name} must be the literal '*' or a list of replicas in the following format: {_REPLICAS}"
+            raise _invalid(key, _listed(entries), reason)
+    elif key.one_of:
+        for entry in entries:
+            if not entry:
+                raise InvalidConfig(f"Configuration '{key.name}' values must not be empty.")
+            if entry not in key.one_of:
+                raise _invalid(key, entry, f"String must be one of: {', '.join(key.one_of)}")
+
+
+def _listed(entries: Iterable[str]) -> str:
+    return f"[{', '.join(entries)}]"
+
+
+def _is_replica(entry: str) -> bool:
+    return re.fullmatch(r"(?:[0-9]+:[0-9]+)?", entry) is not None

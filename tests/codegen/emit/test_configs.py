@@ -1,0 +1,55 @@
+"""What is generated from the tables of configurations says what they say.
+
+Method: Kafka's tables, and a small one whose module is run.
+"""
+
+from __future__ import annotations
+
+from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.configs import ConfigSpec, HereSpec, load_config_documentation, load_configs
+from kafkawire.codegen.emit.configs import emit_config_documentation, emit_configs
+from kafkawire.sdk.protocol.tables import configs as generated
+from kafkawire.sdk.protocol.tables.config_documentation import CONFIG_DOCUMENTATION
+from kafkawire.sdk.protocol.tables.enums import ConfigType
+
+FACTS = ("default", "min", "max", "also", "one_of", "any_case", "rule", "update", "broker", "synonyms")
+
+
+def test_kafkas_configurations() -> None:
+    for resource, specs in load_configs(SCHEMAS / "configs.yaml").items():
+        keys = getattr(generated, f"{resource.upper()}_CONFIGS")
+        assert list(keys) == [spec.name for spec in specs]
+        for spec in specs:
+            key = keys[spec.name]
+            assert key.type.name.lower() == spec.type
+            assert [getattr(key, fact) for fact in FACTS] == [getattr(spec, fact) for fact in FACTS]
+            here = spec.here
+            assert key.here == (None if here is None else (here.option, here.default, here.min, here.also))
+
+
+def test_kafkas_words() -> None:
+    assert load_config_documentation(SCHEMAS / "config_documentation.yaml") == CONFIG_DOCUMENTATION
+
+
+def test_every_fact_is_written() -> None:
+    spec = ConfigSpec(
+        "x.y", "list", 'a "b"', 1, 2.5, -1, ("c", "d" * 120), True, "not_null", "low", "read-only", "e", ("f",),
+        HereSpec("g", "h", 0, -2, "because"), "text",
+    )  # fmt: skip
+    text = emit_configs({"broker": (spec,)}, "0").replace("from .enums", "from kafkawire.sdk.protocol.tables.enums")
+    assert max(map(len, text.splitlines())) < 160
+    found: dict[str, object] = {"__name__": "sample"}
+    exec(compile(text, "sample.py", "exec"), found)
+    assert found["BROKER_CONFIGS"] == {
+        "x.y": (
+            "x.y", ConfigType.LIST, 'a "b"', 1, 2.5, -1, ("c", "d" * 120), True, "not_null", "read-only", "e", ("f",),
+            ("g", "h", 0, -2),
+        )
+    }  # fmt: skip
+
+
+def test_words_are_written_as_they_are() -> None:
+    words = {"topic": {"x": 'a\n"b" \\ cä'}, "broker": {}}
+    found: dict[str, object] = {}
+    exec(emit_config_documentation(words, "0"), found)
+    assert found["CONFIG_DOCUMENTATION"] == words

@@ -1,0 +1,97 @@
+"""Facts about configurations come from a release, what is ours stays, and what has no place in the table is named.
+
+Method: answers and pages of a small release, as Kafka gives and prints them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkawire.codegen.configs import ConfigSpec, HereSpec, load_config_documentation, load_configs
+from kafkawire.codegen.import_configs import Answer, config_texts
+from kafkawire.codegen.located import SchemaError
+
+ANSWERS = {
+    "topic": [Answer("keep.ms", "long", "5", 'How "long".'), Answer("alone", "list", "", "")],
+    "broker": [Answer("log.keep.ms", "long", None, "As a topic's.")],
+    "group": [Answer("wait.ms", "int", "3", "", "log.keep.ms")],
+    "client_metrics": [],
+}
+ROW = "<tr><th>{}:</th><td>{}</td></tr>\n"
+
+
+def page(name: str, valid: str = "", update: str = "", server: str = "") -> str:
+    cells = {"Type": "long", "Default": "5 (5 ms)", "Valid Values": valid, "Importance": "high"}
+    cells |= {"Update Mode": update} if update else {}
+    cells |= {"Server Default Property": server} if server else {}
+    rows = "".join(ROW.format(*cell) for cell in cells.items())
+    return f'<li>\n<h4><a id="{name}"></a>…</h4>\n<p>text</p>\n<table><tbody>\n{rows}</tbody></table>\n</li>\n'
+
+
+def pages(valid: str = "[-1,...]") -> dict[str, str]:
+    topic = page("keep.ms", valid, server="log.keep.ms") + page("alone", server="null")
+    return {"topic": topic, "broker": page("log.keep.ms", update="cluster-wide")}
+
+
+def imported(folder: Path, valid: str = "[-1,...]") -> dict[str, tuple[ConfigSpec, ...]]:
+    """Write what the release says, and return it."""
+    for path, text in config_texts(ANSWERS, pages(valid), folder).items():
+        (folder / path).write_text(text)
+    return load_configs(folder / "configs.yaml")
+
+
+def test_facts_come_and_ours_stays(tmp_path: Path) -> None:
+    found = imported(tmp_path)
+    assert found["topic"] == (
+        ConfigSpec("alone", "list", "", importance="high"),
+        ConfigSpec("keep.ms", "long", "5", min=-1, importance="high", broker="log.keep.ms"),
+    )
+    assert found["broker"] == (ConfigSpec("log.keep.ms", "long", importance="high", update="cluster-wide"),)
+    assert found["group"] == (ConfigSpec("wait.ms", "int", "3", broker="log.keep.ms"),)
+    assert load_config_documentation(tmp_path / "config_documentation.yaml")["topic"] == {
+        "alone": "",
+        "keep.ms": 'How "long".',
+    }
+    path = tmp_path / "configs.yaml"
+    path.write_text(path.read_text().replace("broker: log.keep.ms}", "broker: log.keep.ms, here: {}, about: ours}", 1))
+    again = imported(tmp_path, "[0,...,9]")
+    assert again["topic"][1] == ConfigSpec(
+        "keep.ms", "long", "5", min=0, max=9, importance="high", broker="log.keep.ms", here=HereSpec(), about="ours"
+    )
+
+
+@pytest.mark.parametrize(
+    ("valid", "fields"),
+    [
+        ("[1,...,9] or -1", {"min": 1, "max": 9, "also": -1}),
+        ("[0.5,...,1]", {"min": 0.5, "max": 1}),
+        ("", {}),
+    ],
+)
+def test_ranges(tmp_path: Path, valid: str, fields: dict[str, float]) -> None:
+    spec = imported(tmp_path, valid)["topic"][1]
+    expected: dict[str, float | None] = dict.fromkeys(("min", "max", "also"))
+    assert {key: getattr(spec, key) for key in expected} == expected | fields
+
+
+@pytest.mark.parametrize(
+    ("valid", "field", "value"),
+    [
+        ("[a, b]", "one_of", ("a", "b")),
+        ("(case insensitive) [A, B]", "any_case", True),
+        ("non-empty string", "rule", "not_empty"),
+        ("[partitionId]:[brokerId],[partitionId]:[brokerId],...", "rule", "partition_replicas"),
+    ],
+)
+def test_texts(tmp_path: Path, valid: str, field: str, value: object) -> None:
+    answers = {**ANSWERS, "topic": [Answer("keep.ms", "string", "a", "")]}
+    texts = config_texts(answers, pages(valid), tmp_path)
+    (tmp_path / "configs.yaml").write_text(texts[Path("configs.yaml")])
+    assert getattr(load_configs(tmp_path / "configs.yaml")["topic"][0], field) == value
+
+
+def test_what_nobody_has_thought_of_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"keep\.ms: nothing here means 'every second Tuesday': add a rule"):
+        config_texts(ANSWERS, pages("every second Tuesday"), tmp_path)

@@ -1,0 +1,103 @@
+"""DescribeConfigs says of every configuration what Apache Kafka says, but for the differences that are listed here.
+
+Method: both brokers describe a topic, themselves, a group and a client metrics subscription, with synonyms and
+documentation; the answers are compared name by name. A difference that is listed and is none fails, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.configs import load_configs
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.transport.blocking import FrameSocket
+from kafkawire.testing import Broker
+from tests.kafka.apache import ApacheKafka
+from tests.kafka.produced import call, create
+from tests.kafka.servers import BROKER_OPTIONS
+
+TIMEOUT_SECONDS = 30
+VERSION = 4
+
+RESOURCES = {
+    "broker": (ConfigResourceType.BROKER, "1"),
+    "group": (ConfigResourceType.GROUP, "described"),
+    "client_metrics": (ConfigResourceType.CLIENT_METRICS, "described"),
+}
+
+_NODE = "the node of the tests has it in its configuration file"
+_ADDRESS = "each of the two has its own"
+_ELR = "Kafka sets a value for all brokers when eligible leader replicas are enabled, which this broker does not have"
+
+#: Why the two differ, by resource and name; `here` in schemas/configs.yaml has the reasons of defaults of our own.
+DIFFERENCES = {
+    ("topic", "min.insync.replicas"): _ELR,
+    ("broker", "min.insync.replicas"): _ELR,
+    ("broker", "advertised.listeners"): _ADDRESS,
+    ("broker", "listeners"): _ADDRESS,
+    ("broker", "log.dirs"): _ADDRESS,
+    ("broker", "controller.listener.names"): _NODE,
+    ("broker", "controller.quorum.bootstrap.servers"): _NODE,
+    ("broker", "inter.broker.listener.name"): _NODE,
+    ("broker", "offsets.topic.num.partitions"): _NODE,
+    ("broker", "offsets.topic.replication.factor"): _NODE,
+    ("broker", "process.roles"): _NODE,
+    ("broker", "share.coordinator.state.topic.min.isr"): _NODE,
+    ("broker", "share.coordinator.state.topic.replication.factor"): _NODE,
+    ("broker", "transaction.abort.timed.out.transaction.cleanup.interval.ms"): _NODE,
+    ("broker", "transaction.state.log.min.isr"): _NODE,
+    ("broker", "transaction.state.log.replication.factor"): _NODE,
+    **{
+        ("broker", spec.name): spec.here.reason
+        for spec in load_configs(SCHEMAS / "configs.yaml")["broker"]
+        if spec.here is not None and spec.here.default is not None
+    },
+    # The tests' broker is given the default of Kafka's node, which is our own.
+    ("broker", "group.consumer.assignment.interval.ms"): "the tests' broker does not gather changes",
+}
+
+
+def described(bootstrap: str, kind: ConfigResourceType, name: str) -> dict[str, tuple[Any, ...]]:
+    """Return what a broker says of each configuration of a resource."""
+    host, port = bootstrap.rsplit(":", 1)
+    resource = DescribeConfigsRequest.DescribeConfigsResource(kind, name, None)
+    request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
+    with FrameSocket(host, int(port), TIMEOUT_SECONDS) as socket:
+        response = call(socket, request, VERSION)
+    assert isinstance(response, DescribeConfigsResponse)
+    (result,) = response.results
+    assert (result.error_code, result.error_message) == (0, "")
+    return {
+        entry.name: (
+            *(entry.value, entry.config_source, entry.config_type, entry.read_only, entry.is_sensitive),
+            [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms],
+            entry.documentation,
+        )
+        for entry in result.configs
+    }
+
+
+def compare(resource: str, theirs: dict[str, tuple[Any, ...]], ours: dict[str, tuple[Any, ...]]) -> None:
+    assert ours.keys() == theirs.keys()
+    different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
+    known = {name for kind, name in DIFFERENCES if kind == resource}
+    assert {name: pair for name, pair in different.items() if name not in known} == {}
+    assert known <= different.keys()
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_resources_are_described_as_by_kafka(kafka: ApacheKafka, broker: Broker, resource: str) -> None:
+    assert BROKER_OPTIONS  # which are compared, too
+    compare(resource, *(described(each.bootstrap, *RESOURCES[resource]) for each in (kafka, broker)))
+
+
+@pytest.mark.parametrize("own", [{}, {"segment.ms": "86400000", "retention.ms": "-1"}])
+def test_topics_are_described_as_by_kafka(kafka: ApacheKafka, broker: Broker, own: dict[str, str]) -> None:
+    found = (
+        described(each.bootstrap, ConfigResourceType.TOPIC, create(each.bootstrap, own)) for each in (kafka, broker)
+    )
+    compare("topic", *found)

@@ -1,0 +1,89 @@
+"""What was changed hides what was given, and that the default; other names of a configuration count, too.
+
+Method: tables of what is set where, with the values that come out; every configuration of Kafka is looked at.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.config.broker_configs import BrokerConfigs, default_of, is_sensitive
+from kafkawire.reference_broker.config.options import BrokerOptions, read_options
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.protocol.tables.enums import ConfigSource
+
+BROKER, CLUSTER = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+STATIC, DEFAULT = ConfigSource.STATIC_BROKER_CONFIG, ConfigSource.DEFAULT_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("given", "of_cluster", "of_broker", "name", "expected"),
+    [
+        ({}, {}, {}, "num.partitions", [("num.partitions", "1", DEFAULT)]),
+        ({"num_partitions": 1}, {}, {}, "num.partitions",
+         [("num.partitions", "1", STATIC), ("num.partitions", "1", DEFAULT)]),
+        ({"log.segment.bytes": 2**21}, {"log.segment.bytes": "3000000"}, {"log.segment.bytes": "4000000"},
+         "log.segment.bytes",
+         [("log.segment.bytes", "4000000", BROKER), ("log.segment.bytes", "3000000", CLUSTER),
+          ("log.segment.bytes", "2097152", STATIC), ("log.segment.bytes", "1073741824", DEFAULT)]),
+        ({}, {}, {}, "log.retention.ms", []),
+        ({"log.retention.ms": 5}, {}, {}, "log.retention.ms",
+         [("log.retention.ms", "5", STATIC), ("log.retention.hours", "168", DEFAULT)]),
+        ({}, {"log.retention.minutes": "1"}, {}, "log.retention.ms", []),
+        ({}, {}, {}, "log.retention.hours", [("log.retention.hours", "168", DEFAULT)]),
+        ({"auto_create_topics": False}, {}, {}, "auto.create.topics.enable",
+         [("auto.create.topics.enable", "false", STATIC), ("auto.create.topics.enable", "true", DEFAULT)]),
+        ({"node_id": 7}, {}, {}, "broker.id", [("broker.id", "7", STATIC), ("broker.id", "-1", DEFAULT)]),
+        ({}, {}, {"ssl.keystore.password": "x"}, "ssl.keystore.password", [("ssl.keystore.password", None, BROKER)]),
+        ({}, {"nobody.knows": "x"}, {}, "nobody.knows", [("nobody.knows", None, CLUSTER)]),
+        ({}, {}, {"listener.name.plaintext.ssl.keystore.type": "PEM"}, "listener.name.plaintext.ssl.keystore.type",
+         [("listener.name.plaintext.ssl.keystore.type", "PEM", BROKER), ("ssl.keystore.type", "JKS", DEFAULT)]),
+        ({}, {}, {}, "max.connections", [("max.connections", "10000", DEFAULT)]),
+        ({}, {}, {}, "nobody.knows", []),
+    ],
+)  # fmt: skip
+def test_settings(given, of_cluster, of_broker, name, expected) -> None:
+    configs = BrokerConfigs(read_options(given))
+    configs.of_cluster, configs.of_broker = of_cluster, of_broker
+    assert [tuple(setting) for setting in configs.settings(name)] == expected
+
+
+def test_what_is_known_at_the_start_counts_as_given() -> None:
+    configs = BrokerConfigs(read_options({}).with_values(listeners="PLAINTEXT://h:1"), {"log.dirs": "/data"})
+    assert configs.settings("listeners")[0] == ("listeners", "PLAINTEXT://h:1", STATIC)
+    assert configs.settings("log.dirs") == [("log.dirs", "/data", STATIC)]
+
+
+def test_every_name_is_there() -> None:
+    configs = BrokerConfigs(BrokerOptions())
+    assert list(configs.names) == list(BROKER_CONFIGS)
+    configs.of_broker = {"nobody.knows": "x", "num.partitions": "2"}
+    assert list(configs.names) == [*BROKER_CONFIGS, "nobody.knows"]
+
+
+def test_options_are_those_of_the_table() -> None:
+    """What the table says of an option is what `BrokerOptions` declares."""
+    for name, own in BrokerOptions.KAFKA_NAMES.items():
+        key = BROKER_CONFIGS.get(name)
+        if key is not None:  # Kafka does not show all of them
+            assert own == ((key.here and key.here.option) or name.replace(".", "_"))
+            option = BrokerOptions.OPTIONS[own]
+            shown = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+            assert option.default in (None, "") or shown == default_of(key)
+    used = {name for name, key in BROKER_CONFIGS.items() if key.here is not None}
+    assert used >= BrokerOptions.KAFKA_NAMES.keys() & BROKER_CONFIGS.keys() - {"min.insync.replicas"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ssl.keystore.password", True),
+        ("listener.name.internal.ssl.key.password", True),
+        ("listener.name.internal.ssl.keystore.type", False),
+        ("listener.name.", True),
+        ("num.partitions", False),
+        ("nobody.knows", True),
+    ],
+)
+def test_what_is_secret(name: str, expected: bool) -> None:
+    assert is_sensitive(name) is expected

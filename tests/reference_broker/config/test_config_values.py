@@ -1,0 +1,88 @@
+"""Values are read and refused as Apache Kafka does, with its texts.
+
+Method: tables of values, of which `tests/kafka/` sends many to a real Kafka; configurations of topics have a module of
+their own, `test_topic_configs.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.config.config_values import (
+    InvalidConfig,
+    check_value,
+    entries_of,
+    parse_decimal,
+    parse_integer,
+    trimmed,
+)
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, ConfigKey
+from kafkawire.sdk.protocol.tables.enums import ConfigType
+
+KEYS = {**TOPIC_CONFIGS, **GROUP_CONFIGS, **BROKER_CONFIGS}
+RESET = (
+    "Invalid value `{0}` for configuration share.auto.offset.reset. The value must be either 'earliest', 'latest' or "
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("share.auto.offset.reset", "latest"),
+        ("share.auto.offset.reset", "by_duration:PT1H"),
+        ("share.auto.offset.reset", "by_duration:P1DT2H3M4.5S"),
+        ("group.consumer.migration.policy", "upgrade"),
+        ("group.consumer.migration.policy", "UPGRADE"),
+        ("offsets.topic.replication.factor", "32767"),
+        ("num.io.threads", "٣"),
+        ("ssl.keystore.password", "anything"),
+        ("log.flush.interval.ms", "-9223372036854775808"),
+    ],
+)
+def test_taken(name: str, value: str) -> None:
+    check_value(KEYS[name], value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown", "reason"),
+    [
+        ("offsets.topic.replication.factor", "32768", "32768", "Not a number of type SHORT"),
+        ("num.io.threads", "2147483648", "2147483648", "Not a number of type INT"),
+        ("num.io.threads", "9" * 5000, "9" * 5000, "Not a number of type INT"),
+        ("num.io.threads", " +0 ", "0", "Value must be at least 1"),
+        ("log.cleaner.min.cleanable.ratio", "1e3", "1000.0", "Value must be no more than 1"),
+        ("log.cleaner.min.cleanable.ratio", "Infinity", "Infinity", "Value must be no more than 1"),
+        ("log.cleaner.min.cleanable.ratio", "-Infinity", "-Infinity", "Value must be at least 0"),
+        ("log.message.timestamp.type", " gzip ", "gzip", "String must be one of: CreateTime, LogAppendTime"),
+        ("group.consumer.migration.policy", "up", "up",
+         "String must be one of (case insensitive): DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL"),
+        ("share.auto.offset.reset", "x", "x", RESET.format("x") + "of the format 'by_duration:<PnDTnHnMn.nS>'."),
+        ("share.auto.offset.reset", "by_duration:P-1D", "by_duration:P-1D",
+         RESET.format("by_duration:P-1D") + "of the format 'by_duration:<PnDTnHnMn.nS>'."),
+        ("share.auto.offset.reset", "by_duration:PT", "by_duration:PT",
+         RESET.format("by_duration:PT") + "of the format 'by_duration:<PnDTnHnMn.nS>'."),
+        ("auto.create.topics.enable", "yes", "yes", "Expected value to be either true or false"),
+    ],
+)  # fmt: skip
+def test_refused(name: str, value: str, shown: str, reason: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        check_value(KEYS[name], value)
+    assert str(caught.value) == f"Invalid value {shown} for configuration {name}: {reason}"
+
+
+def test_text_may_not_be_empty() -> None:
+    with pytest.raises(InvalidConfig, match="String must be non-empty"):
+        check_value(ConfigKey("x", ConfigType.STRING, rule="not_empty"), " ")
+
+
+@pytest.mark.parametrize("name", [name for name, key in KEYS.items() if key.default and key.default not in ("", None)])
+def test_every_default_is_taken(name: str) -> None:
+    check_value(KEYS[name], KEYS[name].default or "")
+
+
+def test_parts() -> None:
+    assert trimmed("\x00 a b\n") == "a b"
+    assert entries_of(" a , b,,c ") == ["a", "b", "", "c"]
+    assert entries_of(" \t") == []
+    assert (parse_integer("-07"), parse_integer("1_0"), parse_integer("")) == (-7, None, None)
+    assert (parse_decimal("0x1p-1"), parse_decimal("1."), parse_decimal("nan")) == (0.5, 1.0, None)

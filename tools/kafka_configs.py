@@ -1,0 +1,104 @@
+"""Take over the configurations of a Kafka release: what a running broker says of them becomes the tables of schemas/.
+
+`python -m tools.kafka_configs` starts one node of the release that the schemas describe, as `make test-kafka` does,
+asks it with DescribeConfigs about a topic, itself, a group and a client metrics subscription, reads the values that are
+allowed from the pages that Kafka's classes print for its documentation, and writes `configs.yaml` and
+`config_documentation.yaml`. What is ours in `configs.yaml` stays. `--check` writes nothing, and exits with 1 if a file
+would change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.file_set import replace_files
+from kafkawire.codegen.import_configs import Answer, config_texts
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
+from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
+from kafkawire.sdk.transport.blocking import FrameSocket
+from tests.kafka.apache import ApacheKafka, run_tool
+from tests.kafka.produced import call
+
+__all__ = ["main"]
+
+_TIMEOUT_SECONDS: Final = 30
+
+_TOPIC: Final = "described"
+
+#: What is asked about, by its name in the table. Nobody has to have heard of a group or a subscription.
+_RESOURCES: Final = {
+    "topic": (ConfigResourceType.TOPIC, _TOPIC),
+    "broker": (ConfigResourceType.BROKER, "1"),
+    "group": (ConfigResourceType.GROUP, "described"),
+    "client_metrics": (ConfigResourceType.CLIENT_METRICS, "described"),
+}
+
+#: The classes that print a page of the documentation.
+_PAGES: Final = {
+    "topic": "org.apache.kafka.storage.internals.log.LogConfig",
+    "broker": "kafka.server.KafkaConfig",
+    "group": "org.apache.kafka.coordinator.group.GroupConfig",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write or check the tables, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="tools.kafka_configs", description="Take over the configurations of Kafka.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file would change")
+    only_check = parser.parse_args(arguments).check
+    texts = config_texts(_answers(), {resource: _page(name) for resource, name in _PAGES.items()}, SCHEMAS)
+    changed = {path: text for path, text in texts.items() if not _has(SCHEMAS / path, text)}
+    for path in changed:
+        print(f"{'would change' if only_check else 'changed'}  {path}")
+    if not only_check:
+        replace_files(SCHEMAS, changed)
+    return 1 if only_check and changed else 0
+
+
+def _has(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text("utf-8") == text
+
+
+def _page(name: str) -> str:
+    result = run_tool(name)
+    result.check_returncode()
+    return result.stdout
+
+
+def _answers() -> dict[str, list[Answer]]:
+    """Return what a broker of the release says, by what the configurations belong to."""
+    with ApacheKafka() as kafka, FrameSocket("127.0.0.1", kafka.port, _TIMEOUT_SECONDS) as socket:
+        topics = [CreateTopicsRequest.CreatableTopic(_TOPIC, 1, 1)]
+        call(socket, CreateTopicsRequest(topics, timeout_ms=_TIMEOUT_SECONDS * 1000), 7)
+        found = {}
+        for resource, (kind, name) in _RESOURCES.items():
+            asked = DescribeConfigsRequest.DescribeConfigsResource(kind, name, None)
+            request = DescribeConfigsRequest([asked], include_synonyms=True, include_documentation=True)
+            response = call(socket, request, 4)
+            if not isinstance(response, DescribeConfigsResponse) or response.results[0].error_code:
+                raise RuntimeError(f"the broker does not describe the {resource} {name}: {response}")
+            found[resource] = [_answer(entry) for entry in response.results[0].configs]
+    return found
+
+
+def _answer(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Answer:
+    kind = ConfigType(entry.config_type).name.lower()
+    other = next((each.name for each in entry.synonyms if each.name != entry.name), "")
+    return Answer(entry.name, kind, _default(entry), entry.documentation or "", other)
+
+
+def _default(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> str | None:
+    """Return the default, which is below what the node was started with."""
+    defaults = [each.value for each in entry.synonyms if each.source == ConfigSource.DEFAULT_CONFIG]
+    if defaults:
+        return defaults[0]
+    return entry.value if entry.config_source == ConfigSource.DEFAULT_CONFIG else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
