@@ -113,10 +113,11 @@ tidy: $(VENV)/.dev ## the house rules
 	$(call title,tidy)
 	@$(RUN) tools.tidy
 
-generated: $(VENV)/.dev ## generated code and pages equal what the schemas and the declared options give
+generated: $(VENV)/.dev ## generated code and pages equal what schemas, declared options and tables of states give
 	$(call title,generated code)
 	@$(BIN)/kafkawire codegen check
 	@$(RUN) tools.options --check
+	@$(RUN) tools.states --check
 
 # `make test` leaves thorough tests out (tests/thorough.py); `make test-all`, or ALL=1, takes them all. Tests of Spark, which
 # has a JVM and workers of its own, run once, and not in several processes of pytest at a time.

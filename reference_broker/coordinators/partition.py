@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kafkawire.reference_broker.coordinators.loading import Loading
 from kafkawire.reference_broker.coordinators.records import encode
@@ -34,8 +34,9 @@ from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.states import Edges
 
-__all__ = ["COMMIT_TIMEOUT_MS", "CoordinatorPartition", "PartitionState", "ignore"]
+__all__ = ["COMMIT_TIMEOUT_MS", "PARTITION_EDGES", "CoordinatorPartition", "PartitionState", "ignore"]
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
@@ -63,9 +64,28 @@ _log = logging.getLogger("kafkawire.broker")
 class PartitionState(Enum):
     """What becomes of an operation."""
 
+    #: The log is being read; operations are refused.
     LOADING = auto()
+    #: Operations run, each once the append before it has an outcome.
     ACTIVE = auto()
+    #: Operations are refused: another broker may serve the partition.
     CLOSED = auto()
+
+
+#: A partition is never opened again: when it is served again, a new one is loaded.
+PARTITION_EDGES: Final = Edges(
+    "a partition of a coordinator",
+    (PartitionState.LOADING,),
+    {
+        PartitionState.LOADING: {
+            PartitionState.ACTIVE: "all of the log is replayed",
+            PartitionState.CLOSED: "unloaded, or the log cannot be read",
+        },
+        PartitionState.ACTIVE: {
+            PartitionState.CLOSED: "unloaded, the log failed, or a record could not be taken over",
+        },
+    },
+)
 
 
 class _Queued(NamedTuple):
@@ -186,7 +206,7 @@ class CoordinatorPartition(Generic[S]):
 
     def _activate(self, now_ms: int) -> None:
         self._loading = None
-        self.state = PartitionState.ACTIVE
+        self._enter(PartitionState.ACTIVE)
         self._last_written = self._log.next_offset
         self.shard.loaded(now_ms)
 
@@ -195,7 +215,7 @@ class CoordinatorPartition(Generic[S]):
         if self.state is PartitionState.CLOSED:
             return
         is_loaded = self.state is PartitionState.ACTIVE
-        self.state = PartitionState.CLOSED
+        self._enter(PartitionState.CLOSED)
         self._loading = None
         if self._expiry is not None:
             self._expiry.cancel()
@@ -210,6 +230,9 @@ class CoordinatorPartition(Generic[S]):
             self._timers.as_of(waiting.jumped_ms, self._answer, waiting, error)
         if is_loaded:
             self.shard.unloaded()
+
+    def _enter(self, state: PartitionState) -> None:
+        self.state = PARTITION_EDGES.follow(self.state, state)
 
     def when_appended(self, done: Callable[[], None]) -> None:
         """Call `done` once the append that is under way has an outcome; now, if there is none."""

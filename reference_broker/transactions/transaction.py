@@ -16,11 +16,13 @@ from typing import Final, NamedTuple
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionState, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.states import Edges
 from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = [
     "LAST_EPOCH",
     "NO_START",
+    "TRANSACTION_EDGES",
     "NeedsProducerId",
     "ProducerIdAndEpoch",
     "Transaction",
@@ -35,6 +37,35 @@ NO_START: Final = -1
 
 _ENDED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+#: A producer of version 2 aborts an empty transaction if it cannot know whether its partitions were added. Dead and
+#: PrepareEpochFence are never stored: an id that is read in one of them is refused every step, as in Kafka.
+TRANSACTION_EDGES: Final = Edges(
+    "a transactional id",
+    (TransactionState.EMPTY,),
+    {
+        TransactionState.EMPTY: {
+            TransactionState.EMPTY: "a producer begins again",
+            TransactionState.ONGOING: "the first partition or group is added",
+            TransactionState.PREPARE_ABORT: "version 2, an empty transaction is aborted",
+        },
+        TransactionState.ONGOING: {
+            TransactionState.ONGOING: "another partition or group is added",
+            TransactionState.PREPARE_COMMIT: "the producer commits",
+            TransactionState.PREPARE_ABORT: "the producer aborts, another one begins, or the timeout has passed",
+        },
+        TransactionState.PREPARE_COMMIT: {TransactionState.COMPLETE_COMMIT: "all markers are written"},
+        TransactionState.PREPARE_ABORT: {TransactionState.COMPLETE_ABORT: "all markers are written"},
+        **{
+            ended: {
+                TransactionState.EMPTY: "a producer begins",
+                TransactionState.ONGOING: "the next transaction begins",
+                TransactionState.PREPARE_ABORT: "version 2, an empty transaction is aborted",
+            }
+            for ended in _ENDED
+        },
+    },
+)
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -299,6 +330,7 @@ class Transaction:
         return replace(self, partitions=partitions)
 
     def _moved(self, state: TransactionState, now_ms: int) -> Transaction:
+        state = TRANSACTION_EDGES.follow(self.state, state)
         return replace(self, state=state, updated_ms=now_ms, previous_producer_id=self.producer_id)
 
     def _has_ended(self, is_commit: bool) -> bool:

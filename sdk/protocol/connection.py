@@ -201,11 +201,19 @@ class ClientConnection:
         return self._gate.session_ends_ms
 
     def enter(self, state: ConnectionState) -> None:
-        """Note how far the network is: RESOLVING, CONNECTING or TLS."""
-        self._gate.state = state
+        """Note how far the network is: RESOLVING, CONNECTING or TLS.
+
+        Raises:
+            LocalProtocolError: it is another state, or the gate was opened.
+        """
+        self._gate.report(state)
 
     def start(self) -> None:
-        """Open the gate: the network has connected."""
+        """Open the gate: the network has connected.
+
+        Raises:
+            LocalProtocolError: it was opened before.
+        """
         self._ask(self._gate.start())
 
     def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> None:

@@ -11,6 +11,7 @@ Source: `SaslClientAuthenticator` in Apache Kafka; KIP-43, KIP-152, KIP-368 (re-
 
 from enum import Enum
 from math import inf
+from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsResponse
@@ -21,8 +22,9 @@ from kafkawire.sdk.protocol.sasl.authenticator import Authenticator
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.states import Edges
 
-__all__ = ["CHALLENGE_BYTES_MAX", "ROUNDS_MAX", "ConnectionState", "Gate"]
+__all__ = ["CHALLENGE_BYTES_MAX", "CONNECTION_EDGES", "ROUNDS_MAX", "ConnectionState", "Gate"]
 
 #: As much as Kafka's brokers take themselves (`sasl.server.max.receive.size`); a Kerberos token has up to 64 KiB.
 CHALLENGE_BYTES_MAX = 512 * 1024
@@ -51,6 +53,44 @@ class ConnectionState(Enum):
     AUTHENTICATION = "sasl"
     READY = "ready"
     REAUTHENTICATION = "re-authentication"
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether a login is under way, or the connection waits for one."""
+        return self in (ConnectionState.AUTHENTICATION, ConnectionState.REAUTHENTICATION)
+
+    @property
+    def is_before_ready(self) -> bool:
+        """Whether the broker is connected, but the connection is not ready for the first time."""
+        return self in (ConnectionState.VERSIONS, ConnectionState.AUTHENTICATION)
+
+
+#: What the network reports, in any order: it may try several addresses, and leave out what it does not do.
+_OF_THE_NETWORK: Final = {
+    ConnectionState.RESOLVING: "the name is looked up",
+    ConnectionState.CONNECTING: "an address is tried",
+    ConnectionState.TLS: "the TLS handshake begins",
+}
+
+#: Of one connection. One that fails is not used again, whatever its state.
+CONNECTION_EDGES: Final = Edges(
+    "a connection",
+    (ConnectionState.RESOLVING,),
+    {
+        **{
+            state: {**_OF_THE_NETWORK, ConnectionState.VERSIONS: "the network has connected"}
+            for state in _OF_THE_NETWORK
+        },
+        ConnectionState.VERSIONS: {
+            ConnectionState.AUTHENTICATION: "the versions are known, the broker wants a login",
+            ConnectionState.READY: "the versions are known",
+        },
+        ConnectionState.AUTHENTICATION: {ConnectionState.READY: "the login succeeds"},
+        ConnectionState.READY: {ConnectionState.REAUTHENTICATION: "the session is about to end"},
+        ConnectionState.REAUTHENTICATION: {ConnectionState.READY: "the login succeeds"},
+    },
+    error=LocalProtocolError,
+)
 
 
 class Gate:
@@ -81,19 +121,30 @@ class Gate:
     @property
     def is_shut(self) -> bool:
         """Whether the broker takes only requests of the gate now."""
-        return self._authenticator is not None or self.state in (
-            ConnectionState.VERSIONS,
-            ConnectionState.AUTHENTICATION,
-        )
+        return self._authenticator is not None or self.state.is_before_ready
 
     @property
     def wants_login(self) -> bool:
         """Whether the connection waits for its first `log_in`."""
         return self.state is ConnectionState.AUTHENTICATION and self._authenticator is None
 
+    def report(self, state: ConnectionState) -> None:
+        """Note how far the network is: RESOLVING, CONNECTING or TLS.
+
+        Raises:
+            LocalProtocolError: it is another state, or the gate was opened before.
+        """
+        if state not in _OF_THE_NETWORK:
+            raise LocalProtocolError(f"a network does not report {state.name}, but RESOLVING, CONNECTING or TLS")
+        self._enter(state)
+
     def start(self) -> Message:
-        """Return the first request; the broker is connected, TLS included."""
-        self.state = ConnectionState.VERSIONS
+        """Return the first request; the broker is connected, TLS included.
+
+        Raises:
+            LocalProtocolError: the gate was opened before.
+        """
+        self._enter(ConnectionState.VERSIONS)
         return self._negotiation.request()
 
     def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> Message:
@@ -117,7 +168,7 @@ class Gate:
                     f"the broker does not offer {api.name} in version {lowest} or later; does this port use SASL?"
                 )
         if self.state is ConnectionState.READY:
-            self.state = ConnectionState.REAUTHENTICATION
+            self._enter(ConnectionState.REAUTHENTICATION)
         self._authenticator = authenticator
         self._rounds = 0
         self._began_ms = now_ms
@@ -146,10 +197,13 @@ class Gate:
                 return self._challenged(self._authenticator, response)
         raise LocalProtocolError(f"{type(response).__name__}: the gate has asked for none")
 
+    def _enter(self, state: ConnectionState) -> None:
+        self.state = CONNECTION_EDGES.follow(self.state, state)
+
     def _versions_known(self, response: ApiVersionsResponse) -> Message | None:
         if not self._negotiation.receive(response):
             return self._negotiation.request()
-        self.state = ConnectionState.AUTHENTICATION if self._authenticates else ConnectionState.READY
+        self._enter(ConnectionState.AUTHENTICATION if self._authenticates else ConnectionState.READY)
         return None
 
     def _challenged(self, authenticator: Authenticator, response: SaslAuthenticateResponse) -> Message | None:
@@ -171,7 +225,7 @@ class Gate:
     def _authenticated(self, lifetime_ms: int) -> None:
         """The broker counts from the end of the login; from its beginning the session ends a little early."""
         self._authenticator = None
-        self.state = ConnectionState.READY
+        self._enter(ConnectionState.READY)
         self.session_ends_ms = self._began_ms + lifetime_ms if lifetime_ms > 0 else inf
         self.reauthenticate_at_ms = self._began_ms + lifetime_ms * self._share if lifetime_ms > 0 else inf
 

@@ -144,7 +144,7 @@ class BrokerConnection:
             state = protocol.state
             if limit.expired():
                 name, timeout_ms = "connect_timeout_ms", settings.connect_timeout_ms
-            elif state in (ConnectionState.VERSIONS, ConnectionState.AUTHENTICATION):
+            elif state.is_before_ready:
                 name, timeout_ms = "request_timeout_ms", settings.request_timeout_ms
             else:
                 raise connect_failed(address, state, error) from error  # the operating system has given up

@@ -21,8 +21,6 @@ _OTHERS = {b"HTTP": "HTTP", b"<htm": "HTTP", b"<HTM": "HTTP", b"<!DO": "HTTP", b
 #: How TLS records of alerts and handshakes begin; read as the length of a frame, each is over 300 MB.
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
-_LOGIN = (ConnectionState.AUTHENTICATION, ConnectionState.REAUTHENTICATION)
-
 
 def connect_failed(address: Address, state: ConnectionState, error: Exception) -> ConnectFailed:
     """Return the error that tells a user why a connection failed.
@@ -35,10 +33,10 @@ def connect_failed(address: Address, state: ConnectionState, error: Exception) -
     tls_error = error if isinstance(error, ssl.SSLError) else error.__cause__
     if isinstance(tls_error, ssl.SSLError) and (reason := _refused_by_tls(tls_error)):
         failed: ConnectFailed = AuthenticationFailed(address, reason, ConnectionState.TLS.value)
-    elif state in _LOGIN and isinstance(error, KafkaWireError) and not error.retriable:
+    elif state.logs_in and isinstance(error, KafkaWireError) and not error.retriable:
         failed = AuthenticationFailed(address, error, ConnectionState.AUTHENTICATION.value)
     else:
-        phase = ConnectionState.AUTHENTICATION if state in _LOGIN else state
+        phase = ConnectionState.AUTHENTICATION if state.logs_in else state
         failed = ConnectFailed(address, _reason(state, error), phase.value)
     failed.__cause__ = error
     return failed

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from kafkawire.reference_broker.work.timers import Timer
 from kafkawire.sdk.errors import BrokerError, DecodeError
@@ -22,8 +23,9 @@ from kafkawire.sdk.protocol.messages.sync_group import SyncGroupResponse
 from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_PROTOCOL_TYPE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.states import Edges
 
-__all__ = ["ClassicGroup", "GroupState", "JoinReply", "Member", "Protocols", "SyncReply"]
+__all__ = ["CLASSIC_GROUP_EDGES", "ClassicGroup", "GroupState", "JoinReply", "Member", "Protocols", "SyncReply"]
 
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
@@ -40,11 +42,43 @@ _VERSION_BYTES = 2
 class GroupState(StrEnum):
     """The state of a group; the values are those of DescribeGroups."""
 
+    #: It has no members, but it may have offsets.
     EMPTY = "Empty"
+    #: Members are joining.
     PREPARING_REBALANCE = "PreparingRebalance"
+    #: The leader is making the assignment, or it is being written.
     COMPLETING_REBALANCE = "CompletingRebalance"
+    #: The members have their assignment.
     STABLE = "Stable"
+    #: It is gone; no request reaches it any more.
     DEAD = "Dead"
+
+
+#: A group that is read from its record, or was a consumer group before, begins empty or stable.
+CLASSIC_GROUP_EDGES: Final = Edges(
+    "a classic group",
+    (GroupState.EMPTY, GroupState.STABLE),
+    {
+        GroupState.EMPTY: {
+            GroupState.PREPARING_REBALANCE: "the first member joins",
+            GroupState.DEAD: "deleted, or not used any more",
+        },
+        GroupState.PREPARING_REBALANCE: {
+            GroupState.COMPLETING_REBALANCE: "all have joined, or the time is up",
+            GroupState.EMPTY: "the last member has gone",
+            GroupState.DEAD: "becomes a consumer group",
+        },
+        GroupState.COMPLETING_REBALANCE: {
+            GroupState.STABLE: "the leader's assignment is committed",
+            GroupState.PREPARING_REBALANCE: "a member comes, changes, goes or does not sync",
+            GroupState.DEAD: "becomes a consumer group",
+        },
+        GroupState.STABLE: {
+            GroupState.PREPARING_REBALANCE: "a member comes, changes or goes",
+            GroupState.DEAD: "becomes a consumer group",
+        },
+    },
+)
 
 
 @dataclass(slots=True)
@@ -233,8 +267,12 @@ class ClassicGroup:
 
     def enter(self, state: GroupState, now_ms: int) -> None:
         """Change the state."""
-        self.state = state
+        self.state = CLASSIC_GROUP_EDGES.follow(self.state, state)
         self.state_changed_ms = now_ms
+
+    def die(self) -> None:
+        """Be gone."""
+        self.state = CLASSIC_GROUP_EDGES.follow(self.state, GroupState.DEAD)
 
     @property
     def uses_consumer_protocol(self) -> bool:

@@ -387,7 +387,7 @@ class ClassicMembers:
 
     def _end(self, group: ClassicGroup, error_code: ErrorCode) -> None:
         """Wait for nothing that concerns a group any more, and answer everything that waits for it."""
-        group.state = GroupState.DEAD
+        group.die()
         self._rebalances.cancel_timer(group)
         for member_id in list(group.pending_members):
             self._sessions.forget_pending(group, member_id)

@@ -11,13 +11,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.groups.requests import Commit
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.states import Edges
 
 __all__ = [
+    "CONSUMER_GROUP_EDGES",
+    "MEMBER_EDGES",
     "NOTHING",
     "ClassicProtocol",
     "ConsumerGroup",
@@ -49,24 +52,90 @@ _FIRST_EPOCH = 1
 class ConsumerGroupState(StrEnum):
     """The state of a group; the values are those of ConsumerGroupDescribe."""
 
+    #: It has no members.
     EMPTY = "Empty"
+    #: The target assignment is older than the group: it is being computed.
     ASSIGNING = "Assigning"
+    #: Not every member has what the target assignment gives it.
     RECONCILING = "Reconciling"
+    #: Every member has what the target assignment gives it.
     STABLE = "Stable"
+    #: It does not exist; only a request that asks for it is told so.
     DEAD = "Dead"
+
+
+#: The state follows from the members, the epoch of the group and that of the target assignment: `ConsumerGroup.state`.
+CONSUMER_GROUP_EDGES: Final = Edges(
+    "a consumer group",
+    (ConsumerGroupState.EMPTY,),
+    {
+        ConsumerGroupState.EMPTY: {
+            ConsumerGroupState.STABLE: "the first member joins, and gets everything",
+            ConsumerGroupState.ASSIGNING: "the first member joins, its topics are not known yet",
+        },
+        ConsumerGroupState.ASSIGNING: {
+            ConsumerGroupState.RECONCILING: "a heartbeat computes the target, and partitions move",
+            ConsumerGroupState.STABLE: "a heartbeat computes the target, and nobody has to wait",
+            ConsumerGroupState.EMPTY: "the last member goes",
+        },
+        ConsumerGroupState.RECONCILING: {
+            ConsumerGroupState.STABLE: "the last member has what it is to own",
+            ConsumerGroupState.ASSIGNING: "members, subscriptions or topics change",
+            ConsumerGroupState.EMPTY: "the last member goes",
+        },
+        ConsumerGroupState.STABLE: {
+            ConsumerGroupState.ASSIGNING: "members, subscriptions or topics change",
+            ConsumerGroupState.RECONCILING: "they change by a heartbeat, which computes the target",
+            ConsumerGroupState.EMPTY: "the last member goes",
+        },
+    },
+    is_derived=True,
+)
 
 
 class MemberState(IntEnum):
     """How far a member is; the values are those of its record. A later release may write others."""
 
+    #: It has what the target assignment gives it.
     STABLE = 0
+    #: It has to give partitions up before it gets others.
     UNREVOKED_PARTITIONS = 1
+    #: It waits for partitions that other members still have.
     UNRELEASED_PARTITIONS = 2
+    #: A later release wrote a state that is not known here.
     UNKNOWN = 127
 
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
         return cls.UNKNOWN
+
+
+#: A member that is read from its record, or comes from a classic group, may be in any of these states.
+MEMBER_EDGES: Final = Edges(
+    "a member of a consumer group",
+    (MemberState.STABLE,),
+    {
+        MemberState.STABLE: {
+            MemberState.STABLE: "it gets all that it is to own, or nothing changes",
+            MemberState.UNREVOKED_PARTITIONS: "it has what it is not to own any more",
+            MemberState.UNRELEASED_PARTITIONS: "others still have what it is to own",
+        },
+        MemberState.UNREVOKED_PARTITIONS: {
+            MemberState.STABLE: "it has revoked, and gets all that it is to own",
+            MemberState.UNREVOKED_PARTITIONS: "there is more to revoke",
+            MemberState.UNRELEASED_PARTITIONS: "it has revoked, and others still have what it is to own",
+        },
+        MemberState.UNRELEASED_PARTITIONS: {
+            MemberState.STABLE: "the others have revoked",
+            MemberState.UNREVOKED_PARTITIONS: "the next target assignment takes something away",
+            MemberState.UNRELEASED_PARTITIONS: "some of the others have revoked",
+        },
+        MemberState.UNKNOWN: {
+            MemberState.STABLE: "it joins again, owning nothing, and gets all that it is to own",
+            MemberState.UNRELEASED_PARTITIONS: "it joins again, owning nothing, and others have what it is to own",
+        },
+    },
+)
 
 
 class Resolved(NamedTuple):

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerMember, MemberState, Partitions
+from kafkawire.reference_broker.groups.consumer.group import (
+    MEMBER_EDGES,
+    NOTHING,
+    ConsumerMember,
+    MemberState,
+    Partitions,
+)
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -102,7 +108,13 @@ def _moved(
         for number in numbers
     }
     return replace(
-        member, epoch=epoch, previous_epoch=member.epoch, state=state, assigned=assigned, revoking=revoking, since=since
+        member,
+        epoch=epoch,
+        previous_epoch=member.epoch,
+        state=MEMBER_EDGES.follow(member.state, state),
+        assigned=assigned,
+        revoking=revoking,
+        since=since,
     )
 
 

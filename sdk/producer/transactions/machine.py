@@ -35,7 +35,14 @@ from kafkawire.sdk.producer.transactions.errors import (
 )
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
 from kafkawire.sdk.producer.transactions.prepared import PreparedTransaction
-from kafkawire.sdk.producer.transactions.states import ENDS, GOES_WELL, RESTS, UNDECIDED, State
+from kafkawire.sdk.producer.transactions.states import (
+    ABORTABLE,
+    ENDS,
+    GOES_WELL,
+    RESTS,
+    TRANSACTION_EDGES,
+    State,
+)
 from kafkawire.sdk.producer.transactions.waiters import TransactionWaiters
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -126,7 +133,8 @@ class Transactions:
         self._check()
         if self.state is not State.READY:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
-        self._course, self.state = _Course(), State.OPEN
+        self._enter(State.OPEN)
+        self._course = _Course()
         self._partitions.begin(self._identity.transaction_version)
         self._accumulator.refuse(None)
         promise.keep(None)
@@ -144,7 +152,7 @@ class Transactions:
         if self.state is not State.OPEN:
             doomed = self._course.reason if self.state is State.DOOMED else None
             raise doomed.again() if doomed is not None else LocalProtocolError(f"prepare: {self._what()}")
-        self.state = State.PREPARING
+        self._enter(State.PREPARING)
         self._accumulator.refuse(OUTSIDE)
         self._sender.hurry(now_ms)
         self._waiters.add(promise, timeout_ms, now_ms, hears=True)
@@ -160,11 +168,11 @@ class Transactions:
         """
         self._check()
         if self.state in (State.OPEN, State.PREPARED):
-            self.state = State.COMMITTING
+            self._enter(State.COMMITTING)
             self._accumulator.refuse(OUTSIDE)
             self._sender.hurry(now_ms)
         elif self.state is State.DOOMED:
-            self.state = State.ABORTING
+            self._enter(State.ABORTING)
         elif not self._course.was_to_commit:
             raise LocalProtocolError(f"commit: {self._what()}")
         self._course.was_to_commit = True
@@ -175,13 +183,13 @@ class Transactions:
     def abort(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Fail what has not left yet, and abort."""
         self._check()
-        if self.state not in UNDECIDED and self.state is not State.DOOMED:
+        if self.state not in ABORTABLE:
             raise LocalProtocolError(f"abort: {self._what()}")
         self._accumulator.refuse(OUTSIDE)
         if self.state is not State.DOOMED:
             self._course.reason = self._aborted()  # raised by those that wait until it is prepared
             self._drop(self._course.reason, now_ms)
-        self.state = State.ABORTING
+        self._enter(State.ABORTING)
         self._waiters.add(promise, timeout_ms, now_ms, hears=False)
 
     def finish(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
@@ -255,7 +263,7 @@ class Transactions:
                 self._end(now_ms)
             elif self.state is State.PREPARING and has_left and not self._calls:
                 self._drop(STRADDLED, now_ms)
-                self.state = State.PREPARED
+                self._enter(State.PREPARED)
                 self._waiters.ended(None)
 
     def _late(self, now_ms: int, timeout_ms: int) -> KafkaWireError:
@@ -268,7 +276,7 @@ class Transactions:
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """End: the client has ended."""
         self.error = self.error or error
-        self.state = State.FATAL
+        self._enter(State.FATAL)
         self._waiters.fail(error)
 
     # What joins.
@@ -363,9 +371,9 @@ class Transactions:
         self._course.reason = self._aborted(error)
         logger.warning("%s", self._course.reason)
         if self.state is State.COMMITTING:
-            self.state = State.ABORTING
+            self._enter(State.ABORTING)
         else:
-            self.state = State.DOOMED
+            self._enter(State.DOOMED)
             self._accumulator.refuse(self._course.reason)
             self._waiters.ended(self._course.reason)
         self._drop(self._course.reason, now_ms)
@@ -447,18 +455,21 @@ class Transactions:
         joined = [queue.sequences for queue in self._partitions.joined]
         has_gap = is_version_1 and any(each.needs_epoch and not each.is_forgotten for each in joined)
         if self._course.is_lost or is_upgraded or has_gap:
-            self.state = State.RENEWING
+            self._enter(State.RENEWING)
             self._identity.renew()
             self._identity.poll(now_ms)
         else:
             self._ended(now_ms)
 
     def _ended(self, now_ms: int) -> None:
-        self.state = State.READY
+        self._enter(State.READY)
         self._accumulator.refuse(OUTSIDE)
         self._drop(STRADDLED, now_ms)
         self._accumulator.failed = self._accumulator.unobserved = None  # the caller of commit is told
         self._waiters.ended(self._course.reason)
+
+    def _enter(self, state: State) -> None:
+        self.state = TRANSACTION_EDGES.follow(self.state, state)
 
     def _what(self) -> str:
         return "no transaction is open" if self.state is State.READY else f"the transaction is {self.state.value}"

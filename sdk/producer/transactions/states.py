@@ -1,24 +1,35 @@
-"""How far a producer's transaction is, and what that means for it."""
+"""How far a producer's transaction is, what that means for it, and what follows."""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import Final
 
-__all__ = ["ENDS", "GOES_WELL", "RESTS", "UNDECIDED", "State"]
+from kafkawire.sdk.states import Edges
+
+__all__ = ["ABORTABLE", "ENDS", "GOES_WELL", "RESTS", "TRANSACTION_EDGES", "State"]
 
 
 class State(Enum):
     """How far a producer's transaction is; the values end the sentence "a transaction is"."""
 
+    #: No transaction is open.
     READY = "ready"
+    #: Batches, partitions and groups join it.
     OPEN = "open"
+    #: What joined it is on its way, and nothing more joins.
     PREPARING = "being prepared"
+    #: All of it is stored; it may outlive its producer.
     PREPARED = "prepared"
+    #: Something went wrong: it can only be aborted.
     DOOMED = "doomed"
+    #: What joined it is on its way, then the coordinator is asked.
     COMMITTING = "being committed"
+    #: What is in flight ends first, then the coordinator is asked.
     ABORTING = "being aborted"
+    #: The next transaction needs another epoch.
     RENEWING = "ended, the coordinator raises the epoch"
+    #: The producer can do nothing more.
     FATAL = "fatal"
 
 
@@ -28,5 +39,37 @@ GOES_WELL: Final = frozenset({State.OPEN, State.PREPARING, State.COMMITTING})
 RESTS: Final = frozenset({State.READY, State.PREPARED, State.FATAL})
 #: The end is under way.
 ENDS: Final = frozenset({State.COMMITTING, State.ABORTING, State.RENEWING})
-#: It may yet be committed or aborted: nothing has gone wrong, and no end was asked for.
-UNDECIDED: Final = frozenset({State.OPEN, State.PREPARING, State.PREPARED})
+#: The application may abort it: no end was asked for yet.
+ABORTABLE: Final = frozenset({State.OPEN, State.PREPARING, State.PREPARED, State.DOOMED})
+
+TRANSACTION_EDGES: Final = Edges(
+    "a transaction of a producer",
+    (State.READY,),
+    {
+        State.READY: {State.OPEN: "begin"},
+        State.OPEN: {
+            State.PREPARING: "prepare",
+            State.COMMITTING: "commit",
+            State.ABORTING: "abort",
+            State.DOOMED: "a delivery, or what joins it, fails",
+        },
+        State.PREPARING: {
+            State.PREPARED: "all that joined it is stored",
+            State.ABORTING: "abort",
+            State.DOOMED: "a delivery, or what joins it, fails",
+        },
+        State.PREPARED: {State.COMMITTING: "commit", State.ABORTING: "abort"},
+        State.DOOMED: {State.ABORTING: "commit or abort"},
+        State.COMMITTING: {
+            State.ABORTING: "a delivery fails, or the coordinator cannot commit",
+            State.READY: "the coordinator has committed, or nothing had joined",
+            State.RENEWING: "the same, and the next one needs another epoch",
+        },
+        State.ABORTING: {
+            State.READY: "the coordinator has aborted, or nothing had joined",
+            State.RENEWING: "the same, and the next one needs another epoch",
+        },
+        State.RENEWING: {State.READY: "the coordinator has raised the epoch"},
+    },
+    from_any={State.FATAL: "the producer is fenced, may not go on, or its client has ended"},
+)

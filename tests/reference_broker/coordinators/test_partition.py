@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, PartitionState
+from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, PARTITION_EDGES, PartitionState
 from kafkawire.reference_broker.coordinators.shard import Result
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.sdk.errors import BrokerError
@@ -413,3 +413,25 @@ def test_any_number_of_operations_may_be_asked_for_by_those_before():
 
     next_one(None)
     assert left == 0
+
+
+@pytest.mark.parametrize(("before", "after"), list(PARTITION_EDGES))
+def test_every_edge(before: PartitionState, after: PartitionState) -> None:
+    bench = Bench(written([record("a", 1)]))
+    if before is PartitionState.ACTIVE:
+        load(bench)
+    assert bench.partition.state is before
+    if after is PartitionState.ACTIVE:
+        load(bench)
+    else:
+        bench.partition.close()
+    assert bench.partition.state is after
+
+
+def test_a_partition_that_was_closed_stays_closed() -> None:
+    bench = Bench(written([record("a", 1)]))
+    bench.partition.close()
+    bench.partition.close()
+    assert bench.partition.load_slice(0) == 0
+    bench.get()
+    assert (bench.partition.state, bench.replies) == (PartitionState.CLOSED, [ErrorCode.NOT_COORDINATOR])

@@ -21,6 +21,7 @@ from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.messages.coordinator.transaction_state.transaction_log import TransactionLogValue
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.states import RefusedEdge
 
 FIRST = ProducerIdAndEpoch(5, 0)
 _DEFAULTS = TransactionLimits.of(read_options({}))
@@ -197,3 +198,12 @@ def test_transaction_that_was_followed_by_another_is_not_aborted_in_its_stead(be
     assert bench.shard.abort(before, None, 1_001).records == ()
     assert bench.shard.abort(bench.shard.transactions["t"], None, 1_000).records == (), "its time is not over"
     assert bench.shard.abort(bench.shard.transactions["t"], None, 1_001).records != ()
+
+
+def test_an_id_in_a_state_that_is_never_stored_is_refused_alone(bench):
+    """As in Kafka, which takes it for a defect; the partition answers UNKNOWN_SERVER_ERROR."""
+    for state in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE):
+        bench.shard.replay(transaction_record(Transaction("t", 5, epoch=0, state=state)))
+        with pytest.raises(RefusedEdge, match=f"a transactional id cannot become EMPTY while it is {state.name}"):
+            bench.shard.initialize("t", 1_000, None, None, 0)
+    assert bench.write(bench.shard.initialize("other", 1_000, None, 6, 0)) == (6, 0)

@@ -5,12 +5,14 @@ Method: tables over every state; the whole way is in `test_coordinator.py`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from kafkawire.reference_broker.transactions.transaction import (
     LAST_EPOCH,
+    TRANSACTION_EDGES,
     NeedsProducerId,
     ProducerIdAndEpoch,
     Transaction,
@@ -19,6 +21,7 @@ from kafkawire.reference_broker.transactions.transaction import (
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.states import RefusedEdge
 
 State = TransactionState
 
@@ -152,3 +155,36 @@ def test_names():
         "Dead",
         "PrepareEpochFence",
     ]
+
+
+def committed(transaction):
+    prepared = transaction.end(ProducerIdAndEpoch(5, 3), True, 2, None, 0)
+    assert prepared is not None
+    return prepared
+
+
+#: What leads to each state, whatever the state before; only a commit is checked first.
+STEPS = {
+    State.EMPTY: lambda transaction: transaction.initialized(1, None, None, 0),
+    State.ONGOING: lambda transaction: transaction.with_partitions([("a", 0)], 2, 0),
+    State.PREPARE_ABORT: lambda transaction: transaction.aborted(None, 0),
+    State.COMPLETE_COMMIT: lambda transaction: transaction.completed(0),
+    State.COMPLETE_ABORT: lambda transaction: transaction.completed(0),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), list(TRANSACTION_EDGES))
+def test_every_edge(before, after):
+    step = committed if after is State.PREPARE_COMMIT else STEPS[after]
+    assert step(replace(BASE, state=before)).state is after
+
+
+@pytest.mark.parametrize("before", State)
+@pytest.mark.parametrize("after", STEPS)
+def test_no_other_edge(before, after):
+    """A state that is never stored, and was read from a log nevertheless, allows nothing, as in Kafka."""
+    found = None
+    with suppress(RefusedEdge):
+        found = STEPS[after](replace(BASE, state=before)).state
+    assert found is None or (before, found) in TRANSACTION_EDGES
+    assert (found is None) or before not in (State.DEAD, State.PREPARE_EPOCH_FENCE)

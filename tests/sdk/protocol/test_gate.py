@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError, RemoteProtocolError
-from kafkawire.sdk.protocol.gate import CHALLENGE_BYTES_MAX, ROUNDS_MAX, ConnectionState, Gate
+from kafkawire.sdk.protocol.gate import (
+    CHALLENGE_BYTES_MAX,
+    CONNECTION_EDGES,
+    ROUNDS_MAX,
+    ConnectionState,
+    Gate,
+)
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -261,3 +267,80 @@ def _log_in_by_rounds(gate: Gate, now_ms: int, rounds: int, lifetime_ms: int, fr
 
 def _shown(gate: Gate) -> tuple[object, ...]:
     return gate.state, gate.is_shut, gate.wants_login, gate.session_ends_ms, gate.reauthenticate_at_ms
+
+
+NETWORK = (State.RESOLVING, State.CONNECTING, State.TLS)
+
+
+def gate_in(state: State, *, authenticates: bool) -> Gate:
+    """Return a gate in a state."""
+    gate = Gate(Negotiation(), authenticates=authenticates)
+    if state in NETWORK:
+        gate.report(state)
+        return gate
+    gate.start()
+    if state is not State.VERSIONS:
+        gate.receive(versions())
+    if authenticates and state in (State.READY, State.REAUTHENTICATION):
+        log_in(gate)
+    if state is State.REAUTHENTICATION:
+        gate.log_in(Script(None), 0, 0.0)
+    assert gate.state is state
+    return gate
+
+
+def lead(gate: Gate, state: State) -> None:
+    """Let happen what leads to a state."""
+    if state in NETWORK:
+        gate.report(state)
+    elif state is State.VERSIONS:
+        gate.start()
+    elif gate.state is State.VERSIONS:
+        gate.receive(versions())
+    elif gate.state is State.AUTHENTICATION:
+        log_in(gate)
+    elif gate.state is State.REAUTHENTICATION:
+        gate.receive(SaslHandshakeResponse())
+        gate.receive(SaslAuthenticateResponse())
+    else:
+        gate.log_in(Script(None), 0, 0.0)
+
+
+@pytest.mark.parametrize(("before", "after"), list(CONNECTION_EDGES))
+def test_every_edge(before: State, after: State) -> None:
+    gate = gate_in(before, authenticates=(before, after) != (State.VERSIONS, State.READY))
+    lead(gate, after)
+    assert gate.state is after
+
+
+@pytest.mark.parametrize("before", [state for state in State if state not in NETWORK])
+@pytest.mark.parametrize("after", [*NETWORK, State.VERSIONS])
+def test_a_gate_is_opened_once(before: State, after: State) -> None:
+    gate = gate_in(before, authenticates=True)
+    with pytest.raises(LocalProtocolError, match=f"a connection cannot become {after.name} while it is {before.name}"):
+        lead(gate, after)
+    assert gate.state is before
+
+
+@pytest.mark.parametrize("state", [state for state in State if state not in NETWORK])
+def test_a_network_reports_its_own_states(state: State) -> None:
+    gate = Gate(Negotiation(), authenticates=True)
+    with pytest.raises(LocalProtocolError, match=f"does not report {state.name}, but RESOLVING, CONNECTING or TLS"):
+        gate.report(state)
+    assert gate.state is State.RESOLVING
+
+
+@pytest.mark.parametrize(
+    ("state", "logs_in", "is_before_ready"),
+    [
+        (State.RESOLVING, False, False),
+        (State.CONNECTING, False, False),
+        (State.TLS, False, False),
+        (State.VERSIONS, False, True),
+        (State.AUTHENTICATION, True, True),
+        (State.READY, False, False),
+        (State.REAUTHENTICATION, True, False),
+    ],
+)
+def test_what_a_state_means(state: State, logs_in: bool, is_before_ready: bool) -> None:
+    assert (state.logs_in, state.is_before_ready) == (logs_in, is_before_ready)

@@ -5,9 +5,12 @@ Method: steps from given states.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import product
+
 import pytest
 
-from kafkawire.reference_broker.groups.consumer.group import ConsumerMember, MemberState
+from kafkawire.reference_broker.groups.consumer.group import MEMBER_EDGES, ConsumerMember, MemberState
 from kafkawire.reference_broker.groups.consumer.reconciliation import reconciled
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -97,3 +100,18 @@ def test_member_of_an_unknown_state_begins_anew():
         assert raised.value.code is ErrorCode.FENCED_MEMBER_EPOCH
     moved = step(member, (1, 2), {})
     assert (moved.epoch, moved.state, moved.assigned) == (5, MemberState.STABLE, owned(1, 2))
+    moved = step(member, (1, 2), {}, taken=(2,))
+    assert (moved.epoch, moved.state) == (5, MemberState.UNRELEASED_PARTITIONS)
+
+
+@pytest.mark.parametrize("before", MemberState)
+def test_every_edge(before):
+    """A member has 1 and is revoking 2; the target wants something else, and others have some of it or not."""
+    revoking = owned(2) if before is MemberState.UNREVOKED_PARTITIONS else {}
+    member = ConsumerMember("m", epoch=4, state=before, assigned=owned(1), revoking=revoking)
+    found = set()
+    for target, said, taken in product([(1,), (3,), (1, 3)], [{}, owned(1), owned(1, 2)], [(), (3,)]):
+        with suppress(BrokerError):
+            moved = step(member, target, said, taken)
+            found.add((before, moved.state))
+    assert found == {edge for edge in MEMBER_EDGES if edge[0] is before}

@@ -1,0 +1,78 @@
+"""State machines as tables: which state may follow which, and the event that leads there.
+
+A machine declares its edges once, beside its states, and takes every step through `Edges.follow`, which refuses any
+other. `tools/states.py` draws the tables in docs/states.md.
+
+A refused edge is a defect of the machine, never the doing of a peer. So its error is no `KafkaWireError`: it ends a
+client, and a broker answers UNKNOWN_SERVER_ERROR and logs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+__all__ = ["Edges", "RefusedEdge"]
+
+S = TypeVar("S", bound=Enum)
+
+
+class RefusedEdge(RuntimeError):
+    """A state machine was about to take a step that its table does not have."""
+
+
+class Edges(Generic[S]):
+    """The edges of one kind of machine.
+
+    Args:
+        machine: what has the states, such as "a transaction of a producer"; for errors.
+        first: the states in which a machine begins.
+        edges: for each state those that may follow it, each with the event that leads there. A state that nothing
+            follows is left out.
+        from_any: the states that may follow every state, themselves included, each with the event.
+        is_derived: whether the state is computed from other facts whenever it is asked for, so that nothing takes the
+            steps; the tests hold such a machine to its table.
+        error: what a refused step raises: another class than `RefusedEdge` where the steps are those of a caller.
+    """
+
+    def __init__(
+        self,
+        machine: str,
+        first: tuple[S, ...],
+        edges: Mapping[S, Mapping[S, str]],
+        *,
+        from_any: Mapping[S, str] | None = None,
+        is_derived: bool = False,
+        error: type[Exception] = RefusedEdge,
+    ) -> None:
+        self.machine: Final = machine
+        self.first: Final = first
+        self.edges: Final = edges
+        self.from_any: Final = from_any or {}
+        self.is_derived: Final = is_derived
+        self._error = error
+        self._after = {state: {**edges.get(state, {}), **self.from_any} for state in type(first[0])}
+
+    def follow(self, before: S, after: S) -> S:
+        """Return the state that follows another.
+
+        Args:
+            before: the present state.
+            after: the next one.
+
+        Raises:
+            RefusedEdge: it may not follow; or the machine's own error.
+        """
+        if after not in self._after[before]:
+            follows = ", ".join(state.name for state in self._after[before]) or "nothing"
+            raise self._error(
+                f"{self.machine} cannot become {after.name} while it is {before.name}; {follows} may follow"
+            )
+        return after
+
+    def __iter__(self) -> Iterator[tuple[S, S]]:
+        """Yield each edge, those from every state one by one."""
+        for before, follows in self._after.items():
+            for after in follows:
+                yield before, after
