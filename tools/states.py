@@ -21,8 +21,10 @@ from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
 from kafkawire.reference_broker.transactions import transaction as broker_transaction
+from kafkawire.sdk.groups import classic_group, consumer_group
 from kafkawire.sdk.producer.transactions import states as producer_transaction
 from kafkawire.sdk.protocol.gate import CONNECTION_EDGES
+from kafkawire.sdk.routing.links import LINK_EDGES
 from kafkawire.sdk.states import Edges
 
 __all__ = ["MACHINES", "Machine", "differs", "drawn", "main", "meanings", "page"]
@@ -77,6 +79,13 @@ class Machine(NamedTuple):
 MACHINES: Mapping[str, tuple[Machine, ...]] = {
     "Clients": (
         Machine(
+            "A link to a broker",
+            "sdk/routing/links.py",
+            LINK_EDGES,
+            "A link outlives its connections: it remembers why the last one failed, and when the next may be tried. "
+            "One that has been closed for long is forgotten.",
+        ),
+        Machine(
             "A connection of a client",
             "sdk/protocol/gate.py",
             CONNECTION_EDGES,
@@ -93,6 +102,24 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "it, even if nobody waits for it ([decision 17](decisions/0017-transactions.md)). The application is "
             "told of what failed when it commits.",
         ),
+        Machine(
+            "A member of a classic group",
+            "sdk/groups/classic_group.py",
+            classic_group.MEMBERSHIP_EDGES,
+            "In PREPARING and ADOPTING the listener, and the commit before it, decide how long it takes; in JOINING "
+            "and SYNCING the other members do. A member leaves the group because the consumer is closed, nobody has "
+            "read for `max_poll_interval_ms`, its assignor failed, or the coordinator refuses it for good; in the "
+            "second and the third case it joins again.",
+        ),
+        Machine(
+            "A member of a KIP-848 group",
+            "sdk/groups/consumer_group.py",
+            consumer_group.MEMBERSHIP_EDGES,
+            "How far a member is with its assignment is no state here: its heartbeats say what it owns, and it hands "
+            "partitions over until it owns its target. A member leaves the group because the consumer is closed, "
+            "nobody has read for `max_poll_interval_ms`, or the coordinator refuses it for good; in the second case "
+            "it joins again.",
+        ),
     ),
     "The broker": (
         Machine(
@@ -104,7 +131,7 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "again, the broker loads a new one.",
         ),
         Machine(
-            "A classic group",
+            "A classic group, in the broker",
             "reference_broker/groups/classic/group.py",
             CLASSIC_GROUP_EDGES,
             "A rebalance is the way from PREPARING_REBALANCE to STABLE. A group that a broker reads from its log, or "
@@ -112,7 +139,7 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "and the members join again.",
         ),
         Machine(
-            "A consumer group",
+            "A consumer group, in the broker",
             "reference_broker/groups/consumer/group.py",
             CONSUMER_GROUP_EDGES,
             "No field holds this state, and nothing takes these steps: it is computed whenever somebody asks for it, "
@@ -121,7 +148,7 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "classic group, begins in any state but DEAD.",
         ),
         Machine(
-            "A member of a consumer group",
+            "A member of a consumer group, in the broker",
             "reference_broker/groups/consumer/group.py",
             MEMBER_EDGES,
             "Each heartbeat takes a member one step closer to what it is to own: it revokes first, then moves to the "

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
 from kafkawire.sdk.groups.classic_protocol import AssignmentProtocol, Joining
@@ -37,10 +38,11 @@ from kafkawire.sdk.routing.call import Call, Coordinator, Purpose
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.retry import Attempts, Backoff
 from kafkawire.sdk.routing.router import Router
+from kafkawire.sdk.states import Edges
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["ClassicGroup", "State"]
+__all__ = ["MEMBERSHIP_EDGES", "ClassicGroup", "State"]
 
 logger = logging.getLogger("kafkawire.group")
 
@@ -57,12 +59,55 @@ class State(Enum):
     PREPARING = "preparing"
     #: The next JoinGroup is sent when its pause is over.
     READY = "ready"
+    #: A JoinGroup waits for the other members.
     JOINING = "joining"
     #: The member knows its generation, not yet its assignment.
     SYNCING = "syncing"
     #: Partitions are handed over after a join.
     ADOPTING = "adopting"
+    #: It reads what it was assigned; or the consumer is being closed, and its heartbeats go on until it leaves.
     STABLE = "stable"
+
+
+_LOSES = "the generation is lost"
+_CLOSES = "the consumer is closed"
+
+MEMBERSHIP_EDGES: Final = Edges(
+    "a member of a classic group",
+    (State.OUTSIDE,),
+    {
+        State.OUTSIDE: {State.PREPARING: "it wants to join"},
+        State.PREPARING: {
+            State.READY: "the handover has ended",
+            State.PREPARING: _LOSES,
+            State.STABLE: _CLOSES,
+        },
+        State.READY: {
+            State.JOINING: "the pause is over",
+            State.PREPARING: _LOSES,
+            State.STABLE: _CLOSES,
+        },
+        State.JOINING: {
+            State.SYNCING: "the coordinator names the generation",
+            State.READY: "the join is refused",
+            State.STABLE: _CLOSES,
+        },
+        State.SYNCING: {
+            State.ADOPTING: "the assignment comes",
+            State.STABLE: f"no assignment comes, or {_CLOSES}",
+            State.PREPARING: _LOSES,
+        },
+        State.ADOPTING: {
+            State.STABLE: f"the handover has ended, or {_CLOSES}",
+            State.PREPARING: _LOSES,
+        },
+        State.STABLE: {
+            State.PREPARING: f"it wants to join again, or {_LOSES}",
+            State.STABLE: _CLOSES,
+        },
+    },
+    from_any={State.OUTSIDE: "it leaves the group, for a while or for good"},
+)
 
 
 class ClassicGroup:
@@ -168,7 +213,7 @@ class ClassicGroup:
             now_ms,
         )
         if self.state is not State.OUTSIDE and self._generation != UNKNOWN_GENERATION_ID:
-            self.state = State.STABLE  # as far as heartbeats are concerned
+            self._enter(State.STABLE)  # as far as heartbeats are concerned
         departure.begin(self._generation, now_ms)
 
     def poll(self, now_ms: int) -> None:
@@ -212,7 +257,7 @@ class ClassicGroup:
 
     def _prepare(self, now_ms: int) -> None:
         """Give up what must be given up before a join: everything, or what is no longer subscribed to."""
-        self.state = State.PREPARING
+        self._enter(State.PREPARING)
         going = self._reader.assigned
         if self._is_cooperative:
             topics = self._subscription.topics(self._router.metadata)
@@ -227,10 +272,10 @@ class ClassicGroup:
         return max(self._join_attempts.not_before_ms, self._assign_attempts.not_before_ms)
 
     def _ready(self, now_ms: int) -> None:
-        self.state = State.READY
+        self._enter(State.READY)
 
     def _join(self, now_ms: int) -> None:
-        self.state = State.JOINING
+        self._enter(State.JOINING)
         self._reason, self._wants_join = self._wants_join or self._reason, None
         if self._heartbeat is not None:
             self._heartbeat.cancel()  # it is about the former generation
@@ -242,12 +287,13 @@ class ClassicGroup:
     def joined(self, member_id: str, generation: int, now_ms: int) -> None:
         self._subscription.keep_known(self._router.metadata)  # a leader adds what the others read
         self._join_attempts.succeeded()
-        self._member_id, self._generation, self.state = member_id, generation, State.SYNCING
+        self._enter(State.SYNCING)
+        self._member_id, self._generation = member_id, generation
         self._confirmed(now_ms)
 
     def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
         self._wants_join = self._wants_join or self._reason
-        self.state = State.READY
+        self._enter(State.READY)
         if isinstance(error, BrokerError) and error.code is ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = member_id
             return
@@ -255,7 +301,7 @@ class ClassicGroup:
 
     def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
         self._wants_join = self._wants_join or f"the assignment did not come: {error}"
-        self.state = State.STABLE  # the next poll prepares the next join
+        self._enter(State.STABLE)  # the next poll prepares the next join
         self._rejoin_refused(error, now_ms)
 
     def _rejoin_refused(self, error: KafkaWireError, now_ms: int) -> None:
@@ -276,7 +322,8 @@ class ClassicGroup:
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
         """Take over an assignment: give up what it leaves out, then add what is new."""
         self._assign_attempts.succeeded()
-        self.state, self._last = State.ADOPTING, (partitions, self._generation)
+        self._enter(State.ADOPTING)
+        self._last = partitions, self._generation
         self._confirmed(now_ms)
         topics = self._subscription.topics(self._router.metadata)
         target = frozenset(partition for partition in partitions if partition.topic in topics)
@@ -290,7 +337,7 @@ class ClassicGroup:
             self._handover.assign(target, generation, now_ms, adopted)
 
         def adopted(now_ms: int) -> None:
-            self.state = State.STABLE
+            self._enter(State.STABLE)
             self._handover.keep_to(self._subscription.topics(self._router.metadata))
 
         if going:
@@ -359,7 +406,7 @@ class ClassicGroup:
         member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
         self._rebalance.left()
         self._generation = UNKNOWN_GENERATION_ID
-        self.state = State.OUTSIDE
+        self._enter(State.OUTSIDE)
         settings = self._settings
         if settings.group_instance_id is not None or member_id == UNKNOWN_MEMBER_ID:
             return None
@@ -411,7 +458,7 @@ class ClassicGroup:
         generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
         if not keeps_id:
             self._member_id = UNKNOWN_MEMBER_ID
-        self.state = State.PREPARING
+        self._enter(State.PREPARING)
         self._reports.add(error)
         self._wants_join = self._wants_join or f"the generation was lost: {error}"
         then = self._ready if self._departure is None else self._leave_if_stopped
@@ -425,12 +472,15 @@ class ClassicGroup:
         """End the membership for good."""
         self._cancel_calls()
         generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
-        self.state = State.OUTSIDE
+        self._enter(State.OUTSIDE)
         self.failure = error
         self._handover.lose(generation, error, now_ms, self._leave_if_stopped)
         self._on_failure(error, now_ms)
 
     # The rest.
+
+    def _enter(self, state: State) -> None:
+        self.state = MEMBERSHIP_EDGES.follow(self.state, state)
 
     def _cancel_calls(self) -> None:
         self._rebalance.cancel()

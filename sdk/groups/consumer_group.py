@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
 from kafkawire.sdk.groups.consumer_heartbeat import Said, heartbeat
@@ -42,10 +43,11 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.requests import carries
 from kafkawire.sdk.routing.retry import Attempts, Backoff
 from kafkawire.sdk.routing.router import Router
+from kafkawire.sdk.states import Edges
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["ConsumerGroup", "State"]
+__all__ = ["MEMBERSHIP_EDGES", "ConsumerGroup", "State"]
 
 logger = logging.getLogger("kafkawire.group")
 
@@ -67,9 +69,23 @@ class State(Enum):
     OUTSIDE = "outside"
     #: Its next heartbeat joins.
     JOINING = "joining"
+    #: Its heartbeats say what it owns, and are told what it is to own.
     MEMBER = "member"
     #: The listener handles the loss of all partitions; joins afterwards.
     FENCED = "fenced"
+
+
+MEMBERSHIP_EDGES: Final = Edges(
+    "a member of a KIP-848 group",
+    (State.OUTSIDE,),
+    {
+        State.OUTSIDE: {State.JOINING: "it wants to join, and no handover is under way"},
+        State.JOINING: {State.MEMBER: "the coordinator confirms a heartbeat"},
+        State.MEMBER: {State.FENCED: "the coordinator has fenced or refused it"},
+        State.FENCED: {State.JOINING: "the listener has handled the loss"},
+    },
+    from_any={State.OUTSIDE: "it leaves the group, for a while or for good"},
+)
 
 
 class ConsumerGroup:
@@ -250,7 +266,7 @@ class ConsumerGroup:
         if self.state is State.JOINING:
             where = self._settings.group_id, response.member_epoch
             logger.info("group %s, generation %d: joined as %s", *where, response.member_id or self._member_id)
-            self.state = State.MEMBER
+            self._enter(State.MEMBER)
         self._member_id = response.member_id or self._member_id
         self._epoch = response.member_epoch
         self._said, self._has_news = said, said != self._says()
@@ -379,13 +395,16 @@ class ConsumerGroup:
 
     # The rest.
 
+    def _enter(self, state: State) -> None:
+        self.state = MEMBERSHIP_EDGES.follow(self.state, state)
+
     def _become(self, state: State) -> None:
         """Be outside, or about to join, without anything of a former membership."""
         for call in (self._heartbeat, self._leaving):  # a leave that is tried again would end the next membership
             if call is not None:
                 call.cancel()
         self._heartbeat = self._leaving = None
-        self.state = state
+        self._enter(state)
         self._epoch = JOIN_GROUP_MEMBER_EPOCH if state is State.JOINING else LEAVE_GROUP_MEMBER_EPOCH
         self._target = self._said = self._unreleased_since_ms = None
         self._ids = {}

@@ -15,10 +15,11 @@ from kafkawire.sdk.routing.call import Purpose
 from kafkawire.sdk.routing.metadata import Metadata
 from kafkawire.sdk.routing.options import RoutingOptions
 from kafkawire.sdk.routing.retry import Attempts, Backoff, is_refusal
+from kafkawire.sdk.states import Edges
 from kafkawire.sdk.transport.driver_interface import Open, Shut, Versions
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["IMPATIENT_MS", "Link", "LinkState", "Links"]
+__all__ = ["IMPATIENT_MS", "LINK_EDGES", "Link", "LinkState", "Links"]
 
 #: After this long another broker is tried beside one that does not answer, if any broker will do.
 IMPATIENT_MS: Final = 1_000
@@ -30,6 +31,20 @@ class LinkState(Enum):
     CLOSED = "closed"
     OPENING = "opening"
     READY = "ready"
+
+
+LINK_EDGES: Final = Edges(
+    "a link to a broker",
+    (LinkState.CLOSED,),
+    {
+        LinkState.CLOSED: {LinkState.OPENING: "a call wants it, and its backoff is over"},
+        LinkState.OPENING: {
+            LinkState.READY: "its connection is ready",
+            LinkState.CLOSED: "connecting or the login fails",
+        },
+        LinkState.READY: {LinkState.CLOSED: "its connection ends, or nobody uses it"},
+    },
+)
 
 
 class Link:
@@ -94,7 +109,8 @@ class Link:
 
     def moves_to(self, state: LinkState, now_ms: int, connection: Versions | None = None) -> None:
         """Change the state; there is a connection while it is ready."""
-        self.state, self.connection = state, connection
+        self.state = LINK_EDGES.follow(self.state, state)
+        self.connection = connection
         self.since_ms = self.used_ms = now_ms
 
 

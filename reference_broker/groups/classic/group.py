@@ -53,6 +53,11 @@ class GroupState(StrEnum):
     #: It is gone; no request reaches it any more.
     DEAD = "Dead"
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether the members of the current generation have joined: one that goes makes the others join again."""
+        return self in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+
 
 #: A group that is read from its record, or was a consumer group before, begins empty or stable.
 CLASSIC_GROUP_EDGES: Final = Edges(

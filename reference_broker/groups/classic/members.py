@@ -300,7 +300,7 @@ class ClassicMembers:
             return [ErrorCode.UNKNOWN_MEMBER_ID for _ in members]
         codes = [self._leave(group, member_id, instance_id) for member_id, instance_id in members]
         if ErrorCode.NONE in codes:
-            if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            if group.state.is_joined:
                 self._rebalances.start(group, now_ms)
             else:
                 self._rebalances.continue_joining(group, now_ms)

@@ -79,7 +79,7 @@ class Rebalances:
 
     def _session_expired(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
         self.dismiss(group, member)
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        if group.state.is_joined:
             self.start(group, now_ms)
         else:
             self._continue_without(group, now_ms)

@@ -6,12 +6,17 @@ Method: the links of a client whose metadata names no broker; the test moves the
 
 from __future__ import annotations
 
+from itertools import product
+
+import pytest
+
 from kafkawire.sdk.client.options import AdminOptions, read_options
 from kafkawire.sdk.errors import AuthenticationFailed, ConnectFailed
 from kafkawire.sdk.routing.call import Purpose
-from kafkawire.sdk.routing.links import IMPATIENT_MS, Link, Links, LinkState
+from kafkawire.sdk.routing.links import IMPATIENT_MS, LINK_EDGES, Link, Links, LinkState
 from kafkawire.sdk.routing.metadata import Metadata
 from kafkawire.sdk.routing.retry import Attempts, Backoff
+from kafkawire.sdk.states import RefusedEdge
 from kafkawire.sdk.transport.driver_interface import Open, Shut
 from kafkawire.sdk.transport.wire import Address
 from tests.sdk.simulation import Connection, backoff
@@ -26,6 +31,7 @@ def links() -> Links:
 
 
 def opened(all_links: Links, link: Link, now_ms: int) -> None:
+    link.moves_to(LinkState.OPENING, now_ms)
     link.moves_to(LinkState.READY, now_ms)
     link.wanted = False
     all_links.changed(now_ms)
@@ -79,6 +85,7 @@ def test_a_refusal_is_remembered_for_as_long_as_metadata_is_good() -> None:
     refused = AuthenticationFailed(HERE, "no")
     for error, expected in ((ConnectFailed(HERE, "gone"), None), (refused, refused)):
         link = found.to(HERE, Purpose.DATA)
+        link.moves_to(LinkState.OPENING, 0)
         link.attempts.failed(error, 0)
         link.moves_to(LinkState.CLOSED, 0)
         assert found.refusal(link, 0) is expected
@@ -129,3 +136,17 @@ def test_when_a_link_takes_calls() -> None:
     assert not link.takes_calls(200)
     link.moves_to(LinkState.CLOSED, 300)
     assert link.connection is None
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(LinkState, LinkState)))
+def test_every_edge_and_no_other(before: LinkState, after: LinkState) -> None:
+    link = Link(HERE, Purpose.DATA, Attempts(backoff()))
+    for state in {LinkState.OPENING: [before], LinkState.READY: [LinkState.OPENING, before]}.get(before, []):
+        link.moves_to(state, 0)
+    if (before, after) in LINK_EDGES:
+        link.moves_to(after, 7)
+        assert (link.state, link.since_ms) == (after, 7)
+    else:
+        with pytest.raises(RefusedEdge, match=f"a link to a broker cannot become {after.name}"):
+            link.moves_to(after, 7)
+        assert link.state is before

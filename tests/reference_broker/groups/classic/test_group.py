@@ -5,7 +5,7 @@ Method: members are added and removed directly; moves between states are tested 
 
 import pytest
 
-from kafkawire.reference_broker.groups.classic.group import ClassicGroup, Member
+from kafkawire.reference_broker.groups.classic.group import ClassicGroup, GroupState, Member
 
 
 def member(member_id, *protocols, instance=None, rebalance_ms=1000):
@@ -83,3 +83,7 @@ def test_leader_learns_the_members(group):
         )
     listed = [(entry.member_id, entry.group_instance_id, entry.metadata) for entry in group.member_list()]
     assert listed == [("m1", None, b"b"), ("m2", "i", b"b"), ("m3", None, b"b")]
+
+
+def test_the_states_in_which_all_have_joined():
+    assert [state for state in GroupState if state.is_joined] == [GroupState.COMPLETING_REBALANCE, GroupState.STABLE]
