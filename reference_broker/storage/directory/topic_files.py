@@ -2,11 +2,12 @@
 
     <name>.topic          the topic exists: its id, number of partitions, configurations
     <topic id>.creating   its partitions are being made; at a restart they are removed
+    <topic id>.changing   it gets other configurations, or more partitions; at a restart the new ones are removed
     <topic id>.deleting   it is deleted; its folders are being renamed, at a restart the rest of them
 
-A topic begins to exist when `.creating` is renamed to `.topic`, after everything else is durable, and ceases to exist
-when `.deleting` is durable. Its renamed folders are removed one by one, which takes long: a stop leaves the rest, and a
-start does not wait for them. Every step blocks, and runs in the background.
+A topic begins to exist when `.creating` is renamed to `.topic`, after everything else is durable; a change counts when
+`.changing` is. It ceases to exist when `.deleting` is durable. Its renamed folders are removed one by one, which takes
+long: a stop leaves the rest, and a start does not wait for them. Every step blocks, and runs in the background.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ logger = logging.getLogger("kafkawire.broker")
 _FOLDER = "topics"
 _TOPIC = ".topic"
 _CREATING = ".creating"
+_CHANGING = ".changing"
 _DELETING = ".deleting"
 #: Folders whose files are being removed, and folders that belong to no topic.
 _DELETED = "-delete"
@@ -127,16 +129,46 @@ class TopicFiles:
         journal = self._journal(topic, _CREATING)
         try:
             replace_file(self._disk, journal, _content(topic))
-            for number in range(topic.partitions):
-                self.make_folder(topic, number)
-                self.write_metadata(topic, number)
-                make_partition(number)
-            self._disk.sync_folder("")
-            self._disk.rename(journal, self._file(topic.name))
-            self._disk.sync_folder(_FOLDER)
+            self._make_partitions(topic, 0, make_partition)
+            self._commit(topic, journal)
         except OSError:
             self._undo_create(topic)
             raise
+
+    def change(self, before: TopicFile, after: TopicFile, make_partition: Callable[[int], None]) -> None:
+        """Change the configurations of a topic that exists, or give it more partitions.
+
+        Args:
+            before: what is written down.
+            after: what is to be written down; it has at least as many partitions.
+            make_partition: creates what is in the folder of a partition.
+
+        Raises:
+            OSError: the disk failed; the topic is what it was, or will be changed after a restart if that could not be
+                undone.
+        """
+        journal = self._journal(after, _CHANGING)
+        try:
+            replace_file(self._disk, journal, _content(after))
+            if after.partitions > before.partitions:
+                self._make_partitions(after, before.partitions, make_partition)
+            self._commit(after, journal)
+        except OSError:
+            self._undo_change(before, after, journal)
+            raise
+
+    def _make_partitions(self, topic: TopicFile, first: int, make_partition: Callable[[int], None]) -> None:
+        """Have the folders of the partitions from one number on, durably."""
+        for number in range(first, topic.partitions):
+            self.make_folder(topic, number)
+            self.write_metadata(topic, number)
+            make_partition(number)
+        self._disk.sync_folder("")
+
+    def _commit(self, topic: TopicFile, journal: str) -> None:
+        """Have what a journal says count."""
+        self._disk.rename(journal, self._file(topic.name))
+        self._disk.sync_folder(_FOLDER)
 
     def make_folder(self, topic: TopicFile, number: int) -> None:
         """Make the folder of a partition; one that is there is put aside.
@@ -205,12 +237,26 @@ class TopicFiles:
                 self._disk.remove(self._file(topic.name))
                 self._disk.sync_folder(_FOLDER)
             self.remove(self._rename_folders(topic))
-            for suffix in (_CREATING, _CREATING + TEMPORARY_SUFFIX):
-                with contextlib.suppress(FileNotFoundError):
-                    self._disk.remove(self._journal(topic, suffix))
-            self._disk.sync_folder(_FOLDER)
+            self._remove_journal(topic, _CREATING)
         except OSError as error:
             logger.warning("what was made of the topic %s stays until the next start: %s", topic.name, error)
+
+    def _undo_change(self, before: TopicFile, after: TopicFile, journal: str) -> None:
+        try:
+            if self._read(f"{after.name}{_TOPIC}") != before:
+                # The change may be durable already. It stays if this fails, and so must its partitions.
+                replace_file(self._disk, journal, _content(before))
+                self._commit(before, journal)
+            self.remove(self._rename_folders(after, before.partitions))
+            self._remove_journal(after, _CHANGING)
+        except OSError as error:
+            logger.warning("the topic %s may have changed after the next start: %s", after.name, error)
+
+    def _remove_journal(self, topic: TopicFile, suffix: str) -> None:
+        for name in (suffix, suffix + TEMPORARY_SUFFIX):
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.remove(self._journal(topic, name))
+        self._disk.sync_folder(_FOLDER)
 
     def begin_delete(self, topic: TopicFile) -> None:
         """Delete a topic; after this call it never comes back.
@@ -254,10 +300,15 @@ class TopicFiles:
             self._disk.remove(self._journal(topic, _DELETING))
         return doomed
 
-    def _rename_folders(self, topic: TopicFile) -> list[str]:
-        """Rename the folders of a topic, so that a half-removed one is never taken for a partition, and return them."""
+    def _rename_folders(self, topic: TopicFile, first: int = 0) -> list[str]:
+        """Rename the folders of a topic, so that a half-removed one is never taken for a partition, and return them.
+
+        Args:
+            topic: whose.
+            first: the number of the first partition whose folder goes.
+        """
         doomed = []
-        for number in range(topic.partitions):
+        for number in range(first, topic.partitions):
             folder = folder_of(topic.name, number)
             if self._is_of(topic, folder):
                 doomed.append(self._free_name(topic, number, _DELETED))
@@ -308,6 +359,10 @@ class TopicFiles:
             elif name.endswith(_CREATING):
                 self._rename_folders(self._read(name))
                 self._disk.remove(path)
+            elif name.endswith(_CHANGING):
+                changed = self._read(name)
+                self._rename_folders(changed, self._partitions_of(changed))
+                self._disk.remove(path)
 
     def tell_strays(self, folders: Collection[str]) -> None:
         """Log what is in the data directory and does not belong there; it is left alone.
@@ -334,6 +389,11 @@ class TopicFiles:
             return TopicFile(configs.pop(_TOPIC_NAME, stem), topic_id, partitions, configs)
         except (KeyError, ValueError, LocalProtocolError) as error:
             raise DamagedFile(self._disk.describe(path), f"{type(error).__name__}: {error}") from None
+
+    def _partitions_of(self, topic: TopicFile) -> int:
+        """Return how many partitions a topic has by its file, 0 if it does not exist."""
+        path = self._file(topic.name)
+        return self._read(f"{topic.name}{_TOPIC}").partitions if self._id_in(path) == topic.topic_id else 0
 
     def _id_in(self, path: str) -> bytes | None:
         """Return the topic id in the file of a topic, None if there is no file."""

@@ -301,6 +301,20 @@ class PartitionLog:
     def _unsynced_records(self) -> int:
         return self.next_offset - self._durability.recovery_point
 
+    def configure(self, config: LogConfig) -> None:
+        """Go by another configuration from now on, also in the segment that is appended to."""
+        self.config = config
+        if self.error is not None:
+            return
+        self.segments.last.configure(config)
+        if config.flush_ms < NEVER_MS:
+            deadline_ms = self._services.clock() + config.flush_ms
+            if self._flush_timer is not None and self._flush_timer.deadline_ms > deadline_ms:
+                self._flush_timer.cancel()
+                self._flush_timer = None
+            self._flush_by(deadline_ms)
+        self._moved()
+
     def own(self, owner: LogOwner) -> None:
         """Set the owner, which decides how much of this log is committed.
 
@@ -601,6 +615,7 @@ class PartitionLog:
             # Also one that nobody has appended to since the start, which the next sync stores again.
             sealed.is_stored = False
             self._durability.unstored.append(sealed)
+            created[0].configure(self.config)  # which may be another than when its file was created
             self.segments = self.segments.rolled(created[0])
             self._sync()
             self._append_waiting()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from threading import Lock
 
@@ -101,6 +102,10 @@ class Segment:
             file.truncate(0)  # what is left of a segment of this name that no longer counts
         segment._size_bytes = 0
         return segment
+
+    def configure(self, config: LogConfig) -> None:
+        """Go by another configuration from now on; the indexes keep the size that they were made for."""
+        self._config = replace(config, segment_index_bytes=self._config.segment_index_bytes)
 
     @property
     def file(self) -> File:

@@ -326,3 +326,100 @@ def test_what_does_not_belong_there_is_named_and_left_alone(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         f"memory:{name} belongs to no topic and is left alone" for name in ("lost+found", "notes", "t-1", "t-abc")
     ]
+
+
+#: What becomes of `FIRST`: other configurations, one partition more, both.
+CHANGES = [
+    FIRST._replace(configs={"retention.ms": "7"}),
+    FIRST._replace(partitions=3),
+    FIRST._replace(partitions=4, configs={}),
+]
+
+
+def change(disk, after, files=None):
+    def make_partition(number):
+        write_file(disk, f"{folder_of(after.name, number)}/records", after.topic_id)
+
+    (files or TopicFiles(disk)).change(FIRST, after, make_partition)
+
+
+@pytest.mark.parametrize("after", CHANGES)
+def test_a_change_is_written_down_with_its_partitions(after):
+    disk = MemoryDisk()
+    create(disk, FIRST)
+    change(disk, after)
+    for left in (disk, *(disk.crash(seed) for seed in range(4))):
+        topics, records = state(left)
+        assert topics == [after]
+        assert set(records) == {f"t-{number}" for number in range(after.partitions)}
+        assert left.names("topics") == ["t.topic"]
+
+
+@pytest.mark.parametrize("after", CHANGES)
+def test_power_goes_at_every_call_of_a_change(after):
+    seen = set()
+
+    def prepared():
+        disk = MemoryDisk()
+        return disk, create(disk, FIRST)
+
+    disk, files = prepared()
+    before = disk.calls
+    change(disk, after, files)
+    for number in range(before + 1, disk.calls + 1):
+        for seed in range(30):
+            disk, files = prepared()
+            disk.plan = cut_power_at(number)
+            with pytest.raises(PowerCut):
+                change(disk, after, files)
+            left = disk.crash(seed)
+            (topic,), records = state(left)
+            seen.add(topic == after)
+            assert topic in (FIRST, after)
+            assert set(records) == {f"t-{number}" for number in range(topic.partitions)}
+            assert left.names("topics") == ["t.topic"]
+            assert not [name for name in left.names("") if name.endswith(("-delete", "-stray"))]
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("after", CHANGES)
+def test_every_call_of_a_change_fails(after):
+    disk = MemoryDisk()
+    files = create(disk, FIRST)
+    before = disk.calls
+    change(disk, after, files)
+    for number in range(1, disk.calls - before + 1):
+        disk = MemoryDisk()
+        files = create(disk, FIRST)
+        disk.plan = fail_at(disk.calls + number)
+        with pytest.raises(OSError, match="planned"):
+            change(disk, after, files)
+        for left in (disk, *(disk.crash(seed) for seed in range(4))):
+            topics, records = state(left)
+            assert topics == [FIRST], number
+            assert set(records) == {"t-0", "t-1"}
+            assert left.names("topics") == ["t.topic"]
+        change(disk, after)
+        assert state(disk)[0] == [after]
+
+
+def test_a_change_that_can_neither_be_finished_nor_undone_keeps_its_partitions(caplog):
+    """They may be those of the topic after a restart."""
+    disk = MemoryDisk()
+    files = create(disk, FIRST)
+    failing = []
+
+    def plan(call):
+        if call.name == "rename" and call.path.endswith(".changing"):
+            failing.append(True)
+        elif failing:
+            raise OSError(errno.EIO, "planned")
+
+    disk.plan = plan
+    with pytest.raises(OSError, match="planned"):
+        change(disk, FIRST._replace(partitions=3), files)
+    disk.plan = None
+    assert "the topic t may have changed after the next start" in caplog.text
+    for seed in range(8):
+        (topic,), records = state(disk.crash(seed))
+        assert set(records) == {f"t-{number}" for number in range(topic.partitions)}

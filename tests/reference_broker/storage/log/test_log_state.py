@@ -9,7 +9,7 @@ import errno
 
 import pytest
 
-from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.config.topic_configs import NEVER_MS, log_config
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import fail_at
@@ -398,3 +398,61 @@ def test_first_record_after_an_empty_log_was_closed_makes_its_names_durable():
     assert again.reached == [(1, None)]
     for seed in range(10):
         assert Bench(SYNCING, again.disk.crash(seed), is_clean=False).values() == [b"a"]
+
+
+def test_another_configuration_counts_at_once_also_in_the_segment_that_is_appended_to():
+    bench = Bench(log_config({}))
+    for _ in range(4):
+        bench.append()
+    bench.log.configure(ROLLING)
+    assert bench.log.config is ROLLING
+    bench.append()
+    bench.work.run()
+    assert [segment.base_offset for segment in bench.log.segments] == [0, 4]
+    bench.log.configure(log_config({}))
+    for _ in range(8):
+        bench.append()
+    assert len(bench.log.segments) == 2
+
+
+def test_a_configuration_that_comes_during_a_roll_is_that_of_the_new_segment():
+    bench = Bench(ROLLING)
+    for _ in range(5):
+        bench.append()
+    bench.log.configure(log_config({}))
+    bench.work.run()
+    for _ in range(8):
+        bench.append()
+    assert [segment.base_offset for segment in bench.log.segments] == [0, 4]
+
+
+def test_what_may_be_acknowledged_follows_the_configuration():
+    bench = Bench(SYNCING)
+    bench.append()
+    assert (bench.reached, bench.log.high_watermark) == ([], 0)
+    bench.log.configure(log_config({}))
+    assert (bench.reached, bench.log.high_watermark) == ([(1, None)], 1)
+    bench.work.run()
+    bench.append()
+    assert not bench.work.pending
+    bench.log.configure(SYNCING)
+    assert len(bench.work.pending) == 1, "what was acknowledged becomes durable, too"
+
+
+@pytest.mark.parametrize(("before_ms", "after_ms", "at_ms"), [(NEVER_MS, 50, 50), (500, 50, 50), (20, 50, 20)])
+def test_another_flush_ms_is_kept_for_what_is_not_durable(before_ms, after_ms, at_ms):
+    bench = Bench(dataclasses.replace(log_config({}), flush_ms=before_ms))
+    bench.append(now_ms=0)
+    bench.log.configure(dataclasses.replace(log_config({}), flush_ms=after_ms))
+    assert bench.services.timers.next_deadline_ms == at_ms
+    bench.services.timers.fire(at_ms)
+    bench.work.run()
+    assert bench.log.recovery_point == 1
+
+
+def test_a_log_that_has_ended_only_takes_note_of_its_configuration():
+    bench = Bench(log_config({}))
+    bench.append()
+    bench.log.fail(OSError("gone"))
+    bench.log.configure(SYNCING)
+    assert (bench.log.config, len(bench.work.pending)) == (SYNCING, 0)

@@ -387,3 +387,11 @@ def test_batch_whose_offset_cannot_be_right_is_damage_and_no_gap(segment, tmp_pa
     with pytest.raises(DecodeError, match="base_offset"):
         again.find(batch.base_offset)
     assert again.find(BASE + 59) is not None
+
+
+def test_indexes_keep_the_size_that_they_were_made_for(tmp_path):
+    """What a smaller one could not hold may be there already."""
+    (tmp_path / "t-0").mkdir()
+    segment = Segment.create(MachineDisk(tmp_path), "t-0", 0, CONFIG)
+    segment.configure(dataclasses.replace(CONFIG, segment_index_bytes=8, index_interval_bytes=5))
+    assert segment._config == dataclasses.replace(CONFIG, index_interval_bytes=5)
