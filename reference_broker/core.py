@@ -7,7 +7,7 @@ Its parts are put together here, and handlers get those that they name. `request
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from kafkawire.reference_broker.apis import load
@@ -16,7 +16,8 @@ from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
-from kafkawire.reference_broker.groups.topics import TopicFacts, Topics
+from kafkawire.reference_broker.groups.topics import ClusterTopics
+from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
@@ -25,7 +26,7 @@ from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
@@ -35,6 +36,7 @@ from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Core"]
 
@@ -52,6 +54,7 @@ class Core:
         options: see `BrokerOptions`.
         new_id: returns a text that is never repeated, for the ids of members and of fetch sessions.
         now_ms: the current time.
+        listeners: the advertised address of each listener, by the listener's name.
         served: what it serves, from `load`; None for its own APIs.
 
     Attributes:
@@ -59,12 +62,13 @@ class Core:
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: what consumers fetch.
+        metadata: what is known of the cluster.
         replicas: of the partitions that are here.
         producer_ids: gives ids to producers.
         parts: what handlers may name, see `PARTS`.
         requests: handles requests.
         timers: pending deadlines.
-        topics: creates and deletes topics.
+        topics: creates, changes and deletes topics.
         upkeep: see `Upkeep`.
     """
 
@@ -74,20 +78,23 @@ class Core:
         options: BrokerOptions,
         new_id: Callable[[], str],
         now_ms: int,
+        listeners: Mapping[str, Address],
         served: ServedApis | None = None,
     ) -> None:
         self.directory = directory
         self.options = options
         self.timers = directory.services.timers
         computations = Computations(self.timers)
-        self.replicas = Replicas(directory)
-        self.topics = LocalTopics(directory, options, self.timers, self._topic_gone, self._forget_topic)
+        self.topics = LocalTopics(directory, options, self.timers, listeners, self._forget_topic)
+        self.metadata = self.topics.metadata
+        self.replicas = Replicas(options.node_id, directory, self.metadata.image, self.topics.lost)
+        known_topics = ClusterTopics(self.metadata)
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
             GroupLimits.of(options),
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
-            _TopicsOf(directory),
+            known_topics,
             partial(verify_commit, self.replicas, lambda: self.transactions),
             computations,
         )
@@ -100,7 +107,10 @@ class Core:
             self.producer_ids,
             partial(write_marker, self.replicas, self.groups),
         )
-        warn_of_removal({name: topic.configs for name, topic in directory.topics.items()}, options, _log)
+        # Coordinators before replicas: the end of the logs of their topic is no failure.
+        for listener in (known_topics, self.groups, self.transactions, self.replicas):
+            self.metadata.listen(listener.changed)
+        warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
         self._expire_producers(now_ms)
         upkeep = UpkeepLimits(
             retention_check_delay_ms=options.log_initial_task_delay_ms,
@@ -119,6 +129,7 @@ class Core:
             "directory": directory,
             "fetch_sessions": self.fetch_sessions,
             "groups": self.groups,
+            "metadata": self.metadata,
             "options": options,
             "producer_ids": self.producer_ids,
             "replicas": self.replicas,
@@ -153,18 +164,19 @@ class Core:
             each: see `LogDirectory.close`.
         """
         self.begin_end()
+        self.metadata.close()
         self.directory.close(each)
+        self.replicas.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything as a crash would: nothing more is written."""
+        self.metadata.close()
+        self.directory.abandon()
+        self.replicas.abandon()
 
     # Topics.
 
-    def _topic_gone(self, topic: Topic) -> None:
-        """Have a coordinator whose topic goes forget everything, before the end of its logs is taken for a failure."""
-        if topic.name == CONSUMER_OFFSETS_TOPIC:
-            self.groups.unload()
-        elif topic.name == TRANSACTION_STATE_TOPIC:
-            self.transactions.unload()
-
-    def _forget_topic(self, topic: Topic, done: Callable[[], None], now_ms: int) -> None:
+    def _forget_topic(self, topic: TopicImage, done: Callable[[], None], now_ms: int) -> None:
         self.groups.forget_topic(topic.name, topic.topic_id, done, now_ms)
 
     def _coordinator_logs(self, name: str) -> list[TopicLog]:
@@ -176,33 +188,3 @@ class Core:
         for _, _, log in self.directory.logs():
             log.producers.expire(now_ms, self.options.producer_id_expiration_ms)
         self.timers.at(now_ms + _PRODUCER_EXPIRATION_CHECK_MS, self._expire_producers)
-
-
-class _TopicsOf(Topics):
-    """The topics of a directory, as coordinators see them."""
-
-    def __init__(self, directory: LogDirectory) -> None:
-        self._directory = directory
-        self._topics = directory.topics
-
-    def __getitem__(self, name: str) -> TopicFacts:
-        topic = self._topics[name]
-        return TopicFacts(topic.topic_id, len(topic.logs))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._topics  # which costs a tenth of asking for what is not there
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._topics)
-
-    def __len__(self) -> int:
-        return len(self._topics)
-
-    @property
-    def came(self) -> int:
-        return self._directory.topics_came
-
-    @property
-    def changes(self) -> int:
-        # None of them grows, and those that are not there any more have gone.
-        return 2 * self._directory.topics_came - len(self._topics)

@@ -195,7 +195,8 @@ class Broker:
             services = LogServices(disk, self._background, clock=self._clock)
             directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
             undo.callback(directory.abandon)
-            core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock(), self._served)
+            addresses = {acceptor.listener.name: acceptor.listener.advertised for acceptor in acceptors}
+            core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock(), addresses, self._served)
             undo.pop_all()
         self._core = core
         self._clock.on_jump = core.timers.shift
@@ -269,7 +270,7 @@ class Broker:
             for wire in list(self._wires):
                 wire.abort()
             self._background.kill()
-            core.directory.abandon()
+            core.abandon()
 
     async def _stop_listening(self) -> None:
         acceptors, self._acceptors = self._acceptors, []

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.coordinators.placement import partition_of
-from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
@@ -27,7 +27,7 @@ _FENCED_SINCE = 2
 
 @serves(ApiKey.ADD_OFFSETS_TO_TXN)
 def handle(
-    call: Call, request: AddOffsetsToTxnRequest, *, topics: LocalTopics, transactions: TransactionCoordinator
+    call: Call, request: AddOffsetsToTxnRequest, *, topics: TopicController, transactions: TransactionCoordinator
 ) -> DelayedOperation:
     """Handle AddOffsetsToTxn; the response is delayed while the topic of groups is created."""
     delayed = DelayedOperation()
@@ -38,7 +38,7 @@ def handle(
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         delayed.complete(AddOffsetsToTxnResponse(error_code=code))
 
-    def created(topic: Topic | BrokerError) -> None:
+    def created(topic: TopicImage | BrokerError) -> None:
         if isinstance(topic, BrokerError):
             added(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, topic.detail))
             return
@@ -46,7 +46,7 @@ def handle(
         transactions.add_partitions(
             request.transactional_id,
             ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-            [(CONSUMER_OFFSETS_TOPIC, partition_of(request.group_id, len(topic.logs)))],
+            [(CONSUMER_OFFSETS_TOPIC, partition_of(request.group_id, len(topic.partitions)))],
             TransactionVersion.TV_0,
             added,
             call.now_ms,

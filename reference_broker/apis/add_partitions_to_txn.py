@@ -11,12 +11,12 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
 from kafkawire.reference_broker.requests.merged_response import Gathering
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.reference_broker.work.pieces import Work
@@ -54,7 +54,7 @@ _FENCED_SINCE = 2
 
 @serves(ApiKey.ADD_PARTITIONS_TO_TXN)
 def handle(
-    call: Call, request: AddPartitionsToTxnRequest, *, directory: LogDirectory, transactions: TransactionCoordinator
+    call: Call, request: AddPartitionsToTxnRequest, *, metadata: MetadataCache, transactions: TransactionCoordinator
 ) -> Work[DelayedOperation]:
     """Handle AddPartitionsToTxn."""
     delayed = DelayedOperation()
@@ -74,14 +74,14 @@ def handle(
 
     parts = Gathering[_Outcome](len(asked), complete)
     for number, transaction in enumerate(asked):
-        yield from _add(call, directory, transactions, transaction, partial(parts.put, number))
+        yield from _add(call, metadata, transactions, transaction, partial(parts.put, number))
         yield
     return delayed
 
 
 def _add(
     call: Call,
-    directory: LogDirectory,
+    metadata: MetadataCache,
     transactions: TransactionCoordinator,
     transaction: Transaction,
     put: Callable[[_Outcome], None],
@@ -103,7 +103,7 @@ def _add(
     for topic in transaction.topics:
         for index in topic.partitions:
             partitions[topic.name, index] = None
-            if code := _refusal(call.version, directory, topic.name, index):
+            if code := _refusal(call.version, metadata, topic.name, index):
                 refused[topic.name, index] = code
             yield
         yield
@@ -117,12 +117,12 @@ def _add(
         transactions.add_partitions(transaction.transactional_id, producer, partitions, version, added, call.now_ms)
 
 
-def _refusal(version: int, directory: LogDirectory, name: str, index: int) -> ErrorCode:
+def _refusal(version: int, metadata: MetadataCache, name: str, index: int) -> ErrorCode:
     """Return why a partition cannot be in a transaction; only brokers add those of internal topics."""
-    topic = directory.topics.get(name)
+    topic = metadata.image.topics.get(name)
     if version < _SEVERAL_SINCE and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if topic is None or not 0 <= index < len(topic.logs):
+    if topic is None or not 0 <= index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from kafkawire.reference_broker.groups.consumer.changes import preferred_assignor
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import gather
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_describe import (
@@ -35,13 +35,13 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 @serves(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def handle(
-    call: Call, request: ConsumerGroupDescribeRequest, *, directory: LogDirectory, groups: GroupCoordinator
+    call: Call, request: ConsumerGroupDescribeRequest, *, metadata: MetadataCache, groups: GroupCoordinator
 ) -> Work[Message | DelayedOperation]:
     """Handle ConsumerGroupDescribe."""
 
     def ask(group_id: str, put: Callable[[Described], None]) -> None:
         def answer(outcome: ConsumerGroup | BrokerError) -> None:
-            described = _described(directory, group_id, outcome)
+            described = _described(metadata, group_id, outcome)
             if request.include_authorized_operations and not described.error_code:
                 described.authorized_operations = GROUP_OPERATIONS
             put(described)
@@ -51,7 +51,7 @@ def handle(
     return (yield from gather(call, request.group_ids, ask, lambda found: ConsumerGroupDescribeResponse(groups=found)))
 
 
-def _described(directory: LogDirectory, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:
+def _described(metadata: MetadataCache, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:
     if isinstance(outcome, BrokerError):
         return Described(outcome.code, outcome.detail, group_id)
     group = outcome
@@ -71,8 +71,8 @@ def _described(directory: LogDirectory, group_id: str, outcome: ConsumerGroup | 
                 member.client_host,
                 list(member.topics),
                 member.regex,
-                _assignment(directory, member.owned),
-                _assignment(directory, group.target.get(member.member_id, NOTHING)),
+                _assignment(metadata, member.owned),
+                _assignment(metadata, group.target.get(member.member_id, NOTHING)),
                 _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
             )
             for member in group.members.values()
@@ -80,8 +80,8 @@ def _described(directory: LogDirectory, group_id: str, outcome: ConsumerGroup | 
     )
 
 
-def _assignment(directory: LogDirectory, owned: Partitions) -> ConsumerGroupDescribeResponse.Assignment:
-    topics = directory.topics_by_id
+def _assignment(metadata: MetadataCache, owned: Partitions) -> ConsumerGroupDescribeResponse.Assignment:
+    topics = metadata.image.topics_by_id
     return ConsumerGroupDescribeResponse.Assignment(
         [
             ConsumerGroupDescribeResponse.TopicPartitions(topic_id, topics[topic_id].name, sorted(numbers))

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.new_topics import (
     DEFAULT,
     PARTITIONS_MAX,
     plan_configs,
     plan_partitions,
 )
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -36,7 +36,7 @@ _REPLICATION_FACTOR = 1
 
 @serves(ApiKey.CREATE_TOPICS)
 def handle(
-    call: Call, request: CreateTopicsRequest, *, options: BrokerOptions, topics: LocalTopics
+    call: Call, request: CreateTopicsRequest, *, options: BrokerOptions, topics: TopicController
 ) -> Work[CreateTopicsResponse | DelayedOperation]:
     """Handle CreateTopics; the response is delayed until the topics are on the disk, or for as long as it may take."""
     parts: Parts[CreateTopicsResponse] = Parts()
@@ -77,7 +77,7 @@ def _refusal(
 
 def _create(
     options: BrokerOptions,
-    topics: LocalTopics,
+    topics: TopicController,
     topic: CreateTopicsRequest.CreatableTopic,
     parts: Parts[CreateTopicsResponse],
     validate_only: bool,
@@ -93,7 +93,7 @@ def _create(
         result.num_partitions, result.replication_factor = partitions, _REPLICATION_FACTOR
         result.configs = _configs(configs, options.topic_defaults)
 
-    def created(made: Topic | BrokerError) -> None:
+    def created(made: TopicImage | BrokerError) -> None:
         if isinstance(made, BrokerError):
             _refuse(result, made)
         else:

@@ -9,10 +9,10 @@ retention.
 from __future__ import annotations
 
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -30,7 +30,7 @@ _HIGH_WATERMARK = -1
 
 @serves(ApiKey.DELETE_RECORDS)
 def handle(
-    call: Call, request: DeleteRecordsRequest, *, directory: LogDirectory
+    call: Call, request: DeleteRecordsRequest, *, replicas: Replicas
 ) -> Work[DeleteRecordsResponse | DelayedOperation]:
     """Handle DeleteRecords; of a partition that is named twice, the last offset counts, as in Kafka."""
     parts: Parts[DeleteRecordsResponse] = Parts()
@@ -46,7 +46,7 @@ def handle(
         results: list[Result] = []
         topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name, results))
         for number, offset in offsets.items():
-            results.append(_delete(directory, name, number, offset, parts))
+            results.append(_delete(replicas, name, number, offset, parts))
             yield
         yield
     deadline_ms = call.now_ms + request.timeout_ms
@@ -56,18 +56,16 @@ def handle(
     return parts.respond_by(deadline_ms, call.timers, DeleteRecordsResponse(topics=topics))
 
 
-def _delete(
-    directory: LogDirectory, topic: str, number: int, offset: int, parts: Parts[DeleteRecordsResponse]
-) -> Result:
+def _delete(replicas: Replicas, topic: str, number: int, offset: int, parts: Parts[DeleteRecordsResponse]) -> Result:
     result = Result(number, UNKNOWN_OFFSET)
     try:
-        log = directory.log(topic, number)
-        if log is None:
+        replica = replicas.get(topic, number)
+        if replica is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if log.error is not None:
-            raise log.error.again()
+        replica.check()
+        log = replica.log
         if log.config.is_compacted and not log.config.has_retention:
             raise BrokerError(ErrorCode.POLICY_VIOLATION)
         offset = log.high_watermark if offset == _HIGH_WATERMARK else offset
@@ -88,5 +86,5 @@ def _delete(
         parts.arrived()
 
     parts.expect()
-    directory.checkpoint(durable)
+    replicas.checkpoint(durable)
     return result

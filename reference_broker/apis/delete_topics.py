@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.image import MetadataImage, TopicImage
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.work.pieces import Work, counted
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -28,7 +29,7 @@ __all__ = ["handle"]
 
 @serves(ApiKey.DELETE_TOPICS)
 def handle(
-    call: Call, request: DeleteTopicsRequest, *, directory: LogDirectory, topics: LocalTopics
+    call: Call, request: DeleteTopicsRequest, *, metadata: MetadataCache, topics: TopicController
 ) -> Work[DeleteTopicsResponse | DelayedOperation]:
     """Handle DeleteTopics; the response is delayed until the topics cannot come back, or for as long as it may take."""
     parts: Parts[DeleteTopicsResponse] = Parts()
@@ -38,8 +39,9 @@ def handle(
     is_late = request.timeout_ms <= 0
     results = []
     for wanted in counts:
-        if not _is_named(directory, wanted, counts):
-            results.append(_delete(call, directory, topics, wanted, counts, parts, is_late=is_late))
+        image = metadata.image
+        if not _is_named(image, wanted, counts):
+            results.append(_delete(call, image, topics, wanted, counts, parts, is_late=is_late))
         yield
     deadline_ms = call.now_ms + request.timeout_ms
     return parts.respond_by(deadline_ms, call.timers, DeleteTopicsResponse(responses=results))
@@ -52,9 +54,9 @@ class _Wanted(NamedTuple):
     topic_id: bytes
 
 
-def _is_named(directory: LogDirectory, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
+def _is_named(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
     """Return whether an id is that of a topic which the request names too; the name is answered."""
-    topic = directory.topics_by_id.get(wanted.topic_id)
+    topic = image.topics_by_id.get(wanted.topic_id)
     return (
         counts[wanted] == 1
         and wanted.name is None
@@ -65,8 +67,8 @@ def _is_named(directory: LogDirectory, wanted: _Wanted, counts: Mapping[_Wanted,
 
 def _delete(
     call: Call,
-    directory: LogDirectory,
-    topics: LocalTopics,
+    image: MetadataImage,
+    topics: TopicController,
     wanted: _Wanted,
     counts: Mapping[_Wanted, int],
     parts: Parts[DeleteTopicsResponse],
@@ -75,7 +77,7 @@ def _delete(
 ) -> DeleteTopicsResponse.DeletableTopicResult:
     result = DeleteTopicsResponse.DeletableTopicResult(*wanted)
     try:
-        topic = _find(directory, wanted, counts)
+        topic = _find(image, wanted, counts)
         result.name, result.topic_id = topic.name, topic.topic_id
         if wanted.name is not None and counts.get(_Wanted(None, topic.topic_id)) == 1:
             reason = "The provided topic name maps to an ID that was already supplied."
@@ -99,7 +101,7 @@ def _delete(
     return result
 
 
-def _find(directory: LogDirectory, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> Topic:
+def _find(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> TopicImage:
     """Return the topic that is wanted.
 
     Raises:
@@ -113,11 +115,11 @@ def _find(directory: LogDirectory, wanted: _Wanted, counts: Mapping[_Wanted, int
     if counts[wanted] > 1:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
     if name is None:
-        topic = directory.topics_by_id.get(topic_id)
+        topic = image.topics_by_id.get(topic_id)
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     else:
-        topic = directory.topics.get(name)
+        topic = image.topics.get(name)
         if topic is None:
             reason = "This server does not host this topic-partition."
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)

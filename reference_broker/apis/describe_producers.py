@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.producers.producer_snapshots import in_table_order
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
@@ -27,29 +28,28 @@ ProducerState = DescribeProducersResponse.ProducerState
 
 @serves(ApiKey.DESCRIBE_PRODUCERS)
 def handle(
-    call: Call, request: DescribeProducersRequest, *, directory: LogDirectory
+    call: Call, request: DescribeProducersRequest, *, metadata: MetadataCache, replicas: Replicas
 ) -> Work[DescribeProducersResponse]:
     """Handle DescribeProducers."""
     topics = []
     for topic in request.topics:
-        partitions = yield from each(topic.partition_indexes, partial(_describe, directory, topic.name))
+        partitions = yield from each(topic.partition_indexes, partial(_describe, metadata, replicas, topic.name))
         topics.append(DescribeProducersResponse.TopicResponse(topic.name, partitions))
         yield
     return DescribeProducersResponse(topics=topics)
 
 
-def _describe(directory: LogDirectory, name: str, number: int) -> PartitionResponse:
+def _describe(metadata: MetadataCache, replicas: Replicas, name: str, number: int) -> PartitionResponse:
     try:
         check_characters(name)
-        topic = directory.topics.get(name)
-        if topic is None:
+        if name not in metadata.image.topics:
             reason = "This server does not host this topic-partition."
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
-        if not 0 <= number < len(topic.logs):
+        replica = replicas.get(name, number)
+        if replica is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        log = topic.logs[number]
-        if log.error is not None:
-            raise BrokerError(log.error.code)
+        if replica.error is not None:
+            raise BrokerError(replica.error.code)
     except BrokerError as error:
         return PartitionResponse(number, error.code, error.detail or None)
     return PartitionResponse(
@@ -63,6 +63,6 @@ def _describe(directory: LogDirectory, name: str, number: int) -> PartitionRespo
                 producer.coordinator_epoch,
                 UNKNOWN_OFFSET if producer.transaction_start is None else producer.transaction_start,
             )
-            for producer in in_table_order(log.producers)
+            for producer in in_table_order(replica.log.producers)
         ],
     )

@@ -11,6 +11,7 @@ depends on how many partitions have something new.
 from __future__ import annotations
 
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSession, FetchSessions, SessionPartition
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.replicas import Replicas
@@ -18,7 +19,6 @@ from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME, complete_by_work
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.reference_broker.storage.segments.segments import Read
 from kafkawire.reference_broker.work.pieces import Pieces, Work
@@ -57,8 +57,8 @@ def handle(
     call: Call,
     request: FetchRequest,
     *,
-    directory: LogDirectory,
     fetch_sessions: FetchSessions,
+    metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
 ) -> Work[FetchResponse | DelayedOperation]:
@@ -69,7 +69,7 @@ def handle(
     except BrokerError as error:
         return FetchResponse(error_code=error.code)
     return (
-        yield from _Fetch(call, request, session, fetch_sessions, directory, replicas, options.fetch_max_bytes).answer()
+        yield from _Fetch(call, request, session, fetch_sessions, metadata, replicas, options.fetch_max_bytes).answer()
     )
 
 
@@ -82,13 +82,13 @@ class _Fetch:
         request: FetchRequest,
         session: FetchSession,
         sessions: FetchSessions,
-        directory: LogDirectory,
+        metadata: MetadataCache,
         replicas: Replicas,
         bytes_max: int,
     ) -> None:
         self._call = call
         self._sessions = sessions
-        self._directory = directory
+        self._metadata = metadata
         self._replicas = replicas
         self._bytes_max = bytes_max
         self._request = request
@@ -175,7 +175,7 @@ class _Fetch:
         """Return the replica of a partition, or the error if it is not here."""
         name = partition.topic
         if self._session.by_id:
-            topic = self._directory.topics_by_id.get(partition.topic_id)
+            topic = self._metadata.image.topics_by_id.get(partition.topic_id)
             if topic is None:
                 return None, ErrorCode.UNKNOWN_TOPIC_ID
             name = topic.name

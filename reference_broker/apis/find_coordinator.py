@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.coordinators.placement import partition_of
-from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import gather
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.options import parse_integer
@@ -50,20 +50,20 @@ _NO_PORT = -1
 
 @serves(ApiKey.FIND_COORDINATOR)
 def handle(
-    call: Call, request: FindCoordinatorRequest, *, options: BrokerOptions, topics: LocalTopics
+    call: Call, request: FindCoordinatorRequest, *, metadata: MetadataCache, topics: TopicController
 ) -> Work[Message | DelayedOperation]:
     """Handle FindCoordinator; the response is delayed while the coordinator's topic is created."""
 
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
-        def created(made: Topic | BrokerError) -> None:
-            put(_find(call, options, request, key, made))
+        def created(made: TopicImage | BrokerError) -> None:
+            put(_find(call, metadata, request, key, made))
 
         if request.key_type == CoordinatorType.GROUP:
             topics.ensure(CONSUMER_OFFSETS_TOPIC, created)
         elif request.key_type == CoordinatorType.TRANSACTION:
             topics.ensure(TRANSACTION_STATE_TOPIC, created)
         else:
-            put(_find(call, options, request, key, None))
+            put(_find(call, metadata, request, key, None))
 
     if call.version >= _SEVERAL_SINCE:
         return (
@@ -87,7 +87,11 @@ def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:
 
 
 def _find(
-    call: Call, options: BrokerOptions, request: FindCoordinatorRequest, key: str, made: Topic | BrokerError | None
+    call: Call,
+    metadata: MetadataCache,
+    request: FindCoordinatorRequest,
+    key: str,
+    made: TopicImage | BrokerError | None,
 ) -> Coordinator:
     if request.key_type not in _KINDS or (request.key_type == CoordinatorType.SHARE and call.version < _SHARE_SINCE):
         return _none(key, ErrorCode.INVALID_REQUEST, f"key type {request.key_type} is unknown")
@@ -97,9 +101,14 @@ def _find(
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no share coordinator")
     if isinstance(made, BrokerError):
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, made.detail)
-    if made.logs[number := partition_of(key, len(made.logs))].is_offline:
+    leader = made.partitions[number := partition_of(key, len(made.partitions))].leader
+    if leader == NO_LEADER_ID:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {made.name}-{number} is offline")
-    return Coordinator(key, options.node_id, *call.peer.listener.advertised)
+    address = metadata.image.address(leader, call.peer.listener.name)
+    if address is None:
+        reason = f"broker {leader} has no listener {call.peer.listener.name}"
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
+    return Coordinator(key, leader, *address)
 
 
 def _is_share_partition(key: str) -> bool:

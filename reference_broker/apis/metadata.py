@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
-from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX, check_characters
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -36,7 +36,7 @@ _BY_ID_SINCE = 12
 
 @serves(ApiKey.METADATA)
 def handle(
-    call: Call, request: MetadataRequest, *, directory: LogDirectory, options: BrokerOptions, topics: LocalTopics
+    call: Call, request: MetadataRequest, *, metadata: MetadataCache, options: BrokerOptions, topics: TopicController
 ) -> Work[MetadataResponse | DelayedOperation]:
     """Handle Metadata; the response is delayed while topics are created for it."""
     parts: Parts[MetadataResponse] = Parts()
@@ -54,22 +54,26 @@ def handle(
         yield
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
     if request.topics is None or (is_first_version and not request.topics):
-        described = yield from _describe_all(options, directory)
+        described = yield from _describe_all(metadata)
     else:
         if ids:
             names.clear()
-        refusal = yield from _refusal(options, directory, names, request.allow_auto_topic_creation)
+        refusal = yield from _refusal(options, metadata.image, names, request.allow_auto_topic_creation)
         described = []
         for topic_id in ids:
-            described.append((yield from _find_id(options, directory, topic_id)))
+            described.append((yield from _find_id(metadata.image, topic_id)))
             yield
         for name in names:
-            described.append((yield from _find(options, directory, topics, name, parts, refusal)))
+            described.append((yield from _find(metadata.image, topics, name, parts, refusal)))
             yield
+    image = metadata.image
     response = MetadataResponse(
-        brokers=[MetadataResponse.MetadataResponseBroker(options.node_id, *call.peer.listener.advertised)],
-        cluster_id=directory.cluster_id,
-        controller_id=options.node_id,
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(broker.broker_id, *address, broker.rack)
+            for broker, address in image.reachable(call.peer.listener.name)
+        ],
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
         topics=described,
     )
     if request.include_topic_authorized_operations:
@@ -82,61 +86,55 @@ def handle(
     return parts.respond(response)
 
 
-def _describe_all(
-    options: BrokerOptions, directory: LogDirectory
-) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
+def _describe_all(metadata: MetadataCache) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
     """Describe all topics but those that are deleted meanwhile."""
-    known = directory.topics
     topics = []
-    for topic in tuple(known.values()):
-        if known.get(topic.name) is topic:
-            topics.append((yield from _describe(options, topic)))
+    for topic in metadata.image.topics.values():
+        if topic.topic_id in metadata.image.topics_by_id:
+            topics.append((yield from _describe(topic)))
         yield
     return topics
 
 
 def _refusal(
-    options: BrokerOptions, directory: LogDirectory, names: Iterable[str | None], may_create: bool
+    options: BrokerOptions, image: MetadataImage, names: Iterable[str | None], may_create: bool
 ) -> Work[BrokerError | None]:
     """Return why those topics that do not exist are not created, if there is a reason."""
     if not (may_create and options.auto_create_topics):
         return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    missing = sum((yield from each(names, lambda name: name not in directory.topics)))
+    missing = sum((yield from each(names, lambda name: name not in image.topics)))
     if missing * options.num_partitions > PARTITIONS_MAX:
         return BrokerError(ErrorCode.POLICY_VIOLATION)
     return None
 
 
-def _find_id(
-    options: BrokerOptions, directory: LogDirectory, topic_id: bytes
-) -> Work[MetadataResponse.MetadataResponseTopic]:
-    topic = directory.topics_by_id.get(topic_id)
+def _find_id(image: MetadataImage, topic_id: bytes) -> Work[MetadataResponse.MetadataResponseTopic]:
+    topic = image.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    return (yield from _describe(options, topic))
+    return (yield from _describe(topic))
 
 
 def _find(
-    options: BrokerOptions,
-    directory: LogDirectory,
-    topics: LocalTopics,
+    image: MetadataImage,
+    topics: TopicController,
     name: str | None,
     parts: Parts[MetadataResponse],
     refusal: BrokerError | None,
 ) -> Work[MetadataResponse.MetadataResponseTopic]:
     if name is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None)
-    topic = directory.topics.get(name)
+    topic = image.topics.get(name)
     if topic is not None:
-        return (yield from _describe(options, topic))
+        return (yield from _describe(topic))
     response = MetadataResponse.MetadataResponseTopic(name=name)
 
-    def created(made: Topic | BrokerError) -> None:
+    def created(made: TopicImage | BrokerError) -> None:
         if isinstance(made, BrokerError):
             response.error_code = made.code
         else:
             _fill(made, response)
-            response.partitions = [_partition(options, number, log) for number, log in enumerate(made.logs)]
+            response.partitions = [_partition(*numbered) for numbered in enumerate(made.partitions)]
         parts.arrived()
 
     parts.expect()
@@ -151,31 +149,30 @@ def _find(
     return response
 
 
-def _describe(options: BrokerOptions, topic: Topic) -> Work[MetadataResponse.MetadataResponseTopic]:
+def _describe(topic: TopicImage) -> Work[MetadataResponse.MetadataResponseTopic]:
     response = MetadataResponse.MetadataResponseTopic(name=topic.name)
     _fill(topic, response)
     partitions: list[MetadataResponse.MetadataResponsePartition] = []
     response.partitions = partitions
-    for number, log in enumerate(topic.logs):
-        partitions.append(_partition(options, number, log))
+    for number, partition in enumerate(topic.partitions):
+        partitions.append(_partition(number, partition))
         yield
     return response
 
 
-def _fill(topic: Topic, response: MetadataResponse.MetadataResponseTopic) -> None:
+def _fill(topic: TopicImage, response: MetadataResponse.MetadataResponseTopic) -> None:
     response.topic_id = topic.topic_id
     response.is_internal = topic.name in INTERNAL_TOPICS
 
 
-def _partition(options: BrokerOptions, number: int, log: PartitionLog) -> MetadataResponse.MetadataResponsePartition:
-    node = (options.node_id,)
+def _partition(number: int, partition: PartitionImage) -> MetadataResponse.MetadataResponsePartition:
     return MetadataResponse.MetadataResponsePartition(
         # As Kafka shows a replica on a disk that has failed.
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if log.is_offline else ErrorCode.NONE,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER_ID else ErrorCode.NONE,
         partition_index=number,
-        leader_id=NO_LEADER_ID if log.is_offline else node[0],
-        leader_epoch=log.leader_epoch,
-        replica_nodes=node,
-        isr_nodes=node,
-        offline_replicas=node if log.is_offline else (),
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        offline_replicas=partition.offline_replicas,
     )

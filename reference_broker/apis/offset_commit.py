@@ -14,11 +14,11 @@ from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.records import NO_EXPIRY
 from kafkawire.reference_broker.groups.requests import Commit
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -43,8 +43,8 @@ def handle(
     call: Call,
     request: OffsetCommitRequest,
     *,
-    directory: LogDirectory,
     groups: GroupCoordinator,
+    metadata: MetadataCache,
     options: BrokerOptions,
 ) -> Work[OffsetCommitResponse | DelayedOperation]:
     """Handle OffsetCommit."""
@@ -59,8 +59,9 @@ def handle(
         if retention_ms == _BROKERS_RETENTION_MS
         else min(call.now_ms + retention_ms, NEVER_MS),
     )
+    image = metadata.image
     for wanted in request.topics:
-        topic = directory.topics_by_id.get(wanted.topic_id) if by_id else directory.topics.get(wanted.name)
+        topic = image.topics_by_id.get(wanted.topic_id) if by_id else image.topics.get(wanted.name)
         yield from checked.check(topic, wanted.partitions)
         yield
     if not checked.need_the_group:

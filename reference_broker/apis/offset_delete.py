@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -28,16 +28,16 @@ Deleted = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 @serves(ApiKey.OFFSET_DELETE)
 def handle(
-    call: Call, request: OffsetDeleteRequest, *, directory: LogDirectory, groups: GroupCoordinator
+    call: Call, request: OffsetDeleteRequest, *, groups: GroupCoordinator, metadata: MetadataCache
 ) -> Work[DelayedOperation]:
     """Handle OffsetDelete."""
-    topics = directory.topics
+    topics = metadata.image.topics
     # What is named twice is deleted once.
     known: dict[Partition, None] = {}
     for topic in request.topics:
         for partition in topic.partitions:
             name, number = topic.name, partition.partition_index
-            if name in topics and 0 <= number < len(topics[name].logs):
+            if name in topics and 0 <= number < len(topics[name].partitions):
                 known[name, number] = None
             yield
         yield

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Fetched
+from kafkawire.reference_broker.metadata.image import MetadataImage
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import Repetitions, collect
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work, counted, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -45,7 +46,7 @@ _PARTITION_BYTES = 20
 
 @serves(ApiKey.OFFSET_FETCH)
 def handle(
-    call: Call, request: OffsetFetchRequest, *, directory: LogDirectory, groups: GroupCoordinator
+    call: Call, request: OffsetFetchRequest, *, groups: GroupCoordinator, metadata: MetadataCache
 ) -> Work[Message | DelayedOperation]:
     """Handle OffsetFetch.
 
@@ -67,7 +68,7 @@ def handle(
     def respond(found: Mapping[_Asked, Fetched | BrokerError]) -> Work[Message]:
         if call.version < _SEVERAL_SINCE:
             return _single(call, request, found[asked[0]])
-        return _several(call, directory, request, found)
+        return _several(call, metadata.image, request, found)
 
     return (yield from collect(call, (yield from counted(asked)), ask, respond))
 
@@ -122,7 +123,7 @@ def _single(call: Call, request: OffsetFetchRequest, outcome: Fetched | BrokerEr
 
 
 def _several(
-    call: Call, directory: LogDirectory, request: OffsetFetchRequest, found: Mapping[_Asked, Fetched | BrokerError]
+    call: Call, image: MetadataImage, request: OffsetFetchRequest, found: Mapping[_Asked, Fetched | BrokerError]
 ) -> Work[OffsetFetchResponse]:
     """Return the response of the versions with any number of groups; all offsets of a group are found once."""
     repetitions = Repetitions(call)
@@ -137,12 +138,12 @@ def _several(
         elif group.topics is not None:
             topics = []
             for asked in group.topics:
-                topics.append((yield from _wanted(call, directory, outcome, asked, repetitions)))
+                topics.append((yield from _wanted(call, image, outcome, asked, repetitions)))
                 yield
             groups.append(FetchedGroup(group.group_id, topics))
         else:
             if one not in complete:
-                complete[one], sizes[one] = yield from _whole(directory, outcome)
+                complete[one], sizes[one] = yield from _whole(image, outcome)
             else:
                 repetitions.add(sizes[one])
             groups.append(FetchedGroup(group.group_id, complete[one]))
@@ -150,11 +151,11 @@ def _several(
     return OffsetFetchResponse(groups=groups)
 
 
-def _whole(directory: LogDirectory, offsets: Fetched) -> Work[tuple[list[FetchedTopics], int]]:
+def _whole(image: MetadataImage, offsets: Fetched) -> Work[tuple[list[FetchedTopics], int]]:
     """Return all offsets of a group, and their size in bytes."""
     topics, size_bytes = [], 0
     for name, numbers in _all(offsets):
-        known = directory.topics.get(name)
+        known = image.topics.get(name)
         partitions: list[FetchedPartitions] = []
         topics.append(FetchedTopics(name, known.topic_id if known else ZERO_UUID, partitions))
         for number in numbers:
@@ -168,14 +169,14 @@ def _whole(directory: LogDirectory, offsets: Fetched) -> Work[tuple[list[Fetched
 
 def _wanted(
     call: Call,
-    directory: LogDirectory,
+    image: MetadataImage,
     offsets: Fetched,
     asked: OffsetFetchRequest.OffsetFetchRequestTopics,
     repetitions: Repetitions,
 ) -> Work[FetchedTopics]:
     """Return the offsets of a topic that are asked for; a client may name a partition any number of times."""
     by_id = call.version >= _BY_ID_SINCE
-    topic = directory.topics_by_id.get(asked.topic_id) if by_id else None
+    topic = image.topics_by_id.get(asked.topic_id) if by_id else None
     is_unknown = by_id and topic is None
     name = topic.name if topic is not None else asked.name
     partitions: list[FetchedPartitions] = []

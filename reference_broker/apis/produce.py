@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.image import MetadataImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.log.validation import validate
 from kafkawire.reference_broker.storage.producers.producers import Verification
@@ -75,7 +77,7 @@ def handle(
     call: Call,
     request: ProduceRequest,
     *,
-    directory: LogDirectory,
+    metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
     transactions: TransactionCoordinator,
@@ -84,7 +86,7 @@ def handle(
     parts: Parts[ProduceResponse] = Parts()
     responses: list[ProduceResponse.TopicProduceResponse] = []
     response = ProduceResponse(responses)
-    steps = _append_all(call, directory, options, replicas, transactions, request, responses, parts)
+    steps = _append_all(call, metadata, options, replicas, transactions, request, responses, parts)
     is_unfinished = next(steps, _FINISHED) is not _FINISHED
     if is_unfinished:
         parts.expect()
@@ -108,7 +110,7 @@ def _arriving(steps: Iterator[None], parts: Parts[ProduceResponse]) -> Iterator[
 
 def _append_all(
     call: Call,
-    directory: LogDirectory,
+    metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
     transactions: TransactionCoordinator,
@@ -125,9 +127,9 @@ def _append_all(
     refused = yield from _refusal(request)
     is_answered = request.acks != Acks.NONE
     pieces = Pieces(AT_A_TIME)
-    last: tuple[Buffer | None, Topic | None] | None = None
+    last: tuple[Buffer | None, Replica | None] | None = None
     for data in request.topic_data:
-        topic, error = _find(call.version, directory, data)
+        name = _name(call.version, metadata.image, data)
         answers: list[PartitionResponse] = []
         responses.append(ProduceResponse.TopicProduceResponse(data.name, data.topic_id, answers))
         if not data.partition_data and pieces.ends():
@@ -135,8 +137,9 @@ def _append_all(
         for partition in data.partition_data:
             if last is not None and (pieces.ends() or _may_take_long(*last)):
                 yield
-            last = partition.records, topic
-            answers.append(_append(call, replicas, refused, topic, error, partition, parts, transactional, is_answered))
+            replica = None if name is None else replicas.get(name, partition.index)
+            last = partition.records, replica
+            answers.append(_append(call, refused, name, replica, partition, parts, transactional, is_answered))
     if transactional:
         version = transaction_version(call.version)
         # Clients that leave adding partitions to the broker depend on it.
@@ -150,13 +153,13 @@ def _append_all(
         )
 
 
-def _may_take_long(records: Buffer | None, topic: Topic | None) -> bool:
+def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
     """Return whether checking the records of a partition may take long: they are many or compressed, or to be."""
     if records is None or len(records) < BATCH_HEADER_BYTES:
         return False
     if len(records) > _LONG_BYTES or records[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK:
         return True
-    return topic is not None and topic.logs[0].config.compression is not None
+    return replica is not None and replica.log.config.compression is not None
 
 
 def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
@@ -181,20 +184,19 @@ def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
     return None
 
 
-def _find(
-    version: int, directory: LogDirectory, data: ProduceRequest.TopicProduceData
-) -> tuple[Topic | None, ErrorCode]:
-    if version >= _BY_ID_SINCE:
-        return directory.topics_by_id.get(data.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-    return directory.topics.get(data.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _name(version: int, image: MetadataImage, data: ProduceRequest.TopicProduceData) -> str | None:
+    """Return the name of a topic; None if no topic has the id."""
+    if version < _BY_ID_SINCE:
+        return data.name
+    topic = image.topics_by_id.get(data.topic_id)
+    return None if topic is None else topic.name
 
 
 def _append(
     call: Call,
-    replicas: Replicas,
     refused: BrokerError | None,
-    topic: Topic | None,
-    missing: ErrorCode,
+    name: str | None,
+    replica: Replica | None,
     partition: PartitionData,
     parts: Parts[ProduceResponse],
     transactional: list[Unverified],
@@ -203,13 +205,12 @@ def _append(
     try:
         if refused is not None:
             raise refused.again()
-        if topic is None:
-            raise BrokerError(missing)
-        replica = replicas.get(topic.name, partition.index)
+        if name is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID)
         if replica is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if topic.name in INTERNAL_TOPICS:
-            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
+        if name in INTERNAL_TOPICS:
+            raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
         replica.check()  # before its transaction takes it in, which could not end without its marker
         log = replica.log
         data, header = validate(
@@ -220,7 +221,7 @@ def _append(
             partition.index,
             error.code,
             base_offset=-1,
-            log_start_offset=topic.logs[partition.index].log_start_offset if topic and error.record_errors else -1,
+            log_start_offset=replica.log.log_start_offset if replica and error.record_errors else -1,
             record_errors=[ProduceResponse.BatchIndexAndErrorMessage(*entry) for entry in error.record_errors],
             error_message=error.detail,
         )
@@ -250,7 +251,7 @@ def _append(
         log.append(data, header, call.now_ms, appended, verification=verification)
 
     if header.is_transactional:
-        transactional.append(Unverified((topic.name, partition.index), log, header, append, reached))
+        transactional.append(Unverified((name, partition.index), log, header, append, reached))
     else:
         append(None)
     return response

@@ -12,11 +12,11 @@ from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import Commit, TransactionalCommit
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -37,14 +37,14 @@ def handle(
     call: Call,
     request: TxnOffsetCommitRequest,
     *,
-    directory: LogDirectory,
     groups: GroupCoordinator,
+    metadata: MetadataCache,
     options: BrokerOptions,
 ) -> Work[TxnOffsetCommitResponse | DelayedOperation]:
     """Handle TxnOffsetCommit."""
     checked = CheckedOffsets(options.offset_metadata_max_bytes, call.now_ms)
     for wanted in request.topics:
-        yield from checked.check(directory.topics.get(wanted.name), wanted.partitions)
+        yield from checked.check(metadata.image.topics.get(wanted.name), wanted.partitions)
         yield
     if not checked.need_the_group:
         return (yield from _respond(request, checked.codes()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -58,7 +58,7 @@ class CheckedOffsets:
         self.need_the_group = False
         self.offsets: dict[Partition, Committed] = {}
 
-    def check(self, topic: Topic | None, partitions: Sequence[Wanted]) -> Work[None]:
+    def check(self, topic: TopicImage | None, partitions: Sequence[Wanted]) -> Work[None]:
         """Check the offsets of the next topic of the request, None if it does not exist; yield after each."""
         codes: list[ErrorCode] = []
         self._codes.append(codes)
@@ -66,7 +66,7 @@ class CheckedOffsets:
             number, metadata = wanted.partition_index, wanted.committed_metadata or ""
             if topic is None:
                 codes.append(self._unknown)
-            elif not 0 <= number < len(topic.logs):
+            elif not 0 <= number < len(topic.partitions):
                 codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif len(metadata) > self._max_metadata:
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)

@@ -39,6 +39,7 @@ from kafkawire.reference_broker.groups.requests import (
 from kafkawire.reference_broker.groups.shard import GroupShard
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
+from kafkawire.reference_broker.metadata.image import MetadataDelta
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
@@ -124,6 +125,11 @@ class GroupCoordinator:
     def load(self, now_ms: int) -> bool:
         """Begin to serve the partitions of the offsets topic; return whether it exists."""
         return self._runtime.load(now_ms)
+
+    def changed(self, delta: MetadataDelta) -> None:
+        """Forget everything if the topic is deleted, before the end of its logs is taken for a failure."""
+        if delta.deletes(CONSUMER_OFFSETS_TOPIC):
+            self.unload()
 
     def unload(self) -> None:
         """Stop serving; everything that waits is answered with NOT_COORDINATOR."""

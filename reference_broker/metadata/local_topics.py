@@ -1,4 +1,9 @@
-"""The topics of a broker that is alone: created and deleted in its own data directory.
+"""The topics of a broker that is alone, which decides about them itself: what its data directory has is the truth.
+
+    request ──▶ LocalTopics ──files──▶ LogDirectory
+                     │ when they are durable
+                     ▼
+               MetadataCache ──delta──▶ replicas, coordinators, …
 
 Source: `Topic`, `AutoTopicCreationManager` and `ReplicationControlManager` in Apache Kafka, whose error texts are kept
 in substance.
@@ -9,30 +14,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import plan_topic
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
+from kafkawire.reference_broker.metadata.topic_controller import TopicDone
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC
+from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC, NO_LEADER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["Done", "LocalTopics"]
-
-#: Called with the topic, or with KAFKA_STORAGE_ERROR if it could not be written.
-Done = Callable[[Topic | BrokerError], None]
+__all__ = ["LocalTopics"]
 
 
 class LocalTopics:
-    """The topics of a broker.
+    """The topics of a broker; see `TopicController`.
 
     Args:
         directory: where they are.
         options: of the broker.
         timers: of the broker.
-        gone: called with a topic that is being deleted, before its logs end.
+        listeners: the advertised address of each listener of the broker, by the listener's name.
         forget: called with a topic that is deleted, with what is to be called when nothing of it is left, and with the
             time.
+
+    Attributes:
+        metadata: the image of a cluster with this broker alone.
     """
 
     def __init__(
@@ -40,27 +49,37 @@ class LocalTopics:
         directory: LogDirectory,
         options: BrokerOptions,
         timers: Timers,
-        gone: Callable[[Topic], None],
-        forget: Callable[[Topic, Callable[[], None], int], None],
+        listeners: Mapping[str, Address],
+        forget: Callable[[TopicImage, Callable[[], None], int], None],
     ) -> None:
         self._directory = directory
         self._options = options
         self._timers = timers
-        self._gone = gone
         self._forget = forget
+        #: Topics that are being created, with those who wait for them.
+        self._creating: dict[str, list[TopicDone]] = {}
         #: By name with underscores for periods, which metrics cannot tell apart.
         self._similar_names = {_folded(name): name for name in directory.topics}
+        #: By leader epoch and whether the log is offline: most partitions are alike, and share one value.
+        self._partitions: dict[tuple[int, bool], PartitionImage] = {}
+        topics = [self._image_of(topic) for topic in directory.topics.values()]
+        self.metadata = MetadataCache(
+            MetadataImage(
+                directory.cluster_id,
+                options.node_id,
+                {options.node_id: BrokerRegistration(options.node_id, listeners)},
+                {topic.name: topic for topic in topics},
+                {topic.topic_id: topic for topic in topics},
+            )
+        )
+
+    # Names.
 
     def check_name(self, name: str) -> None:
-        """Check that a topic of this name can be created.
-
-        Raises:
-            BrokerError: the name is not allowed, is taken, or differs from another only in periods and underscores.
-        """
         if name == CLUSTER_METADATA_TOPIC:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         check_characters(name)
-        if name in self._directory.topics or self._directory.is_creating(name):
+        if self._is_taken(name):
             raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if (other := self.similar(name)) is not None:
             text = f"Topic '{name}' collides with existing topic: {other}"
@@ -69,44 +88,51 @@ class LocalTopics:
     def similar(self, name: str) -> str | None:
         """Return the topic, created or being created, whose name is this one or differs in periods and underscores."""
         known = self._similar_names.get(_folded(name))
-        is_there = known is not None and (known in self._directory.topics or self._directory.is_creating(known))
-        return known if is_there else None
+        return known if known is not None and self._is_taken(known) else None
 
-    def create(self, name: str, partitions: int, configs: Mapping[str, str], done: Done) -> None:
-        """Create a topic that does not exist; name, partition count and configurations must have been checked."""
+    def _is_taken(self, name: str) -> bool:
+        return name in self._directory.topics or name in self._creating
+
+    def _forget_name(self, name: str) -> None:
+        """Forget a name that no topic has any more, or ever got: clients may try any number of them."""
+        if self._similar_names.get(_folded(name)) == name and self.similar(name) is None:
+            del self._similar_names[_folded(name)]
+
+    # Creating and deleting.
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str], done: TopicDone) -> None:
+        if name in self._creating:
+            self._creating[name].append(done)
+            return
+        self._creating[name] = [done]
+        self._similar_names[_folded(name)] = name
 
         def created(made: Topic | BrokerError) -> None:
+            waiting = self._creating.pop(name)
             if isinstance(made, BrokerError):
                 self._forget_name(name)
-            done(made)
+            result = made if isinstance(made, BrokerError) else self._publish(made)
+            for each in waiting:
+                each(result)
 
-        self._similar_names[_folded(name)] = name
         self._directory.create(name, partitions, configs, created)
 
-    def create_by_default(self, name: str, done: Done) -> None:
-        """Create a topic with the broker's defaults, or wait until it is, if it is being created.
-
-        Raises:
-            BrokerError: the name is not allowed.
-        """
-        if not self._directory.is_creating(name):
+    def create_by_default(self, name: str, done: TopicDone) -> None:
+        if name not in self._creating:
             self.check_name(name)
         self.create(name, *plan_topic(name, self._options), done)
 
-    def ensure(self, name: str, done: Done) -> None:
-        """Create a topic of the broker's own, if it does not exist."""
-        topic = self._directory.topics.get(name)
+    def ensure(self, name: str, done: TopicDone) -> None:
+        topic = self.metadata.image.topics.get(name)
         if topic is not None:
             done(topic)
         else:
             self.create(name, *plan_topic(name, self._options), done)
 
-    def delete(self, topic: Topic, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
-        """Delete a topic, its data and what the broker knows of it; `done` is called with None or the error."""
-
+    def delete(self, topic: TopicImage, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
         def gone() -> None:
             self._forget_name(topic.name)
-            self._gone(topic)
+            self.metadata.publish(deleted=[topic.name])  # its logs end by that
 
         def deleted(error: BrokerError | None) -> None:
             if error is not None:
@@ -114,12 +140,59 @@ class LocalTopics:
             else:
                 self._forget(topic, lambda: done(None), now_ms)
 
-        self._directory.delete(topic, self._timers.as_of_now(deleted), gone)
+        if (present := self._directory.topics_by_id.get(topic.topic_id)) is None:
+            done(_not_here())
+        else:
+            self._directory.delete(present, self._timers.as_of_now(deleted), gone)
 
-    def _forget_name(self, name: str) -> None:
-        """Forget a name that no topic has any more, or ever got: clients may try any number of them."""
-        if self._similar_names.get(_folded(name)) == name and self.similar(name) is None:
-            del self._similar_names[_folded(name)]
+    # Changes of a topic.
+
+    def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
+        def configured(outcome: Topic | BrokerError) -> None:
+            done(outcome if isinstance(outcome, BrokerError) else self._publish(outcome))
+
+        if (present := self._directory.topics_by_id.get(topic.topic_id)) is None:
+            done(_not_here())
+        else:
+            self._directory.configure(present, changes, configured)
+
+    def lost(self, name: str, number: int) -> None:
+        """Take note that the log of a partition has gone offline: nobody leads the partition any more.
+
+        Args:
+            name: of the topic.
+            number: of the partition.
+        """
+        topic = self.metadata.newest.topics.get(name)
+        if topic is not None and topic.partitions[number].has_leader:
+            partitions = list(topic.partitions)
+            partitions[number] = self._partition(partitions[number].leader_epoch, is_offline=True)
+            self.metadata.publish([topic._replace(partitions=tuple(partitions))])
+
+    # The image.
+
+    def _publish(self, topic: Topic) -> TopicImage:
+        """Publish a topic as it is on the disk now, and return what the image has of it."""
+        self.metadata.publish([self._image_of(topic)])
+        return self.metadata.newest.topics[topic.name]
+
+    def _image_of(self, topic: Topic) -> TopicImage:
+        partitions = [self._partition(log.leader_epoch, is_offline=log.is_offline) for log in topic.logs]
+        return TopicImage(topic.name, topic.topic_id, tuple(partitions), topic.configs)
+
+    def _partition(self, leader_epoch: int, *, is_offline: bool) -> PartitionImage:
+        known = self._partitions.get((leader_epoch, is_offline))
+        if known is None:
+            node = (self._options.node_id,)
+            leader, offline = (NO_LEADER_ID, node) if is_offline else (self._options.node_id, ())
+            # As Kafka shows a replica on a disk that has failed: in sync, with what it has.
+            known = PartitionImage(leader, leader_epoch, isr=node, replicas=node, offline_replicas=offline)
+            self._partitions[leader_epoch, is_offline] = known
+        return known
+
+
+def _not_here() -> BrokerError:
+    return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
 def _folded(name: str) -> str:

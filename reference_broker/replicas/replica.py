@@ -8,6 +8,8 @@ Source: `Partition` in Apache Kafka.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kafkawire.reference_broker.replicas.high_watermark import (
     COMPLETES_ANY_FETCH_BYTES,
     HighWatermark,
@@ -28,13 +30,20 @@ class Replica:
 
     Args:
         log: of the partition; it is owned by this from now on.
+        leader_epoch: in which this broker leads the partition; None for that of the log.
+        lost: called when the log goes offline, or if it is.
 
     Attributes:
         log: see above.
+        leader_epoch: see above.
     """
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(
+        self, log: PartitionLog, leader_epoch: int | None = None, lost: Callable[[], None] = lambda: None
+    ) -> None:
         self.log = log
+        self.leader_epoch = log.leader_epoch if leader_epoch is None else leader_epoch
+        self._lost = lost
         self._high_watermark = HighWatermark(log.high_watermark)
         self._last_stable_offset = LastStableOffset(self._high_watermark, log.producers.first_unstable_offset)
         log.own(self)
@@ -58,10 +67,10 @@ class Replica:
         """
         if self.log.error is not None:
             raise self.log.error.again()
-        if epoch == NO_PARTITION_LEADER_EPOCH or epoch == self.log.leader_epoch:
+        if epoch == NO_PARTITION_LEADER_EPOCH or epoch == self.leader_epoch:
             return
-        code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.log.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-        raise BrokerError(code, f"epoch {epoch}, {self.log.leader_epoch} is the current one")
+        code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        raise BrokerError(code, f"epoch {epoch}, {self.leader_epoch} is the current one")
 
     # Waiting.
 
@@ -115,3 +124,5 @@ class Replica:
     def ended(self, error: BrokerError) -> None:
         self._high_watermark.fail(error)
         self._last_stable_offset.wake()
+        if self.log.is_offline:
+            self._lost()

@@ -1,12 +1,19 @@
 """The replicas that a broker has: handlers ask here for a partition, as its leader.
 
-Source: `ReplicaManager` in Apache Kafka.
+`changed` is what a broker does when it learns that it leads a partition, that a topic has other configurations, or that
+a topic is deleted. What it reports itself is that a log has gone offline.
+
+Source: `ReplicaManager.applyDelta`, `TopicConfigHandler` in Apache Kafka.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+from kafkawire.reference_broker.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.replicas.replica import Replica
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -18,24 +25,31 @@ class Replicas:
     """The replicas of one broker.
 
     Args:
-        directory: has their logs; it tells when topics come and go.
+        broker_id: of the broker.
+        directory: has their logs.
+        image: what there is at the start.
+        lost: called with the topic and the number of a partition whose log has gone offline.
     """
 
-    def __init__(self, directory: LogDirectory) -> None:
-        #: By topic, in order of partition number.
-        self._hosted: dict[str, list[Replica]] = {}
-        for topic in directory.topics.values():
-            self.came(topic)
-        directory.listener = self
+    def __init__(
+        self, broker_id: int, directory: LogDirectory, image: MetadataImage, lost: Callable[[str, int], None]
+    ) -> None:
+        self._broker_id = broker_id
+        self._directory = directory
+        self._lost = lost
+        #: By topic and number of the partition, in the order of the numbers.
+        self._hosted: dict[str, dict[int, Replica]] = {}
+        for topic in image.topics.values():
+            self._host(topic)
 
     def of(self, topic: str) -> list[Replica]:
         """Return the replicas of a topic, in order of partition number; none of a topic that is not here."""
-        return self._hosted.get(topic, [])
+        return [*self._hosted.get(topic, {}).values()]
 
     def get(self, topic: str, number: int) -> Replica | None:
         """Return the replica of a partition, None if it is not here."""
-        replicas = self._hosted.get(topic)
-        return replicas[number] if replicas is not None and 0 <= number < len(replicas) else None
+        hosted = self._hosted.get(topic)
+        return None if hosted is None else hosted.get(number)
 
     def leader(self, topic: str, number: int, epoch: int = NO_PARTITION_LEADER_EPOCH) -> Replica:
         """Return the replica of a partition that this broker leads.
@@ -54,15 +68,52 @@ class Replicas:
         replica.check(epoch)
         return replica
 
-    # What the directory tells, see `TopicListener`.
+    def checkpoint(self, done: Callable[[BrokerError | None], None]) -> None:
+        """Make durable where the logs begin; see `LogDirectory.checkpoint`."""
+        self._directory.checkpoint(done)
 
-    def came(self, topic: Topic) -> None:
-        self._hosted[topic.name] = [Replica(log) for log in topic.logs]
-
-    def gone(self, topic: Topic) -> None:
-        replicas = self._hosted.get(topic.name)
-        if replicas and replicas[0].log is topic.logs[0]:  # not one that was created with its name meanwhile
-            del self._hosted[topic.name]
-
-    def abandoned(self) -> None:
+    def abandon(self) -> None:
+        """Let go of all logs."""
         self._hosted.clear()
+
+    # What the broker learns of its partitions.
+
+    def changed(self, delta: MetadataDelta) -> None:
+        """Act on a change of the metadata."""
+        for before, after in delta.topics:
+            if after is None:
+                self._delete(before)
+            else:
+                self._host(after)
+                if before is not None and before.configs != after.configs:
+                    self._configure(after)
+
+    def _host(self, topic: TopicImage) -> None:
+        """Have the replicas of a topic that this broker is to have."""
+        hosted = self._hosted.setdefault(topic.name, {})
+        for number, partition in enumerate(topic.partitions):
+            if number not in hosted and self._broker_id in partition.replicas:
+                self._lead(topic, number, partition)
+
+    def _lead(self, topic: TopicImage, number: int, partition: PartitionImage) -> None:
+        """Lead a partition in the epoch that the image says.
+
+        Its log is there: a broker that is alone has made it durable before the image has the partition.
+        """
+        log = self._directory.log(topic.name, number)
+        if log is not None:
+            lost = partial(self._lost, topic.name, number)
+            self._hosted[topic.name][number] = Replica(log, partition.leader_epoch, lost)
+
+    def _configure(self, topic: TopicImage) -> None:
+        config = self._directory.config_of(topic.configs)
+        for replica in self.of(topic.name):
+            replica.log.configure(config)
+
+    def _delete(self, topic: TopicImage | None) -> None:
+        if topic is not None and topic.name in self._hosted:
+            # Those who wait are told while the replicas can be found, so that they learn the reason here, too.
+            end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
+            for replica in self.of(topic.name):
+                replica.log.end(end)
+            del self._hosted[topic.name]

@@ -29,6 +29,7 @@ PARTS: Final = frozenset(
         "directory",
         "fetch_sessions",
         "groups",
+        "metadata",
         "options",
         "producer_ids",
         "replicas",

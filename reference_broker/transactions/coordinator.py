@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Result, ShardTimers
+from kafkawire.reference_broker.metadata.image import MetadataDelta
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.markers import Markers, WriteMarker
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
@@ -71,6 +72,11 @@ class TransactionCoordinator:
     def load(self, now_ms: int) -> bool:
         """Begin to serve the partitions of the topic; return whether it exists."""
         return self._runtime.load(now_ms)
+
+    def changed(self, delta: MetadataDelta) -> None:
+        """Forget everything if the topic is deleted, before the end of its logs is taken for a failure."""
+        if delta.deletes(TRANSACTION_STATE_TOPIC):
+            self.unload()
 
     def unload(self) -> None:
         """Stop serving; everything that waits is answered with NOT_COORDINATOR."""

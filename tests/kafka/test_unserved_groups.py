@@ -55,7 +55,7 @@ def test_answers_are_those_of_apache_kafka(tmp_path: Path) -> None:
     bench = BrokerBench(tmp_path / "data")
     bench.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 7)
     bench.ask(FindCoordinatorRequest(coordinator_keys=["x"]), 4)
-    bench.core.directory.abandon()
+    bench.core.abandon()
     (tmp_path / "data" / LOG).write_bytes(stored)
     bench.restart_again()
     ours = questions(bench.ask)

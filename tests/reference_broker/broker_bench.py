@@ -11,6 +11,7 @@ from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
@@ -84,7 +85,8 @@ class BrokerBench:
         services = LogServices(self.disk, self.background, clock=lambda: self.now_ms)
         directory = LogDirectory(services, options.node_id, lambda: next(uuids), options.topic_defaults)
         numbers = count(1)
-        core = Core(directory, options, lambda: f"id{next(numbers)}", self.now_ms)
+        listeners = {LISTENER.name: LISTENER.advertised}
+        core = Core(directory, options, lambda: f"id{next(numbers)}", self.now_ms, listeners)
         while core.groups.is_loading or core.transactions.is_loading:
             # What cannot be read is tried again after a pause.
             self.now_ms = max(self.now_ms, core.timers.next_deadline_ms or 0)
@@ -93,7 +95,7 @@ class BrokerBench:
 
     def crash(self) -> None:
         """Restart without closing, as after a crash."""
-        self.core.directory.abandon()
+        self.core.abandon()
         self.core = self._open()
 
     def restart(self) -> None:
@@ -175,11 +177,11 @@ class BrokerBench:
 
     def offsets_topic(self) -> Topic:
         """Return the offsets topic, created if it does not exist."""
-        made: list[Topic | BrokerError] = []
+        made: list[TopicImage | BrokerError] = []
         self.core.topics.ensure(CONSUMER_OFFSETS_TOPIC, made.append)
         (topic,) = made
-        assert isinstance(topic, Topic)
-        return topic
+        assert isinstance(topic, TopicImage)
+        return self.core.directory.topics[topic.name]
 
     def produce(self, records: bytes | bytearray, topic: str = "t", partition: int = 0, acks: int = -1) -> Any:
         """Send a batch; return the part of the response for its partition."""

@@ -10,7 +10,7 @@ import pytest
 
 from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.groups.classic.group import GroupState
-from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
@@ -118,3 +118,20 @@ def test_lines_that_repeat_are_held_back(bench, caplog):
     for _ in range(3):
         bench.core.requests.services.lines.warning("a subject", bench.now_ms, "it fails")
     assert caplog.record_tuples == [("kafkawire.broker", logging.WARNING, "it fails")]
+
+
+def test_a_log_that_fails_while_it_is_closed_is_not_told():
+    """It may be closed on another thread."""
+    bench = BrokerBench(disk := MemoryDisk())
+    bench.create()
+    bench.produce(produced(b"v"))
+    heard: list[object] = []
+    bench.core.metadata.listen(heard.append)
+    image = bench.core.metadata.image
+    log = bench.core.directory.log("t", 0)
+    disk.plan = fail_sometimes(0, 1.0)
+    bench.core.close()
+    assert log is not None
+    assert log.is_offline
+    assert (heard, bench.core.metadata.image) == ([], image)
+    assert bench.core.replicas.of("t") == []

@@ -16,7 +16,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
 from kafkawire.reference_broker.storage.checkpoints import (
@@ -51,7 +50,7 @@ from kafkawire.sdk.storage.meta_properties import (
 from kafkawire.sdk.storage.partitions import folder_of
 from kafkawire.sdk.storage.properties import properties_content
 
-__all__ = ["LogDirectory", "Topic", "TopicListener"]
+__all__ = ["LogDirectory", "Topic"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -87,19 +86,6 @@ class Topic:
         return TopicFile(self.name, self.topic_id, len(self.logs), self.configs)
 
 
-class TopicListener(Protocol):
-    """Is told when topics of a directory come and go."""
-
-    def came(self, topic: Topic) -> None:
-        """Take note of a topic that was created."""
-
-    def gone(self, topic: Topic) -> None:
-        """Take note of a topic that was deleted, and whose logs have ended."""
-
-    def abandoned(self) -> None:
-        """Take note that the directory has let go of all of them."""
-
-
 class LogDirectory:
     """The topics on disk, and the files that concern all of them.
 
@@ -119,10 +105,8 @@ class LogDirectory:
         cluster_id: in Kafka's text form.
         topics: by name.
         topics_by_id: by topic id.
-        topics_came: how many topics have come so far, those found at the start included.
         was_clean: whether the last shutdown was clean.
         checkpoints: see `DirectoryCheckpoints`.
-        listener: see `TopicListener`; None if nobody listens.
     """
 
     def __init__(
@@ -135,13 +119,9 @@ class LogDirectory:
         self.services = services
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
-        self.topics_came = 0
-        self.listener: TopicListener | None = None
         self._disk = services.disk
         self._new_uuid = new_uuid
         self._defaults = dict(defaults or {})
-        #: Topics that are being created, with the callbacks that wait for them.
-        self._creating: dict[str, list[Callable[[Topic | BrokerError], None]]] = {}
         self.queue = BackgroundQueue(services.background)
         self._is_forgetting = False
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
@@ -227,12 +207,9 @@ class LogDirectory:
 
     def _register(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
-        self.topics_came += 1
         self.topics_by_id[topic.topic_id] = topic
         for log in topic.logs:
             log.on_sealed = self.checkpoint
-        if self.listener is not None:
-            self.listener.came(topic)
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
         """Return the log configuration of a topic with these overrides."""
@@ -251,49 +228,46 @@ class LogDirectory:
 
     # Creating and deleting.
 
-    def is_creating(self, name: str) -> bool:
-        """Return whether a topic is being created."""
-        return name in self._creating
-
     def create(
         self, name: str, partitions: int, configs: Mapping[str, str], done: Callable[[Topic | BrokerError], None]
     ) -> None:
         """Create a topic that does not exist; name and configurations must have been checked.
 
         Args:
-            name: if the topic is being created already, `done` waits for that.
+            name: no topic has it, or is being created with it.
             partitions: their number.
             configs: configurations that differ from the defaults.
             done: called with the topic, or with KAFKA_STORAGE_ERROR.
         """
-        if name in self._creating:
-            self._creating[name].append(done)
-            return
-        self._creating[name] = [done]
         topic = Topic(name, self._new_uuid(), dict(configs))
-        config = self.config_of(configs)
-
-        def make_partition(number: int) -> None:
-            log = PartitionLog(self.services, folder_of(name, number), config)
-            if log.error is not None:
-                raise OSError(str(log.error))
-            topic.logs.append(log)
+        file = TopicFile(name, topic.topic_id, partitions, topic.configs)
+        make_partition = self._maker(file, topic.logs)
 
         def work() -> None:
             self.checkpoints.clear_name(name)
-            self._files.create(TopicFile(name, topic.topic_id, partitions, topic.configs), make_partition)
+            self._files.create(file, make_partition)
 
         def created(error: Exception | None) -> None:
-            result: Topic | BrokerError = topic
             if error is None:
                 self._register(topic)
+                done(topic)
             else:
                 logger.error("the topic %s cannot be created: %s", name, error)
-                result = storage_error(error)
-            for waiting in self._creating.pop(name):
-                waiting(result)
+                done(storage_error(error))
 
         self.queue.do(lambda: work, created)
+
+    def _maker(self, file: TopicFile, logs: list[PartitionLog]) -> Callable[[int], None]:
+        """Return what makes a partition of a topic, whose log is added to others."""
+        config = self.config_of(file.configs)
+
+        def make_partition(number: int) -> None:
+            log = PartitionLog(self.services, folder_of(file.name, number), config)
+            if log.error is not None:
+                raise OSError(str(log.error))
+            logs.append(log)
+
+        return make_partition
 
     def delete(
         self, topic: Topic, done: Callable[[BrokerError | None], None], gone: Callable[[], None] = lambda: None
@@ -306,39 +280,83 @@ class LogDirectory:
                 KAFKA_STORAGE_ERROR.
             gone: called before that if the topic is deleted: it is not listed any more, its logs have not ended yet.
         """
-        file = topic.as_file()
 
-        def deleted(error: Exception | None) -> None:
+        def deleted(outcome: Topic | BrokerError) -> None:
+            if isinstance(outcome, BrokerError):
+                done(outcome)
+                return
+            del self.topics[topic.name], self.topics_by_id[topic.topic_id]
+            self.checkpoints.note_deleted(topic.name)
+            gone()
+            end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
+            for log in topic.logs:
+                log.end(end)
+            # A sync or a roll in flight would write into the folder of the next topic of this name.
+            remove = partial(self._files.finish_delete, topic.as_file())
+            self.queue.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
+            self._forget_deleted()
+            done(None)
+
+        self._change(topic, "deleted", self._files.begin_delete, deleted)
+
+    def configure(
+        self, topic: Topic, changes: Mapping[str, str | None], done: Callable[[Topic | BrokerError], None]
+    ) -> None:
+        """Change configurations of a topic on the disk; its logs are left to the caller.
+
+        Args:
+            topic: a present one.
+            changes: values by Kafka's names, checked; None stands for the default.
+            done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR; if the disk
+                fails again then, nobody knows which configurations it will have after a restart.
+        """
+
+        def merged() -> Mapping[str, str]:
+            return {name: value for name, value in {**topic.configs, **changes}.items() if value is not None}
+
+        def work(file: TopicFile) -> None:
+            self._files.change(file, file._replace(configs=merged()), lambda number: None)
+
+        def configured(outcome: Topic | BrokerError) -> None:
+            if isinstance(outcome, Topic):
+                topic.configs = merged()
+            done(outcome)
+
+        self._change(topic, "configured", work, configured)
+
+    def _change(
+        self,
+        topic: Topic,
+        changed: str,
+        work: Callable[[TopicFile], None],
+        done: Callable[[Topic | BrokerError], None],
+    ) -> None:
+        """Change the files of a topic in the background, after those who came before.
+
+        Args:
+            topic: a present one.
+            changed: what happens to it, for the log.
+            work: makes the change, given what is written down of the topic when its turn comes.
+            done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR.
+        """
+
+        def prepare() -> Callable[[], None]:
+            return partial(work, topic.as_file()) if topic.topic_id in self.topics_by_id else lambda: None
+
+        def worked(error: Exception | None) -> None:
             if isinstance(error, UndecidedError):
                 for log in topic.logs:
                     log.fail(error)
             if error is not None:
-                logger.error("the topic %s cannot be deleted: %s", topic.name, error)
+                logger.error("the topic %s cannot be %s: %s", topic.name, changed, error)
                 done(storage_error(error))
-            elif self.topics_by_id.pop(topic.topic_id, None) is None:
-                done(
-                    BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-                )
+            elif topic.topic_id in self.topics_by_id:
+                done(topic)
             else:
-                del self.topics[topic.name]
-                self.checkpoints.note_deleted(topic.name)
-                gone()
-                end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
-                for log in topic.logs:
-                    log.end(end)
-                if self.listener is not None:
-                    self.listener.gone(topic)
-                # A sync or a roll in flight would write into the folder of the next topic of this name.
-                remove = partial(self._files.finish_delete, file)
-                self.queue.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
-                self._forget_deleted()
-                done(None)
+                reason = "This server does not host this topic-partition."
+                done(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
 
-        def prepare() -> Callable[[], None]:
-            is_there = topic.topic_id in self.topics_by_id
-            return lambda: self._files.begin_delete(file) if is_there else None
-
-        self.queue.do(prepare, deleted)
+        self.queue.do(prepare, worked)
 
     def _forget_deleted(self) -> None:
         """Drop the entries of deleted topics from the checkpoints, once for all whose deletion waits already."""
@@ -438,6 +456,4 @@ class LogDirectory:
         self.queue.close()
         self.topics.clear()
         self.topics_by_id.clear()
-        if self.listener is not None:
-            self.listener.abandoned()
         self._lock.release()

@@ -356,7 +356,7 @@ def test_session_that_waits_forgets_an_error_that_is_over(bench):
 def test_fetch_waits_for_a_lost_index_and_others_do_not(isolation_level):
     work, is_held = HeldWork(), False
     bench = BrokerBench(MemoryDisk(), lambda *arguments: work(*arguments) if is_held else at_once(*arguments))
-    bench.core.directory.create("t", 2, {"segment.bytes": "200"}, lambda result: None)
+    bench.core.topics.create("t", 2, {"segment.bytes": "200"}, lambda result: None)
     for number in range(4):
         bench.produce(produced(b"%d" % number, b"x" * 100))
     bench.produce(produced(b"other"), partition=1)

@@ -139,7 +139,7 @@ def test_lookup_by_time_waits_for_a_lost_index_and_others_do_not():
     work = HeldWork()
     bench = BrokerBench(MemoryDisk(), lambda *arguments: at_once(*arguments) if not is_held else work(*arguments))
     is_held = False
-    bench.core.directory.create("t", 2, {"segment.bytes": "200"}, lambda result: None)
+    bench.core.topics.create("t", 2, {"segment.bytes": "200"}, lambda result: None)
     for number in range(4):
         bench.produce(produced(b"a" * 50, b"b" * 50, timestamps=(NOW_MS + number, NOW_MS + number)))
     bench.core.close()

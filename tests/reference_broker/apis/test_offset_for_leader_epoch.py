@@ -24,6 +24,7 @@ def filled():
     for epoch in (0, 2, 6):
         if epoch:
             log.epochs.begin(epoch, log.next_offset)
+            bench.core.replicas.leader("t", 0).leader_epoch = epoch
         for _ in range(2):
             bench.produce(produced(b"v"))
     return bench, log

@@ -31,7 +31,7 @@ def codes_of(checked: CheckedOffsets, error: ErrorCode = NONE) -> list[list[Erro
 @pytest.fixture
 def topic(bench: BrokerBench):
     bench.create(partitions=2)
-    return bench.core.directory.topics["t"]
+    return bench.core.metadata.image.topics["t"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,6 +8,8 @@ from typing import NoReturn
 
 import pytest
 
+from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.sdk.errors import BrokerError
@@ -21,8 +23,9 @@ def test_defaults(tmp_path):
     made = []
     bench.core.topics.create_by_default("new", made.append)
     (topic,) = made
-    assert (len(topic.logs), topic.configs) == (4, {})
-    assert bench.core.directory.topics["new"] is topic
+    assert (len(topic.partitions), topic.configs) == (4, {})
+    assert bench.core.metadata.image.topics["new"] is topic
+    assert len(bench.core.directory.topics["new"].logs) == 4
 
 
 @pytest.mark.parametrize("name", ["a", "x" * 249, "A.b_c-9", "...", "_"])
@@ -78,8 +81,39 @@ def test_names_of_topics_that_were_never_made_are_not_kept():
     """Clients may try any number of them while the disk is full."""
     bench = BrokerBench(disk := MemoryDisk())
     disk.plan = fail_sometimes(0, 1.0, errno.ENOSPC)
-    made: list[Topic | BrokerError] = []
+    made: list[TopicImage | BrokerError] = []
     for number in range(3):
         bench.core.topics.create(f"t.{number}", 1, {}, made.append)
     assert [type(each) for each in made] == [BrokerError] * 3
     assert not bench.core.topics._similar_names
+
+
+def test_a_broker_alone_is_a_controller_of_topics(bench):
+    controller: TopicController = bench.core.topics
+    assert controller is bench.core.topics
+
+
+def test_all_who_want_a_topic_wait_for_the_same_one():
+    bench = BrokerBench(MemoryDisk(), work := HeldWork())
+    made: list[TopicImage | BrokerError] = []
+    for partitions in (2, 5):
+        bench.core.topics.create("t", partitions, {}, made.append)
+    bench.core.topics.create_by_default("t", made.append)
+    assert not bench.core.metadata.image.topics, "it is not durable yet"
+    work.run()
+    assert made == [bench.core.metadata.image.topics["t"]] * 3
+    assert len(bench.core.replicas.of("t")) == 2
+
+
+def test_what_the_disk_has_is_the_image_at_the_start():
+    bench = BrokerBench(disk := MemoryDisk())
+    topic_id = bench.create("t", 2, cleanup_policy="compact")
+    node = (bench.core.options.node_id,)
+    image = BrokerBench(disk.crash()).core.metadata.image
+    assert image.cluster_id == bench.core.directory.cluster_id
+    assert image.controller_id in image.brokers
+    topic = image.topics["t"]
+    assert (topic.topic_id, topic.configs) == (topic_id, {"cleanup.policy": "compact"})
+    (partition,) = set(topic.partitions)
+    assert partition == (node[0], 1, node, node, ()), "a start after a crash begins an epoch"
+    assert image.topics_by_id == {topic_id: topic}

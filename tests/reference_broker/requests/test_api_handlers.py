@@ -146,7 +146,11 @@ def test_stable_versions_are_served_unless_said_otherwise():
         ((GREET, lambda: None), TypeError, "Greet: the handler .* cannot be called with a Call and a request: too"),
         ((GREET, lambda a, b, c: None), TypeError, "cannot be called with a Call and a request: missing a .*'c'"),
         ((GREET, Later), TypeError, "Greet: the handler"),
-        ((GREET, lambda a, b, *, grops: None), TypeError, "takes grops, and a broker has the parts advertised, dir"),
+        (
+            (GREET, lambda a, b, *, grops: None),
+            TypeError,
+            "takes grops, and a broker has the parts advertised, broker_configs, dir",
+        ),
         ((GREET, handle, 5), TypeError, "Greet: versions is 5, a VersionRange is needed"),
         ((GREET, handle, VersionRange(*ANYTHING)), TypeError, r"Greet: versions is VersionRange\(first='0'"),
         ((GREET, handle, None, "0"), TypeError, "Greet: advertised_from is '0', an int is needed"),

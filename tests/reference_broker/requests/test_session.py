@@ -384,7 +384,7 @@ def test_large_regions_of_files_stay_files(bench, sends_files, size, is_slice):
 def test_next_request_waits_for_one_without_a_response(fails):
     work = HeldWork()
     bench = BrokerBench(disk := MemoryDisk(), work)
-    bench.core.directory.create("t", 1, {"segment.bytes": str(len(produced(b"0")))}, lambda result: None)
+    bench.core.topics.create("t", 1, {"segment.bytes": str(len(produced(b"0")))}, lambda result: None)
     work.run()
     client = Client(bench)
     for value in (b"0", b"1", b"2"):

@@ -96,7 +96,7 @@ def test_topic_of_the_same_name_keeps_its_files():
     fill(bench)
     bench.advance(FIRST_MS)
     assert bases(bench, ".log.deleted")
-    bench.core.topics.delete(bench.core.directory.topics["t"], bench.now_ms, lambda error: None)
+    bench.core.topics.delete(bench.core.metadata.image.topics["t"], bench.now_ms, lambda error: None)
     bench.create()
     fill(bench)
     bench.advance(100_000)

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from kafkawire.reference_broker.replicas.replicas import Replicas
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
@@ -254,14 +254,12 @@ def test_failing_shutdown_is_reported(caplog):
 def test_creating_waits_for_the_disk():
     work = HeldWork()
     directory = on(MemoryDisk(), work)
-    first, second = [], []
-    directory.create("t", 2, {}, first.append)
-    directory.create("t", 5, {}, second.append)
-    assert (directory.is_creating("t"), dict(directory.topics)) == (True, {})
+    made = []
+    directory.create("t", 2, {}, made.append)
+    assert not directory.topics
     work.run()
-    assert first == second == [directory.topics["t"]]
+    assert made == [directory.topics["t"]]
     assert len(directory.topics["t"].logs) == 2
-    assert not directory.is_creating("t")
 
 
 def test_creating_that_fails_is_reported_and_leaves_nothing(caplog):
@@ -316,16 +314,12 @@ def test_checkpoints_forget_each_topic_that_is_deleted():
     assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n1\nc 0 0\n"
 
 
-def test_topics_are_counted_and_gone_with_the_directory():
-    disk = MemoryDisk()
-    directory = on(disk)
-    assert directory.topics_came == 0
+def test_topics_are_gone_with_the_directory():
+    directory = on(MemoryDisk())
     for name in ("a", "b"):
         create(directory, name)
-    assert directory.topics_came == 2
     directory.abandon()
     assert (directory.topics, directory.topics_by_id) == ({}, {})
-    assert on(disk).topics_came == 2
 
 
 def test_deleting_twice():
@@ -346,10 +340,11 @@ def test_those_who_wait_for_a_deleted_topic_are_answered():
     directory = on(MemoryDisk(), work)
     directory.create("t", 1, {"flush.messages": "1"}, lambda result: None)
     work.run()
-    replicas = Replicas(directory)
-    append(replicas.leader("t", 0).log, b"x")
+    (log,) = directory.topics["t"].logs
+    replica = Replica(log)
+    append(log, b"x")
     told = []
-    replicas.leader("t", 0).when_reached(1, told.append)
+    replica.when_reached(1, told.append)
     directory.delete(directory.topics["t"], lambda result: None)
     work.pending.popleft()  # the sync hangs
     work.run()
@@ -473,3 +468,44 @@ def test_restart_needs_no_more_descriptors_than_running(tmp_path):
     assert 0 < started <= running
     assert started <= 50 + 2
     again.abandon()
+
+
+def test_configurations_of_a_topic_outlive_a_crash():
+    disk = MemoryDisk()
+    directory = on(disk)
+    topic = create(directory, "t", 1, {"retention.ms": "5", "segment.bytes": "1048576"})
+    told = []
+    directory.configure(topic, {"retention.ms": None, "flush.ms": "9"}, told.append)
+    assert told == [topic]
+    assert topic.configs == {"segment.bytes": "1048576", "flush.ms": "9"}
+    for seed in range(4):
+        again = on(disk.crash(seed)).topics["t"]
+        assert again.configs == topic.configs
+        assert again.logs[0].config.flush_ms == 9
+
+
+def test_configurations_that_cannot_be_written_are_reported(caplog):
+    disk, told = MemoryDisk(), []
+    directory = on(disk)
+    topic = create(directory, "t", 1, {"retention.ms": "5"})
+    disk.plan = fail_at(disk.calls + 2)
+    directory.configure(topic, {"retention.ms": "6"}, told.append)
+    assert [error.code for error in told] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert "the topic t cannot be configured" in caplog.text
+    assert topic.configs == on(disk.crash()).topics["t"].configs == {"retention.ms": "5"}
+
+
+def test_changes_of_a_topic_come_one_after_the_other_and_not_after_its_deletion():
+    work, told = HeldWork(), []
+    directory = on(MemoryDisk(), work)
+    directory.create("t", 1, {}, lambda made: None)
+    work.run()
+    topic = directory.topics["t"]
+    directory.configure(topic, {"retention.ms": "5"}, told.append)
+    directory.configure(topic, {"flush.ms": "5"}, told.append)
+    directory.delete(topic, told.append)
+    for _ in range(2000):
+        directory.configure(topic, {"flush.ms": "6"}, told.append)
+    work.run()
+    assert (told[:3], topic.configs) == ([topic, topic, None], {"retention.ms": "5", "flush.ms": "5"})
+    assert {error.code for error in told[3:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

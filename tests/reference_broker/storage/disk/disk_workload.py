@@ -105,7 +105,7 @@ class Ledger:
         name = f"after{len(directory.topics)}"
         bench.create(name)
         assert not bench.produce(produced(b"again"), name).error_code
-        bench.core.directory.abandon()
+        bench.core.abandon()
         return found
 
 

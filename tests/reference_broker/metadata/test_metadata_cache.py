@@ -1,0 +1,72 @@
+"""Each listener gets each delta once, in order, also those that come while others are told.
+
+Method: listeners that note what they hear, and publish or fail while they do.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.metadata.image import MetadataDelta, MetadataImage, TopicImage
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+
+
+def topic(name: str) -> TopicImage:
+    return TopicImage(name, name.encode().rjust(16), (), {})
+
+
+@pytest.fixture
+def metadata() -> MetadataCache:
+    return MetadataCache(MetadataImage("cluster", 1, {}, {}, {}))
+
+
+def test_listeners_are_told_in_their_order_what_has_changed(metadata: MetadataCache):
+    heard: list[tuple[str, MetadataDelta]] = []
+    for name in ("first", "second"):
+        metadata.listen(lambda delta, name=name: heard.append((name, delta)))
+    metadata.publish([topic("a")])
+    metadata.publish([topic("b")], ["a"])
+    assert [name for name, _ in heard] == ["first", "second"] * 2
+    assert [list(delta.after.topics) for _, delta in heard[::2]] == [["a"], ["b"]]
+    assert heard[0][1] is heard[1][1]
+    assert metadata.image is metadata.newest is heard[-1][1].after
+
+
+def test_a_delta_that_comes_meanwhile_waits_until_all_know_the_one_before(metadata: MetadataCache):
+    heard: list[tuple[str, list[str], list[str]]] = []
+
+    def first(delta: MetadataDelta) -> None:
+        heard.append(("first", [*delta.after.topics], [*metadata.image.topics]))
+        if len(delta.after.topics) < 3:
+            metadata.publish([topic("abc"[len(delta.after.topics)])])
+            assert len(metadata.newest.topics) == len(metadata.image.topics) + 1
+
+    metadata.listen(first)
+    metadata.listen(lambda delta: heard.append(("second", [*delta.after.topics], [*metadata.image.topics])))
+    metadata.publish([topic("a")])
+    expected = [["a"], ["a", "b"], ["a", "b", "c"]]
+    assert heard == [(name, known, known) for known in expected for name in ("first", "second")]
+
+
+@pytest.mark.defect
+def test_a_listener_that_fails_keeps_no_other_from_hearing(metadata: MetadataCache, caplog: pytest.LogCaptureFixture):
+    heard: list[MetadataDelta] = []
+
+    def failing(delta: MetadataDelta) -> None:
+        raise ZeroDivisionError
+
+    metadata.listen(failing)
+    metadata.listen(heard.append)
+    for name in "ab":
+        metadata.publish([topic(name)])
+    assert len(heard) == 2
+    assert caplog.text.count("a change of the metadata was not acted on") == 2
+
+
+def test_nobody_is_told_after_the_end(metadata: MetadataCache):
+    heard: list[MetadataDelta] = []
+    metadata.listen(heard.append)
+    metadata.publish([topic("a")])
+    metadata.close()
+    metadata.publish([topic("b")])
+    assert (len(heard), list(metadata.image.topics), list(metadata.newest.topics)) == (1, ["a"], ["a"])

@@ -1,0 +1,44 @@
+"""Whoever changes topics tells those who ask when the image has the change.
+
+Method: each change that `TopicController` names, asked of a broker that is alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kafkawire.reference_broker.metadata.topic_controller import TopicController, TopicDone
+from tests.reference_broker.broker_bench import BrokerBench
+
+CHANGES: dict[str, Callable[[TopicController, BrokerBench, TopicDone], None]] = {
+    "create": lambda topics, bench, done: topics.create("new", 2, {}, done),
+    "create by default": lambda topics, bench, done: topics.create_by_default("new", done),
+    "ensure": lambda topics, bench, done: topics.ensure("__consumer_offsets", done),
+    "ensure again": lambda topics, bench, done: topics.ensure("t", done),
+    "configure": lambda topics, bench, done: topics.configure(
+        bench.core.metadata.image.topics["t"], {"retention.ms": "1"}, done
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_done_is_in_the_image(bench: BrokerBench, change: str) -> None:
+    bench.create()
+    told = []
+
+    def done(outcome: object) -> None:
+        told.append((outcome, [*bench.core.metadata.image.topics.values()]))
+
+    CHANGES[change](bench.core.topics, bench, done)
+    ((topic, known),) = told
+    assert topic in known
+
+
+def test_a_deleted_topic_is_in_no_image(bench: BrokerBench) -> None:
+    bench.create()
+    told: list[bool] = []
+    topic = bench.core.metadata.image.topics["t"]
+    bench.core.topics.delete(topic, bench.now_ms, lambda error: told.append("t" in bench.core.metadata.image.topics))
+    assert told == [False]
