@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, KafkaWireError, LocalProtocolError, UnsupportedVersion
-from kafkawire.sdk.protocol.engines.constructs import UnsignedVarint
+from kafkawire.sdk.protocol.engines.construct_primitives import UnsignedVarint
 from kafkawire.sdk.protocol.json_form import from_json, to_json
 from kafkawire.sdk.protocol.programs import message_class, program
 from kafkawire.sdk.protocol.schema import Message

@@ -22,7 +22,7 @@ _ABOUT = """\
 # In these structures a size below 0 is a null. Elements lie behind `..._count` in their encoded form: when written,
 # `..._bytes` says how long it is."""
 
-#: How the numbers of a header are loaded and stored at `p + PLACE`; see `native_bytes.pxi`.
+#: How the numbers of a header are loaded and stored at `p + PLACE`; see `native_numbers.pxi`.
 _LOADS = {
     "int8": "<int8_t>p[{0}]",
     "int16": "<int16_t>load16(p + {0})",

@@ -11,7 +11,7 @@ from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.values import digits, quoted
 from kafkawire.sdk.records import HeadersLike
 from kafkawire.sdk.records.content import HeadersInput, record_content, record_headers
-from kafkawire.sdk.records.engines.builder_options import checked_time
+from kafkawire.sdk.records.engines.shared_arguments import checked_time
 from kafkawire.sdk.routing.topics import checked_topic
 
 if TYPE_CHECKING:

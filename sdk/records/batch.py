@@ -44,7 +44,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.records.engine import BatchBuilder, RecordBatch
-from kafkawire.sdk.records.engines.builder_options import checked_content, checked_number
+from kafkawire.sdk.records.engines.shared_arguments import checked_content, checked_number
 from kafkawire.sdk.records.fields import packed
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.record import Record

@@ -11,7 +11,7 @@ from typing import Final
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.values import Buffer, quoted
-from kafkawire.sdk.records.engines.builder_options import checked_content, checked_name
+from kafkawire.sdk.records.engines.shared_arguments import checked_content, checked_name
 
 __all__ = ["HeadersInput", "record_content", "record_headers"]
 

@@ -6,31 +6,18 @@ Source: RFC 3720, appendix B.4 (CRC-32C); `org.apache.kafka.common.utils.Crc32C`
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from zlib import crc32
 
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.engines import python_crc
 from kafkawire.sdk.records.engines.selection import native
 
 __all__ = ["crc32", "crc32c", "crc32c_of_bytes"]
 
 
-@cache
-def _library() -> Callable[[bytes, int], int]:
-    # Loaded for the first checksum, not with the client: the package looks for its own version by `importlib.metadata`,
-    # and its import takes a fifth of the time that importing the whole client takes.
-    from crc32c import crc32c
-
-    return crc32c
-
-
-def _crc32c_of_library(data: bytes, value: int = 0) -> int:
-    return _library()(data, value)
-
-
 #: `crc32c` without the check of the buffer, for what is known to be bytes.
-crc32c_of_bytes: Callable[..., int] = _crc32c_of_library if native is None else native.crc32c
+crc32c_of_bytes: Callable[..., int] = python_crc.crc32c if native is None else native.crc32c
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:

@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from kafkawire.sdk.errors import DecodeError, PartialBatch
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.engines import selection as engines
-from kafkawire.sdk.records.message_set import MessageBatch
-from kafkawire.sdk.records.walk import walk
+from kafkawire.sdk.records.engines.python_extent import Extent, read_extent
 
 __all__ = ["Extent", "extent"]
-
-
-class Extent(NamedTuple):
-    """What the headers of some batches say.
-
-    Attributes:
-        size_bytes: of all whole batches.
-        next_offset: after the last of them; None if there is none.
-        leader_epoch: of the last, -1 if it has none.
-        data_end: the offset after the last that may have records for applications; None if there is none.
-        records_count: of those that are not control batches; a message set counts as many as it has offsets.
-        damage: why what follows them is no batch; None if nothing follows, or a part of a batch.
-    """
-
-    size_bytes: int = 0
-    next_offset: int | None = None
-    leader_epoch: int = NO_PARTITION_LEADER_EPOCH
-    data_end: int | None = None
-    records_count: int = 0
-    damage: DecodeError | None = None
 
 
 def extent(buffer: Buffer, engine: str | None = None) -> Extent:
@@ -49,22 +25,4 @@ def extent(buffer: Buffer, engine: str | None = None) -> Extent:
         size, next_offset, epoch, data_end, count, is_cut = native.read_extent(buffer)
         if size == len(buffer) or (size and is_cut):
             return Extent(size, next_offset, NO_PARTITION_LEADER_EPOCH if epoch is None else epoch, data_end, count)
-    return _walked(buffer, engine)
-
-
-def _walked(buffer: Buffer, engine: str | None) -> Extent:
-    found = Extent()
-    try:
-        for batch in walk(buffer, check_crc=False, engine=engine):
-            size, end, count = found.size_bytes + batch.size_in_bytes, batch.next_offset, found.records_count
-            if isinstance(batch, MessageBatch):
-                found = Extent(size, end, NO_PARTITION_LEADER_EPOCH, end, count + end - batch.base_offset)
-            elif batch.is_control:
-                found = Extent(size, end, batch.partition_leader_epoch, found.data_end, count)
-            else:
-                found = Extent(size, end, batch.partition_leader_epoch, end, count + max(batch.records_count, 0))
-    except PartialBatch as partial:
-        return found if found.size_bytes else found._replace(damage=partial)
-    except DecodeError as damage:
-        return found._replace(damage=damage)
-    return found
+    return read_extent(buffer, engine)

@@ -2,84 +2,17 @@
 
 To note those alone is as good as to note all: a duplicate is recognised in the last batches, a transaction begins with
 its first, and control batches end it. In the extension, the others make no object.
+`engines/python_last_batches.py` documents it.
 """
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.tables.record_formats import (
-    BATCH_BATCH_LENGTH_COUNTS_FROM,
-    BATCH_CRC_COVERS_FROM,
-    BATCH_HEADER,
-    BATCH_HEADER_BYTES,
-    BATCH_IS_CONTROL_MASK,
-    BATCH_IS_TRANSACTIONAL_MASK,
-    BATCH_MAGIC,
-)
-from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records.buffers import bytes_of
-from kafkawire.sdk.records.crc import crc32c
-from kafkawire.sdk.records.engines import selection as engines
+from typing import TYPE_CHECKING
 
-__all__ = ["LastBatches", "last_batches", "python_last_batches"]
+from kafkawire.sdk.records.engines.python_last_batches import LastBatches, last_batches
+from kafkawire.sdk.records.engines.selection import native
 
-#: Where those begin that were chosen, in their order; where it stopped; where the last batch before that begins, None
-#: if there is none.
-LastBatches = tuple[list[int], int, int | None]
+__all__ = ["LastBatches", "last_batches"]
 
-
-def python_last_batches(buffer: Buffer, from_offset: int, end_offset: int, kept: int) -> LastBatches:
-    """Choose every control batch and, of each producer between two of those, the first transactional and last batches.
-
-    It stops at the end of the buffer, at `end_offset`, at what is not a whole batch of magic 2, at a batch that goes
-    back, and at one that leaves a gap after the one before it, if the checksum of that one is wrong.
-
-    Args:
-        buffer: whole batches.
-        from_offset: batches that begin before it are passed over.
-        end_offset: where to stop.
-        kept: how many are the last ones, at least 1.
-
-    Raises:
-        ValueError: none is to be kept.
-    """
-    if kept < 1:
-        raise ValueError(f"{kept} batches to keep, at least 1 is needed")
-    view = bytes_of(buffer)
-    at, before, next_offset, crc = 0, None, 0, 0
-    found: list[int] = []
-    recent: dict[int, list[int]] = {}
-    starts: dict[int, int] = {}
-    while len(view) - at >= BATCH_HEADER_BYTES:
-        base_offset, length, _, magic, own_crc, attributes, delta, _, _, producer_id, *_ = BATCH_HEADER.unpack_from(
-            view, at
-        )
-        size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
-        if magic != BATCH_MAGIC or not BATCH_HEADER_BYTES <= size <= len(view) - at or base_offset >= end_offset:
-            break
-        if base_offset < next_offset or delta < 0:
-            break
-        has_gap = before is not None and base_offset != next_offset
-        if has_gap and before is not None and crc32c(view[before + BATCH_CRC_COVERS_FROM : at]) != crc:
-            break
-        before, next_offset, crc = at, base_offset + delta + 1, own_crc
-        at += size
-        if base_offset < from_offset:
-            continue
-        if attributes & BATCH_IS_CONTROL_MASK:
-            found += [*_chosen(recent, starts), before]
-            recent, starts = {}, {}
-        elif producer_id >= 0:
-            last = recent.setdefault(producer_id, [])
-            last.append(before)
-            del last[:-kept]
-            if attributes & BATCH_IS_TRANSACTIONAL_MASK:
-                starts.setdefault(producer_id, before)
-    return found + _chosen(recent, starts), at, before
-
-
-def _chosen(recent: dict[int, list[int]], starts: dict[int, int]) -> list[int]:
-    return sorted({*starts.values(), *(at for last in recent.values() for at in last)})
-
-
-#: The extension's, where it was built.
-last_batches = python_last_batches if engines.native is None else engines.native.last_batches
+if not TYPE_CHECKING and native is not None:
+    last_batches = native.last_batches

@@ -1,100 +1,17 @@
 """The last record of each key: what is left of a log of states, however often each was written.
 
 Superseded records are never decoded, and in the extension they make no object: a broker reads ten million commits of a
-few thousand partitions so.
+few thousand partitions so. `engines/python_latest.py` documents it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records.buffers import bytes_of
-from kafkawire.sdk.records.compression import Compression
-from kafkawire.sdk.records.engines import selection as engines
-from kafkawire.sdk.records.message_set import MessageBatch
-from kafkawire.sdk.records.walk import walk
+from kafkawire.sdk.records.engines.python_latest import LatestRecords, Stored
+from kafkawire.sdk.records.engines.selection import native
 
-__all__ = ["LatestRecords", "PythonLatestRecords", "Stored"]
+__all__ = ["LatestRecords", "Stored"]
 
-#: The last offset of a record's batch, and its value.
-Stored = tuple[int, bytes | None]
-
-
-class PythonLatestRecords:
-    """The last record of each key; iterating gives keys and what is stored, in the order in which they were written.
-
-    A record that is noted meanwhile ends that with a `RuntimeError`.
-
-    Attributes:
-        end_offset: after the last batch that was added, 0 before the first.
-    """
-
-    def __init__(self) -> None:
-        self.end_offset = 0
-        self._stored: dict[bytes, Stored] = {}
-        self._changes = 0
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def __iter__(self) -> Iterator[tuple[bytes, Stored]]:
-        changes = self._changes
-        for entry in self._stored.items():
-            yield entry
-            if changes != self._changes:
-                raise RuntimeError("a record was noted while the records were read")
-
-    def get(self, key: bytes) -> Stored | None:
-        """Return the last record of a key, None if there is none."""
-        return self._stored.get(key)
-
-    def put(self, key: bytes, offset: int, value: bytes | None) -> None:
-        """Note a record that was written after all others."""
-        self._changes += 1
-        self._stored.pop(key, None)
-        self._stored[key] = offset, value
-
-    def add(self, buffer: Buffer, start: int = 0, deleted: list[bytes] | None = None) -> int:
-        """Note the records of whole batches, in order, up to the first batch that is not plain.
-
-        Plain are batches of magic 2 that are undamaged, uncompressed, no control batch, and no part of a transaction.
-        Records without a key do not count.
-
-        Args:
-            buffer: batches.
-            start: where the first of them begins.
-            deleted: gets the keys of records without a value.
-
-        Returns:
-            Where it stopped: at the end of the buffer, or where the batch begins that is not plain, or not whole.
-
-        Raises:
-            ValueError: `start` is outside the buffer.
-        """
-        view = bytes_of(buffer)
-        if not 0 <= start <= len(view):
-            raise ValueError(f"position {start} in {len(view)} bytes")
-        try:
-            for batch in walk(view[start:]):
-                if isinstance(batch, MessageBatch) or batch.is_control or batch.is_transactional:
-                    break
-                if batch.compression != Compression.NONE:
-                    break
-                for record in batch.records():
-                    if record.key is not None:
-                        self.put(bytes(record.key), batch.last_offset, record.value)
-                        if deleted is not None and record.value is None:
-                            deleted.append(bytes(record.key))
-                self.end_offset = batch.next_offset
-                start += batch.size_in_bytes
-        except DecodeError:
-            pass  # reading the batch at which this stops says what is wrong with it
-        return start
-
-
-#: The extension's, where it was built.
-LatestRecords: type[PythonLatestRecords] = (
-    PythonLatestRecords if engines.native is None else engines.native.LatestRecords
-)
+if not TYPE_CHECKING and native is not None:
+    LatestRecords = native.LatestRecords

@@ -28,7 +28,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.protocol.values import Buffer, digits
 from kafkawire.sdk.records.compression import compress
-from kafkawire.sdk.records.engines.builder_options import (
+from kafkawire.sdk.records.engines.shared_arguments import (
     checked_compression,
     checked_content,
     checked_number,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records.engines.builder_options import checked_content
 from kafkawire.sdk.records.engines.python_record import Headers, Record
 from kafkawire.sdk.records.engines.selection import native
+from kafkawire.sdk.records.engines.shared_arguments import checked_content
 
 __all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record"]
 

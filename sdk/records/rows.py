@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.columns import OffsetRange
-from kafkawire.sdk.records.engines import selection as engines
-from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
-from kafkawire.sdk.records.engines.rows_form import (
+from kafkawire.sdk.records.engines import python_rows
+from kafkawire.sdk.records.engines.selection import native
+from kafkawire.sdk.records.engines.shared_rows import (
     COLUMNS,
     ROWS_BYTES_MAX,
     ROWS_MAX,
@@ -117,7 +117,7 @@ def rows_builder(
     Raises:
         ValueError: a record has no such column, or a limit is below 1.
     """
-    kind = PythonRowsBuilder if engines.native is None else engines.native.RowsBuilder
+    kind = python_rows.RowsBuilder if native is None else native.RowsBuilder
     built: RowsBuilder = kind(columns, rows_max=rows_max, bytes_max=bytes_max)
     return built
 

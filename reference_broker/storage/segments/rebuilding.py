@@ -11,7 +11,7 @@ from kafkawire.reference_broker.storage.disk.disk import File
 from kafkawire.reference_broker.storage.segments.index import OffsetIndex, TimeIndex
 from kafkawire.reference_broker.storage.segments.stored_batches import survey_file
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.records.survey import PythonSurvey, Survey, SurveyEntry
+from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["Rebuilt", "rebuild"]
 
@@ -28,7 +28,7 @@ class Rebuilt(NamedTuple):
 
     offsets: OffsetIndex
     times: TimeIndex
-    survey: PythonSurvey
+    survey: Survey
     problem: DecodeError | None
 
 

@@ -25,7 +25,7 @@ from kafkawire.reference_broker.storage.producers.producers import BATCHES_KEPT
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.last_batches import last_batches
-from kafkawire.sdk.records.survey import PythonSurvey, Survey, SurveyEntry
+from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["PIECE_BYTES", "epoch_starts", "producer_batches", "survey_file"]
 
@@ -33,7 +33,7 @@ __all__ = ["PIECE_BYTES", "epoch_starts", "producer_batches", "survey_file"]
 PIECE_BYTES = 1024 * 1024
 
 
-def survey_file(file: File, survey: PythonSurvey, note: Callable[[SurveyEntry], None]) -> DecodeError | None:
+def survey_file(file: File, survey: Survey, note: Callable[[SurveyEntry], None]) -> DecodeError | None:
     """Add the batches of a file to a survey, up to the first that is cut, damaged or out of order.
 
     Args:

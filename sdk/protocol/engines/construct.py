@@ -14,7 +14,8 @@ from typing import Any
 from construct import Construct
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.engines import constructs
+from kafkawire.sdk.protocol.engines import construct_primitives
+from kafkawire.sdk.protocol.engines.construct_primitives import Span, new_context
 from kafkawire.sdk.protocol.engines.construct_structures import (
     Array,
     CompactArray,
@@ -25,7 +26,6 @@ from kafkawire.sdk.protocol.engines.construct_structures import (
     TaggedFields,
     TaggedNullableStructure,
 )
-from kafkawire.sdk.protocol.engines.constructs import Span, new_context
 from kafkawire.sdk.protocol.layout import FieldLayout, Layout
 from kafkawire.sdk.protocol.primitives import APART_BYTES, as_bytes, as_index, cut, outside
 from kafkawire.sdk.protocol.schema import Message
@@ -162,7 +162,7 @@ _NUMBERS = {
 
 def _construct(field: FieldLayout) -> Construct:
     structure = field.structure
-    element = construct_of(structure) if structure else getattr(constructs, _leaf_name(field))
+    element = construct_of(structure) if structure else getattr(construct_primitives, _leaf_name(field))
     if field.array:
         return _WRAPPERS[field.compact, field.nullable][1](element)
     if field.structure is not None and field.nullable:

@@ -1,4 +1,4 @@
-"""Arrays, structures and tagged fields as constructs, around the primitive types of `constructs.py`.
+"""Arrays, structures and tagged fields as constructs, around the primitive types of `construct_primitives.py`.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the compact and tagged encodings.
 """
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from construct import Construct, Container, Struct, Subconstruct
 
 from kafkawire.sdk.errors import EncodeError, UnsupportedVersion
-from kafkawire.sdk.protocol.engines.constructs import (
+from kafkawire.sdk.protocol.engines.construct_primitives import (
     Note,
     Reading,
     Writing,

@@ -290,3 +290,302 @@ cdef inline int write_value(Op *op, PyObject *value, Writer *w) noexcept:
         w.buf[w.n] = 1
         w.n += 1
     return write_element(op, value, w)
+
+
+# Structures: their fields, which of them have their defaults, and the tagged fields.
+
+cdef inline PyObject *held_slot(PyObject *message, Op *op) noexcept:
+    """Return an owned reference to what a field holds: `DEFAULT` for a structure not yet made, NULL if deleted."""
+    cdef PyObject *value = slot_at(message, op.slot)[0]
+    if value == NULL or is_span(value):
+        return NULL if value == NULL else view_of_span(value)
+    Py_INCREF(value)
+    return value
+
+
+cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
+    cdef Op *op
+    cdef Op *end
+    cdef PyObject *value
+    cdef int i, failed
+    if Py_TYPE(message) != shape.cls:
+        return -1
+    for i in range(shape.absent_count):
+        op = &shape.absent[i]
+        if not op.ignorable and slot_at(message, op.slot)[0] != op.default and has_default(op, message) != 1:
+            return -1
+    op = shape.fields
+    end = op + shape.field_count
+    while op < end:
+        if op.run:
+            i = write_run(op, message, w)
+            if i:
+                if i < 0:
+                    return -1
+                op += i
+                continue
+        value = slot_at(message, op.slot)[0]
+        if value == NULL:
+            return -1
+        Py_INCREF(value)
+        if value == op.default and op.kind == STRUCT and not op.array and value != Py_None:
+            failed = write_new_structure(op, w)
+        else:
+            failed = write_value(op, value, w)
+        Py_DECREF(value)
+        if failed < 0:
+            return -1
+        op += 1
+    value = slot_at(message, shape.unknown_slot)[0]
+    if shape.flexible:
+        if shape.tagged_count == 0 and value == <PyObject *>EMPTY:
+            if room(w, 1) < 0:
+                return -1
+            w.buf[w.n] = 0
+            w.n += 1
+            return 0
+        return write_tagged(shape, message, w)
+    return 0 if no_tags(value) == 1 else -1
+
+
+cdef inline int write_run(Op *op, PyObject *message, Writer *w) noexcept:
+    """Write fields of fixed size, one after the other, as long as they hold plain numbers and booleans.
+
+    These run no code while they are written, so they need not be held. Returns how many were written.
+    """
+    cdef Op *end = op + op.run
+    cdef PyObject *value
+    cdef uint8_t *p
+    cdef int64_t number
+    cdef Kind kind
+    cdef int count = 0
+    if room(w, op.run_bytes) < 0:
+        return -1
+    p = w.buf + w.n
+    while op < end:
+        value = slot_at(message, op.slot)[0]
+        kind = op.field_kind
+        if kind == BOOL:
+            if value != Py_True and value != Py_False:
+                break
+            p[0] = value == Py_True
+            p += 1
+        elif value == NULL or not is_digit(value, &number):
+            break
+        elif kind == INT32:
+            store32(p, <uint32_t>number)  # a digit has 30 bits
+            p += 4
+        elif kind == INT16:
+            if number != <int16_t>number:
+                return -1
+            store16(p, <uint16_t>number)
+            p += 2
+        elif kind == INT64:
+            store64(p, <uint64_t>number)
+            p += 8
+        elif kind == INT8:
+            if number != <int8_t>number:
+                return -1
+            p[0] = <uint8_t>number
+            p += 1
+        elif kind == UINT16:
+            if number != <uint16_t>number:
+                return -1
+            store16(p, <uint16_t>number)
+            p += 2
+        else:
+            if number < 0:
+                return -1
+            store32(p, <uint32_t>number)
+            p += 4
+        op += 1
+        count += 1
+    w.n = p - w.buf
+    return count
+
+
+cdef int no_tags(PyObject *unknown) noexcept:
+    """Return 1 if there are no unknown tagged fields, 0 if there are, -1 if that cannot be told."""
+    if unknown == NULL:
+        return -1
+    if unknown == <PyObject *>EMPTY:
+        return 1
+    try:
+        return 1 if is_default(<object>unknown, ()) else 0
+    except BaseException as error:
+        return set_again(error)
+
+
+cdef int write_new_structure(Op *op, Writer *w) noexcept:
+    """Write a structure that nobody set or read so far: a new instance."""
+    cdef PyObject *value
+    cdef int failed
+    try:
+        instance = (<object>op.sub.cls)()
+        value = <PyObject *>instance
+        failed = write_value(op, value, w)
+    except BaseException as error:
+        return set_again(error)
+    return failed
+
+
+cdef int has_default(Op *op, PyObject *message) noexcept:
+    """Return 1 if a field has its default, 0 if not, -1 if that cannot be told."""
+    cdef PyObject *value = held_slot(message, op)
+    cdef int result = -1
+    if value == NULL:
+        return -1
+    if value == op.default:
+        result = 1
+    elif op.array and op.default != Py_None and PyTuple_CheckExact(value):
+        result = PyTuple_GET_SIZE(value) == 0
+    elif op.sub != NULL and not op.array and op.default != Py_None and Py_TYPE(value) == op.sub.cls:
+        result = is_new(op.sub, value)
+    elif (
+        PyLong_CheckExact(value) and PyLong_CheckExact(op.default)
+        or PyUnicode_CheckExact(value) and PyUnicode_CheckExact(op.default)
+        or PyBytes_CheckExact(value) and PyBytes_CheckExact(op.default)
+    ):
+        result = PyObject_RichCompareBool(value, op.default, Py_EQ)
+    else:
+        result = has_default_by_value(op, value)
+    Py_DECREF(value)
+    return result
+
+
+cdef int has_default_by_value(Op *op, PyObject *value) noexcept:
+    try:
+        default = <object>op.default
+        if default is DEFAULT:
+            default = (<object>op.sub.cls)() if op.sub != NULL else (<object>op.new_default)()
+        return 1 if is_default(<object>value, default) else 0
+    except BaseException as error:
+        return set_again(error)
+
+
+cdef int is_new(Shape *shape, PyObject *message) noexcept:
+    """Return 1 if all fields of a structure have their defaults, 0 if not, -1 if that cannot be told."""
+    cdef Op *groups[3]
+    cdef int counts[3]
+    cdef int group, i, result
+    groups[0], groups[1], groups[2] = shape.fields, shape.tagged, shape.absent
+    counts[0], counts[1], counts[2] = shape.field_count, shape.tagged_count, shape.absent_count
+    for group in range(3):
+        for i in range(counts[group]):
+            result = has_default(&groups[group][i], message)
+            if result != 1:
+                return result
+    return no_tags(slot_at(message, shape.unknown_slot)[0])
+
+
+cdef int write_tagged(Shape *shape, PyObject *message, Writer *w) noexcept:
+    """Write the tagged fields that are not default, and the unknown ones among them."""
+    cdef Py_ssize_t start = w.n
+    cdef PyObject *unknown = unknown_tags(shape, message)  # a list of (tag, bytes), or NULL
+    cdef Py_ssize_t unknown_count = 0, unknown_index = 0
+    cdef uint32_t count = 0
+    cdef PyObject *value
+    cdef Op *op
+    cdef int i, failed = 0
+    if unknown == NULL:
+        return -1
+    unknown_count = PyTuple_GET_SIZE(unknown)
+    if room(w, 1) < 0:
+        Py_DECREF(unknown)
+        return -1
+    w.n += 1
+    for i in range(shape.tagged_count):
+        op = &shape.tagged[i]
+        failed = has_default(op, message)
+        if failed == 1:
+            failed = 0
+            continue
+        if failed < 0:
+            break
+        while failed == 0 and unknown_index < unknown_count and tag_at(unknown, unknown_index) < op.tag:
+            failed = write_unknown(unknown, unknown_index, w)
+            unknown_index += 1
+            count += 1
+        if failed < 0:
+            break
+        value = held_slot(message, op)
+        failed = -1 if value == NULL else write_known(op, value, w)
+        Py_XDECREF(value)
+        count += 1
+        if failed < 0:
+            break
+    while failed == 0 and unknown_index < unknown_count:
+        failed = write_unknown(unknown, unknown_index, w)
+        unknown_index += 1
+        count += 1
+    Py_DECREF(unknown)
+    return failed if failed < 0 else fill_in_varint(w, start, count)
+
+
+cdef int fill_in_varint(Writer *w, Py_ssize_t place, uint32_t value) noexcept:
+    """Write a varint at `place`, where one byte was reserved; move what follows if it needs more."""
+    cdef Py_ssize_t end = w.n
+    cdef int more = 0
+    cdef uint32_t rest = value >> 7
+    while rest:
+        more += 1
+        rest >>= 7
+    if more:
+        if room(w, more) < 0:
+            return -1
+        memmove(w.buf + place + 1 + more, w.buf + place + 1, end - place - 1)
+    w.n = place
+    while value > 0x7F:
+        w.buf[w.n] = <uint8_t>(value & 0x7F | 0x80)
+        w.n += 1
+        value >>= 7
+    w.buf[w.n] = <uint8_t>value
+    w.n = end + more
+    return 0
+
+
+cdef int write_known(Op *op, PyObject *value, Writer *w) noexcept:
+    cdef Py_ssize_t place
+    if write_varint(w, <uint32_t>op.tag) < 0:
+        return -1
+    place = w.n
+    if room(w, 1) < 0:
+        return -1
+    w.n += 1
+    if write_value(op, value, w) < 0 or w.n - place - 1 > 0x7FFFFFFF:
+        return -1
+    return fill_in_varint(w, place, <uint32_t>(w.n - place - 1))
+
+
+cdef inline int64_t tag_at(PyObject *unknown, Py_ssize_t index) noexcept:
+    return PyLong_AsLongLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(unknown, index), 0))
+
+
+cdef int write_unknown(PyObject *unknown, Py_ssize_t index, Writer *w) noexcept:
+    cdef PyObject *pair = PyTuple_GET_ITEM(unknown, index)
+    cdef PyObject *content = PyTuple_GET_ITEM(pair, 1)
+    if write_varint(w, <uint32_t>tag_at(unknown, index)) < 0:
+        return -1
+    if write_varint(w, <uint32_t>PyBytes_GET_SIZE(content)) < 0:
+        return -1
+    return write_bytes(w, PyBytes_AS_STRING(content), PyBytes_GET_SIZE(content))
+
+
+cdef PyObject *unknown_tags(Shape *shape, PyObject *message) noexcept:
+    """Return the unknown tagged fields, checked, as a tuple of (tag, bytes); NULL if something is wrong with them."""
+    cdef PyObject *value = slot_at(message, shape.unknown_slot)[0]
+    cdef int i
+    if value == <PyObject *>EMPTY:
+        return shared(value)
+    if value == NULL:
+        return NULL
+    try:
+        held = <object>value  # from here on the collector may run, and with it code that changes the message
+        known = [shape.tagged[i].tag for i in range(shape.tagged_count)]
+        invalid = [shape.invalid_tags[i] for i in range(shape.invalid_count)]
+        tags = tuple([(int(tag), bytes(content)) for tag, content in as_tags(held, known, invalid)])
+    except BaseException as error:
+        set_again(error)
+        return NULL
+    Py_INCREF(<PyObject *>tags)
+    return <PyObject *>tags

@@ -1,7 +1,7 @@
 """The Python engine, which needs no compiler: it runs the straight-line text of `python_text.py`.
 
-The text of a decoder and an encoder is made per layout, when it is first used. When it stumbles, `refusals.py` says
-why.
+The text of a decoder and an encoder is made per layout, when it is first used. When it stumbles, `shared_refusals.py`
+says why.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from struct import error as StructError
 from typing import Any
 
 from kafkawire.sdk.protocol.engines.python_text import PythonText
-from kafkawire.sdk.protocol.engines.refusals import explain_decoding, explain_encoding
+from kafkawire.sdk.protocol.engines.shared_refusals import explain_decoding, explain_encoding
 from kafkawire.sdk.protocol.layout import Layout
 from kafkawire.sdk.protocol.primitives import (
     APART_BYTES,

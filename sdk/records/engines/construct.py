@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from construct import Construct, Container
 
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.engines.constructs import Leaf, Number, dotted, left, new_context, take
+from kafkawire.sdk.protocol.engines.construct_primitives import Leaf, Number, dotted, left, new_context, take
 from kafkawire.sdk.protocol.primitives import FIXED, MALFORMED_UTF8, Refused
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_formats import (

@@ -2,10 +2,10 @@
 # cython: auto_pickle=False, binding=False
 """Read and build record batches (magic 2) in C: the engine that runs where the extension is built.
 
-`RecordBatch` and `BatchBuilder` have the interface of the Python engine's, in `python_batch.py` and
-`python_builder.py`, where it is documented. How a record is read and written is generated from the schemas, into
-`record_codec.pxi`; records, views and columns are made from what it finds. What it refuses is read again by the Python
-engine, which says why. Records have no garbage collector header: nothing they hold leads back to them.
+Each part has the name and the interface of the Python engine's, where it is documented: `native_builder.pxi` does what
+`python_builder.py` does. How a record is read and written is generated from the schemas, into `record_codec.pxi`;
+records, views and columns are made from what it finds. What it refuses is read again by the Python engine, which says
+why. Records have no garbage collector header: nothing they hold leads back to them.
 """
 
 cimport cython
@@ -31,9 +31,10 @@ cdef extern from "Python.h":
     void Py_SET_SIZE(object value, Py_ssize_t size)
     Py_ssize_t PY_SSIZE_T_MAX
 
-from kafkawire.sdk.protocol.engines.network_order cimport load16, load32, load64, store16, store32, store64
+from kafkawire.sdk.protocol.engines.native_network_order cimport load16, load32, load64, store16, store32, store64
 from kafkawire.sdk.protocol.tables.record_formats cimport *
-include "native_bytes.pxi"
+include "native_numbers.pxi"
+include "native_crc.pxi"
 include "../../protocol/tables/record_codec.pxi"
 
 from types import GenericAlias
@@ -47,7 +48,7 @@ from kafkawire.sdk.protocol.tables.record_formats import Compression, TimestampT
 from kafkawire.sdk.records import java_integers
 from kafkawire.sdk.records.buffers import not_bytes
 from kafkawire.sdk.records.compression import compress, decompress
-from kafkawire.sdk.records.engines.builder_options import (
+from kafkawire.sdk.records.engines.shared_arguments import (
     checked_compression,
     checked_name,
     checked_timestamp_type,
@@ -63,7 +64,7 @@ from kafkawire.sdk.records.engines.python_record import (
     no_timestamp,
     place_of_timestamp_type,
 )
-from kafkawire.sdk.records.engines import lines_form
+from kafkawire.sdk.records.engines import shared_lines
 from kafkawire.sdk.records.limits import DEFAULT_BATCH_BYTES, MAX_DECOMPRESSED_BYTES
 
 __all__ = [
@@ -91,20 +92,20 @@ cdef object LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 cdef object MINUS_ONE = -1, ZERO = 0
 cdef tuple EMPTY = ()
 cdef int64_t NO_TIME = NO_TIMESTAMP, NO_PRODUCER = NO_PRODUCER_ID
-cdef int32_t HEADERS_SHOWN = lines_form.HEADERS_SHOWN
-cdef int64_t DECODED_BYTES_MAX = lines_form.DECODED_BYTES_MAX
+cdef int32_t HEADERS_SHOWN = shared_lines.HEADERS_SHOWN
+cdef int64_t DECODED_BYTES_MAX = shared_lines.DECODED_BYTES_MAX
 cdef bytes MALFORMED = MALFORMED_UTF8.encode()
 
 include "native_record.pxi"
 include "native_batch.pxi"
-include "native_values.pxi"
-include "native_read.pxi"
+include "native_walk.pxi"
+include "native_extent.pxi"
 include "native_columns.pxi"
-include "native_growing.pxi"
-include "native_row_pieces.pxi"
 include "native_rows.pxi"
 include "native_produced.pxi"
 include "native_latest.pxi"
 include "native_survey.pxi"
+include "native_last_batches.pxi"
+include "native_index_columns.pxi"
 include "native_lines.pxi"
-include "native_write.pxi"
+include "native_builder.pxi"

@@ -1,4 +1,4 @@
-# Records as columns, see `columns.py`.
+# Records as columns, see `columns.py` and `python_columns.py`.
 
 # A value in Arrow's view layout: its size, then all of it, or four bytes of it and where it is (buffer number, place).
 cdef enum:

@@ -395,7 +395,7 @@ cdef class RecordLines:
 
 
 cdef inline bint is_unshown(const uint8_t *p, Py_ssize_t length) noexcept nogil:
-    """Return whether a character of two bytes or more is one that `lines_form.py` has escaped."""
+    """Return whether a character of two bytes or more is one that `shared_lines.py` has escaped."""
     if p[0] == 0xE2:
         if p[1] == 0x80:  # U+200B to U+200F, U+2028 to U+202E
             return 0x8B <= p[2] <= 0x8F or 0xA8 <= p[2] <= 0xAE

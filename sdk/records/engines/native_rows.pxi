@@ -1,6 +1,375 @@
 # Records as rows of plain Arrow columns, and what the batches say that they come from, see `rows.py`. What is broken
 # leaves no row.
 
+# Memory that grows, and plain Arrow columns in it: what rows are written into.
+
+cdef enum:
+    #: Of memory that grows, to begin with: less is not worth a call.
+    LEAST_ROWS_BYTES = 4096
+
+
+cdef object take_memory = reusable_memory.take_memory
+
+
+cdef object shared_rows():
+    """Return the module that says what rows look like; clients, which make none, do not load it."""
+    from kafkawire.sdk.records.engines import shared_rows
+
+    return shared_rows
+
+
+@cython.final
+cdef class Growing:
+    """Memory that grows, and is handed over."""
+
+    cdef object view
+    cdef Content content
+    cdef uint8_t *start
+    cdef Py_ssize_t used, room, needed, expected
+
+    cdef int reserve(self, Py_ssize_t more) except -1:
+        """Have room for more bytes; what was there stays."""
+        cdef Content content
+        cdef Py_ssize_t room
+        self.needed = max(self.needed, self.used + more)
+        if self.needed <= self.room:
+            return 0
+        room = max(max(self.needed, 2 * self.room), max(self.expected, <Py_ssize_t>LEAST_ROWS_BYTES))
+        view = take_memory(room)
+        content = export_of(view)
+        if self.used:
+            memcpy(content.buffer.buf, self.start, <size_t>self.used)
+        self.view = view
+        self.content = content
+        self.start = <uint8_t *>content.buffer.buf
+        self.room = room
+        return 0
+
+    cdef object hand_over(self):
+        """Return what was written, and begin anew: with as much room as was needed now, and an eighth more.
+
+        With as much as there was, room would double each time that slightly more is needed, and stay so.
+        """
+        cdef object view = memoryview(b"") if self.view is None else self.view[:self.used].toreadonly()
+        self.expected = self.needed + (self.needed >> 3)
+        self.view = self.content = None
+        self.start = NULL
+        self.used = self.room = self.needed = 0
+        return view
+
+
+@cython.final
+cdef class BinaryRows:
+    """A column of byte strings that grows: `ends` are int32, `bits` are there from the first null on.
+
+    Or one of lists, whose ends count elements of another column: it has no data.
+    """
+
+    cdef Growing ends, data, bits
+    cdef Py_ssize_t rows, nulls
+    cdef int32_t end
+
+    def __cinit__(self):
+        self.ends = Growing.__new__(Growing)
+        self.data = Growing.__new__(Growing)
+        self.bits = Growing.__new__(Growing)
+
+    cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size, Py_ssize_t nulls) except -1:
+        """Have room for more rows, `nulls` of them null, with so many bytes in all."""
+        cdef Py_ssize_t all_rows = self.rows + rows
+        if self.end + size > INT32_MAX:
+            raise DecodeError("records", 0, f"{self.end + size} bytes, a column holds {INT32_MAX}")
+        self.ends.reserve((rows + 1) * 4)
+        if not self.ends.used:
+            memset(self.ends.start, 0, 4)
+            self.ends.used = 4
+        self.data.reserve(size)
+        if nulls or self.nulls:
+            self.bits.reserve((all_rows + 7) // 8 - self.bits.used)
+            if not self.nulls:
+                memset(self.bits.start, 0, <size_t>((self.rows + 7) // 8))
+                set_bits(self.bits.start, self.rows)
+            self.bits.used = (all_rows + 7) // 8
+        self.nulls += nulls
+        return 0
+
+    cdef object hand_over(self):
+        cdef Py_ssize_t nulls = self.nulls
+        if not self.ends.used:
+            self.reserve(0, 0, 0)
+        validity = self.bits.hand_over() if nulls else None
+        self.rows = self.nulls = self.end = 0
+        return shared_rows().PlainColumn(self.ends.hand_over(), self.data.hand_over(), validity, nulls)
+
+    cdef int add(self, bytes value) except -1:
+        """Add one value, None for a null."""
+        cdef BinaryPlace place
+        cdef int32_t size = -1
+        if value is not None:
+            if PyBytes_GET_SIZE(value) > INT32_MAX:
+                raise DecodeError("records", 0, f"{len(value)} bytes, a column holds {INT32_MAX}")
+            size = <int32_t>PyBytes_GET_SIZE(value)
+        self.reserve(1, max(size, 0), size < 0)
+        begin_binary(&place, self)
+        put_binary(&place, NULL if value is None else <const uint8_t *>PyBytes_AS_STRING(value), size)
+        end_binary(&place, self)
+        return 0
+
+
+cdef struct BinaryPlace:
+    # Where the next value of a column goes: its bytes to `data + end`. `bits` is NULL while nothing is null.
+    uint8_t *ends
+    uint8_t *data
+    uint8_t *bits
+    Py_ssize_t row
+    int32_t end
+
+
+cdef inline void begin_binary(BinaryPlace *place, BinaryRows column) noexcept:
+    place.ends = column.ends.start
+    place.data = column.data.start
+    place.bits = column.bits.start if column.nulls else NULL
+    place.row = column.rows
+    place.end = column.end
+
+
+cdef inline void end_binary(const BinaryPlace *place, BinaryRows column) noexcept:
+    column.rows = place.row
+    column.end = place.end
+    column.ends.used = (place.row + 1) * 4
+    if column.data.room:
+        column.data.used = place.end
+
+
+cdef inline void put_binary(BinaryPlace *place, const uint8_t *content, int32_t size) noexcept nogil:
+    """Write a value, a null if its size is below 0."""
+    if size > 0:
+        memcpy(place.data + place.end, content, <size_t>size)
+    put_end(place, size)
+
+
+cdef inline void put_end(BinaryPlace *place, int32_t size) noexcept nogil:
+    """Write how far a value or a list goes, a null if its size is below 0."""
+    cdef uint8_t bit = <uint8_t>(1 << (place.row & 7))
+    if place.bits != NULL:
+        place.bits[place.row >> 3] &= <uint8_t>(bit - 1)  # what is behind may have been written before, and be void
+        if size >= 0:
+            place.bits[place.row >> 3] |= bit
+    place.end += max(size, 0)
+    place.row += 1
+    memcpy(place.ends + place.row * 4, &place.end, 4)
+
+
+# Some records of a batch as rows: measured and then written, or written at once where there is room for any of them.
+
+cdef extern from *:
+    """
+    #ifdef __GNUC__
+    #define FETCH_EARLY(p) __builtin_prefetch(p)
+    #else
+    #define FETCH_EARLY(p) ((void)0)
+    #endif
+
+    /* What memory is fetched in. */
+    #define LINE_BYTES 64
+    /* Have bytes that are read soon on their way from memory. */
+    static inline void fetch_early(const uint8_t *p, const uint8_t *end) {
+        for (; p < end; p += LINE_BYTES) FETCH_EARLY(p);
+    }
+    """
+    void fetch_early(const uint8_t *p, const uint8_t *end) noexcept nogil
+
+cdef enum:
+    # What a row has, of what takes bytes of its own.
+    WITH_KEY = 1
+    WITH_VALUE = 2
+    WITH_HEADERS = 4
+    #: As in `shared_rows.py`.
+    HEADER_BYTES = 8
+    HEADER_OBJECT_BYTES = 400
+
+
+cdef struct Piece:
+    # Some records of a batch, as they were measured: how many were looked at, how many of them are rows, and what those
+    # take. `most_headers` are those of one record, `names_are_ascii` says whether no name of a header has other
+    # characters.
+    int32_t read, most_headers
+    Py_ssize_t rows, key_bytes, key_nulls, value_bytes, value_nulls
+    Py_ssize_t bare, headers, name_bytes, header_bytes, header_nulls
+    bint names_are_ascii
+
+
+cdef const uint8_t *measure(
+    const Region *region, const uint8_t *p, int32_t given, const OffsetRange *wanted, Py_ssize_t rows_left,
+    Py_ssize_t bytes_left, int parts_wanted, bint is_empty, Piece *piece,
+) noexcept nogil:
+    """Measure the records from `p` on that fit; return where the first is that does not, NULL if one is broken.
+
+    At least one fits where nothing is yet.
+    """
+    cdef RecordParts parts
+    cdef RecordHeaderParts header
+    cdef const uint8_t *q
+    cdef const uint8_t *end
+    cdef Py_ssize_t size, names
+    cdef int64_t offset
+    cdef int32_t index, number
+    memset(piece, 0, sizeof(Piece))
+    piece.names_are_ascii = True
+    parts.headers_count = 0
+    for index in range(given, region.count):
+        q = next_record(p, region.end, &parts)
+        if q == NULL:
+            if parts.headers_count <= (region.end - p) // RECORD_HEADER_MIN_BYTES:
+                piece.most_headers = max(piece.most_headers, parts.headers_count)
+            return NULL
+        piece.most_headers = max(piece.most_headers, parts.headers_count)
+        if wanted.are_set:
+            offset = offset_of(region, &parts)
+            if not wanted.start <= offset < wanted.end:
+                piece.read += 1
+                p = q
+                continue
+        size = max(parts.key_size, 0) if parts_wanted & WITH_KEY else 0
+        if parts_wanted & WITH_VALUE:
+            size += max(parts.value_size, 0)
+        if parts_wanted & WITH_HEADERS:
+            size += parts.headers_bytes + HEADER_BYTES * parts.headers_count
+        if (rows_left < 1 or size > bytes_left) and not (is_empty and piece.rows == 0):
+            return p
+        rows_left -= 1
+        bytes_left -= size
+        piece.read += 1
+        piece.rows += 1
+        piece.key_bytes += max(parts.key_size, 0)
+        piece.key_nulls += parts.key_size < 0
+        piece.value_bytes += max(parts.value_size, 0)
+        piece.value_nulls += parts.value_size < 0
+        p = q
+        if not parts_wanted & WITH_HEADERS:
+            continue
+        piece.bare += parts.headers_count == 0
+        piece.headers += parts.headers_count
+        q = parts.headers
+        for number in range(parts.headers_count):
+            q = read_record_header(q, region.end, &header)
+            if q == NULL:
+                return NULL
+            piece.name_bytes += header.key_size
+            piece.header_bytes += max(header.value_size, 0)
+            piece.header_nulls += header.value_size < 0
+            end = header.key + header.key_size
+            while header.key < end:
+                if header.key[0] & 128:
+                    piece.names_are_ascii = False
+                header.key += 1
+    return p
+
+
+cdef struct Places:
+    # Where the next rows go; of what nobody wants, the pointer is NULL.
+    int64_t *offsets
+    int64_t *timestamps
+    BinaryPlace *keys
+    BinaryPlace *values
+    BinaryPlace key, value
+
+
+cdef struct HeaderPlaces:
+    # Where the next headers go; the lists have no bytes of their own.
+    BinaryPlace lists, names, values
+
+
+cdef void write_rows(
+    const Region *region, const uint8_t *p, int32_t read, const OffsetRange *wanted, Places *places,
+    HeaderPlaces *headers,
+) noexcept nogil:
+    """Write records that were measured; what is NULL is left out."""
+    cdef int64_t *offsets = places.offsets
+    cdef int64_t *timestamps = places.timestamps
+    cdef BinaryPlace *keys = places.keys
+    cdef BinaryPlace *values = places.values
+    cdef RecordParts parts
+    cdef RecordHeaderParts header
+    cdef const uint8_t *q
+    cdef int64_t offset, timestamp
+    cdef int32_t index, number, end
+    for index in range(read):
+        p = next_record(p, region.end, &parts)
+        offset = offset_of(region, &parts)
+        if wanted.are_set and not wanted.start <= offset < wanted.end:
+            continue
+        if offsets != NULL:
+            memcpy(offsets, &offset, 8)
+            offsets += 1
+        if timestamps != NULL:
+            timestamp = timestamp_of(region, &parts)
+            memcpy(timestamps, &timestamp, 8)
+            timestamps += 1
+        if keys != NULL:
+            put_binary(keys, parts.key, parts.key_size)
+        if values != NULL:
+            put_binary(values, parts.value, parts.value_size)
+        if headers == NULL:
+            continue
+        q = parts.headers
+        for number in range(parts.headers_count):
+            q = read_record_header(q, region.end, &header)
+            put_binary(&headers.names, header.key, header.key_size)
+            put_binary(&headers.values, header.value, header.value_size)
+        put_end(&headers.lists, parts.headers_count if parts.headers_count else -1)  # the connector has a null, too
+
+
+cdef bint write_unmeasured(
+    const Region *region, const uint8_t *content_end, Places *places, Py_ssize_t *nulls
+) noexcept nogil:
+    """Write all records into columns that have room for whatever is in the region; what is NULL is left out.
+
+    While a batch is taken apart, the next one is fetched from memory: it is as long, as a rule. Its checksum would wait
+    for every byte otherwise, with nothing else to do.
+
+    Returns whether nothing is broken, and no null is in a column without bits; otherwise what was written is void.
+    """
+    cdef int64_t *offsets = places.offsets
+    cdef int64_t *timestamps = places.timestamps
+    cdef BinaryPlace *keys = places.keys
+    cdef BinaryPlace *values = places.values
+    cdef RecordParts parts
+    cdef const uint8_t *p = region.start
+    cdef const uint8_t *q
+    cdef Py_ssize_t size = region.end - region.start
+    cdef int64_t offset, timestamp
+    cdef int32_t index
+    for index in range(region.count):
+        q = next_record(p, region.end, &parts)
+        if q == NULL:
+            return False
+        if content_end - q > size:
+            fetch_early(p + size, q + size)
+        p = q
+        if offsets != NULL:
+            offset = offset_of(region, &parts)
+            memcpy(offsets + index, &offset, 8)
+        if timestamps != NULL:
+            timestamp = timestamp_of(region, &parts)
+            memcpy(timestamps + index, &timestamp, 8)
+        if keys != NULL:
+            if parts.key_size < 0:
+                if keys.bits == NULL:
+                    return False
+                nulls[0] += 1
+            put_binary(keys, parts.key, parts.key_size)
+        if values != NULL:
+            if parts.value_size < 0:
+                if values.bits == NULL:
+                    return False
+                nulls[1] += 1
+            put_binary(values, parts.value, parts.value_size)
+    return p == region.end
+
+
+# The rows themselves.
+
 cdef struct BatchFacts:
     # What rows of one batch have in common, see `BatchColumns`; they end before row `end`.
     int64_t position, base_offset, producer_id
@@ -51,7 +420,7 @@ cdef class RowsBuilder:
     cdef object records, waiting
 
     def __init__(self, columns=None, *, rows_max=None, bytes_max=None):
-        form = rows_form()
+        form = shared_rows()
         names = form.checked_columns(form.COLUMNS if columns is None else columns)
         self.rows_max = form.ROWS_MAX if rows_max is None else rows_max
         self.bytes_max = form.ROWS_BYTES_MAX if bytes_max is None else bytes_max
@@ -82,7 +451,7 @@ cdef class RowsBuilder:
         if wanted is not None:
             self.wanted.start, self.wanted.end = wanted
         if not isinstance(batch, RecordBatch):
-            rows_form().check_records(batch, self.lists is not None)
+            shared_rows().check_records(batch, self.lists is not None)
             self.records = iter(batch.views())
             self.take_facts(batch, position)
             return
@@ -96,7 +465,7 @@ cdef class RowsBuilder:
         limit = (<RecordBatch>batch).limit
         if piece.most_headers > limit // HEADER_OBJECT_BYTES and (is_broken or self.lists is not None):
             # Who says what is broken makes objects of them, too.
-            rows_form().check_headers(piece.most_headers, piece.names_are_ascii and not is_broken, limit)
+            shared_rows().check_headers(piece.most_headers, piece.names_are_ascii and not is_broken, limit)
         if is_broken:
             (<RecordBatch>batch).refuse()
         facts_of(&(<RecordBatch>batch).header, position, &self.facts)
@@ -178,12 +547,12 @@ cdef class RowsBuilder:
         count = self.count
         headers = None
         if self.lists is not None:
-            headers = rows_form().HeaderColumns(
+            headers = shared_rows().HeaderColumns(
                 self.lists.hand_over(), self.names.hand_over(), self.header_values.hand_over()
             )
         self.count = self.size_in_bytes = 0
         self.is_noted = False
-        return rows_form().RowColumns(
+        return shared_rows().RowColumns(
             count,
             self.take_batches(),
             None if self.offsets is None else self.offsets.hand_over(),
@@ -237,7 +606,7 @@ cdef class RowsBuilder:
     cdef object take_batches(self):
         cdef Py_ssize_t count = self.batches.used // <Py_ssize_t>sizeof(BatchFacts)
         cdef BatchFacts *first = <BatchFacts *>self.batches.start if count else &self.facts
-        form = rows_form()
+        form = shared_rows()
         columns = [
             fact_column(<uint8_t *>&first.end, count, sizeof(first.end)),
             fact_column(<uint8_t *>&first.position, count, sizeof(first.position)),

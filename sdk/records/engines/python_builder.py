@@ -39,7 +39,7 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 from kafkawire.sdk.protocol.values import Buffer
 from kafkawire.sdk.records.compression import compress
 from kafkawire.sdk.records.crc import crc32c_of_bytes
-from kafkawire.sdk.records.engines.builder_options import (
+from kafkawire.sdk.records.engines.shared_arguments import (
     checked_compression,
     checked_content,
     checked_headers,

@@ -15,9 +15,9 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.record_codec import read_record
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_TIMESTAMP_TYPE_MASK, FORMATS
-from kafkawire.sdk.records.engines.lines_form import DECODED_BYTES_MAX, HEADERS_SHOWN, json_member, text_pieces
 from kafkawire.sdk.records.engines.python_batch import RecordBatch
 from kafkawire.sdk.records.engines.python_record import Record
+from kafkawire.sdk.records.engines.shared_lines import DECODED_BYTES_MAX, HEADERS_SHOWN, json_member, text_pieces
 from kafkawire.sdk.records.java_integers import OFFSET_MAX, int64, sequence_after
 
 __all__ = ["Decode", "RecordLines"]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records.columns import OffsetRange
-from kafkawire.sdk.records.engines.rows_form import (
+from kafkawire.sdk.records.engines.shared_columns import OffsetRange
+from kafkawire.sdk.records.engines.shared_rows import (
     BATCH_COLUMN_CODES,
     COLUMNS,
     HEADER_BYTES,
@@ -27,10 +27,10 @@ from kafkawire.sdk.records.engines.rows_form import (
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.records.record import Record
 
-__all__ = ["PythonRowsBuilder"]
+__all__ = ["RowsBuilder"]
 
 
-class PythonRowsBuilder:
+class RowsBuilder:
     """See `RowsBuilder` and `rows_builder`."""
 
     def __init__(

@@ -19,7 +19,7 @@ from kafkawire.codegen.emit.records import emit_record_formats
 from kafkawire.codegen.emit.records_python import emit_record_codec
 from kafkawire.codegen.generate import drift, generated_tree
 from kafkawire.codegen.record_formats import RecordFormat, load_record_formats
-from kafkawire.sdk.protocol.engines.constructs import new_context
+from kafkawire.sdk.protocol.engines.construct_primitives import new_context
 from kafkawire.sdk.records.engines import construct
 
 RECORDS: list[dict[str, Any]] = [

@@ -6,8 +6,6 @@ values at the size where views stop being inline.
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import pyarrow
@@ -137,28 +135,6 @@ def test_memory_of_columns_is_used_again_after_them() -> None:
     del kept, others
     columns(list(walk(batch_of([(3, b"other" * 4, b"other" * 4, ())] * 3000), engine=AVAILABLE[-1])))
     assert arrow.to_pylist() == expected
-
-
-def test_indexes_outside(engine: str) -> None:
-    (batch,) = walk(batch_of([(1, None, b"v", ()), (1, b"k", None, ())]), engine=engine)
-    found = batch.columns()
-    for column in (found.keys, found.values):
-        for index in (-1, 2, 5, 2**70):
-            with pytest.raises(IndexError, match=f"^value {index} of 2$"):
-                column.at(index)
-
-
-@pytest.mark.parametrize("data", [batch_of(compression=Compression.LZ4), batch_of(), message_set()], ids=range(3))
-def test_copies(engine: str, data: bytes) -> None:
-    buffer = bytearray(data)
-    found = columns(walk(buffer, engine=engine), headers=True)
-    expected = found.to_arrow()
-    pickled = pickle.dumps(found)
-    assert len(pickled) < 2 * (len(bytes(found.values.data[0])) + 1000)  # keys and values share their buffers
-    for copied in (pickle.loads(pickled), copy.deepcopy(found)):
-        assert copied.to_arrow().equals(expected)
-        assert all(one is other for one, other in zip(copied.keys.data, copied.values.data, strict=True))
-    assert pickle.loads(pickle.dumps(found.values)).at(0) == found.values.at(0)
 
 
 def test_nulls_beyond_the_first_byte_of_the_validity(engine: str) -> None:

@@ -20,7 +20,7 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import BatchBuilder, Compression, Record, record_batch_class
 from kafkawire.sdk.records.engines import python_lines
 from kafkawire.sdk.records.engines import selection as engines
-from kafkawire.sdk.records.engines.lines_form import DECODED_BYTES_MAX, HEADERS_SHOWN
+from kafkawire.sdk.records.engines.shared_lines import DECODED_BYTES_MAX, HEADERS_SHOWN
 from kafkawire.sdk.records.lines import RecordLines
 from tests.sdk.records.conftest import AVAILABLE, ROWS, batch_of, varint
 

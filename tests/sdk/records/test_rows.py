@@ -23,14 +23,13 @@ from kafkawire.sdk.protocol.tables.record_formats import (
 )
 from kafkawire.sdk.records import Batch, BatchBuilder, Compression, MessageSetBuilder, TimestampType, walk
 from kafkawire.sdk.records.crc import crc32c
-from kafkawire.sdk.records.engines import selection
-from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
-from kafkawire.sdk.records.engines.rows_form import HEADER_BYTES, HEADER_OBJECT_BYTES
+from kafkawire.sdk.records.engines import python_rows, selection
+from kafkawire.sdk.records.engines.shared_rows import HEADER_BYTES, HEADER_OBJECT_BYTES
 from kafkawire.sdk.records.rows import COLUMNS, PlainBatches, RowsBuilder, arrow_arrays, rows_builder
 from tests.needs import EXTENSION
 from tests.sdk.records.conftest import ROWS, rows
 
-BUILDERS: list[Any] = [PythonRowsBuilder, *([selection.built.RowsBuilder] if selection.built is not None else [])]
+BUILDERS: list[Any] = [python_rows.RowsBuilder, *([selection.built.RowsBuilder] if selection.built is not None else [])]
 
 
 @pytest.fixture(params=BUILDERS, ids=["python", "native"][: len(BUILDERS)])
@@ -451,7 +450,7 @@ def test_where_rows_come_from(builder_class: Any, rows_max: int) -> None:
 
 
 def test_the_engine_in_use() -> None:
-    assert isinstance(rows_builder(), BUILDERS[-1] if selection.native is not None else PythonRowsBuilder)
+    assert isinstance(rows_builder(), BUILDERS[-1] if selection.native is not None else python_rows.RowsBuilder)
     assert rows_builder(["key"], rows_max=1).fill()
 
 

@@ -1,1 +1,1 @@
-"""The engines that hand out records: C where the extension is built, or Python."""
+"""The engines that hand out records: `native.pyx` does in C what `python.py` does without a compiler."""

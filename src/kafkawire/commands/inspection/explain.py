@@ -43,7 +43,7 @@ from kafkawire.commands.terminal import errors_on_one_line, print_line, print_ta
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.protocol.connection import Received
 from kafkawire.sdk.protocol.engines.construct import trace
-from kafkawire.sdk.protocol.engines.constructs import Span
+from kafkawire.sdk.protocol.engines.construct_primitives import Span
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES, MAX_FRAME_BYTES
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.observation import Unread

@@ -24,7 +24,7 @@ from kafkawire.sdk.protocol.programs import program
 from kafkawire.sdk.protocol.tables.enums import METADATA_FRAME_VERSION
 from kafkawire.sdk.records import Compression, MessageSetBuilder
 from kafkawire.sdk.records.engines import selection as engines
-from kafkawire.sdk.records.engines.lines_form import DECODED_BYTES_MAX
+from kafkawire.sdk.records.engines.shared_lines import DECODED_BYTES_MAX
 from kafkawire.sdk.storage.producer_snapshots import ProducerEntry, snapshot_content
 from tests.commands.inspection.dumping.dump_bench import batch, segment
 from tests.needs import LINUX

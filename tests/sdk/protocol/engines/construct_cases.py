@@ -11,7 +11,7 @@ import pytest
 from construct import Construct, Struct
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
-from kafkawire.sdk.protocol.engines.constructs import Int8
+from kafkawire.sdk.protocol.engines.construct_primitives import Int8
 
 __all__ = ["Case", "Exact", "Lenient", "Unreadable", "Unwritable"]
 

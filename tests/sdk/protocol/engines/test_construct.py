@@ -9,7 +9,7 @@ import pytest
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.codec import codec
-from kafkawire.sdk.protocol.engines import construct_structures, constructs
+from kafkawire.sdk.protocol.engines import construct_primitives, construct_structures
 from kafkawire.sdk.protocol.engines.construct import (
     Program,
     construct_of,
@@ -18,7 +18,7 @@ from kafkawire.sdk.protocol.engines.construct import (
     encode_parts,
     trace,
 )
-from kafkawire.sdk.protocol.engines.constructs import Span
+from kafkawire.sdk.protocol.engines.construct_primitives import Span
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages import MODULES
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -61,7 +61,7 @@ def test_text_is_the_source_of_the_construct(subtests: pytest.Subtests) -> None:
         with subtests.test(name=name):
             cls = message_class(name)
             for version in cls.SCHEMA.known_versions.numbers():
-                namespace = {**vars(constructs) | vars(construct_structures), cls.__name__: cls}
+                namespace = {**vars(construct_primitives) | vars(construct_structures), cls.__name__: cls}
                 exec(construct_text(layout(cls, version)), namespace)
                 data = construct_of(layout(cls, version)).build(cls())
                 declared = namespace[f"{name}_{version}"]

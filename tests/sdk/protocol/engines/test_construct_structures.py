@@ -9,6 +9,7 @@ import pytest
 from construct import Struct
 
 from kafkawire.sdk.errors import DecodeError, EncodeError
+from kafkawire.sdk.protocol.engines.construct_primitives import CompactString, Int8, Int32, String
 from kafkawire.sdk.protocol.engines.construct_structures import (
     Array,
     CompactArray,
@@ -19,7 +20,6 @@ from kafkawire.sdk.protocol.engines.construct_structures import (
     TaggedFields,
     TaggedNullableStructure,
 )
-from kafkawire.sdk.protocol.engines.constructs import CompactString, Int8, Int32, String
 from kafkawire.sdk.protocol.messages.headers import ResponseHeader
 from tests.sdk.protocol.engines.construct_cases import Case, Exact, Lenient, Unreadable, Unwritable
 

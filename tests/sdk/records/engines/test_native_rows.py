@@ -10,7 +10,7 @@ from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_BATCH_LENGTH_COUNTS_FROM
 from kafkawire.sdk.records import walk
 from kafkawire.sdk.records.engines import selection
-from kafkawire.sdk.records.engines.rows_form import HEADER_OBJECT_BYTES
+from kafkawire.sdk.records.engines.shared_rows import HEADER_OBJECT_BYTES
 from kafkawire.sdk.records.rows import PlainBatches
 from tests.needs import EXTENSION
 from tests.sdk.records.conftest import batch_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 from array import array
 
 from kafkawire.sdk.records import walk
-from kafkawire.sdk.records.engines.python_rows import PythonRowsBuilder
-from kafkawire.sdk.records.engines.rows_form import (
+from kafkawire.sdk.records.engines.python_rows import RowsBuilder
+from kafkawire.sdk.records.engines.shared_rows import (
     BATCH_COLUMN_CODES,
     HEADER_BYTES,
     BatchColumns,
@@ -31,7 +31,7 @@ def batch_columns(*columns: list[int]) -> BatchColumns:
 
 
 def test_buffers() -> None:
-    builder = PythonRowsBuilder()
+    builder = RowsBuilder()
     (batch,) = walk(batch_of(ROWS, base_offset=9))
     builder.begin(batch, position=70)
     assert builder.fill()

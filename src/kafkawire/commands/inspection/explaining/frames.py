@@ -17,7 +17,7 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import opens_with_unsupported_version
 from kafkawire.sdk.protocol.engines.construct import trace
-from kafkawire.sdk.protocol.engines.constructs import Span
+from kafkawire.sdk.protocol.engines.construct_primitives import Span
 from kafkawire.sdk.protocol.frames import LENGTH_BYTES
 from kafkawire.sdk.protocol.header_start import CORRELATION_ID_BYTES, HEADER_START, correlation_id_of
 from kafkawire.sdk.protocol.layout import layout

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat
 from kafkawire.sdk.errors import DecodeError
-from kafkawire.sdk.protocol.engines.constructs import Span, new_context
+from kafkawire.sdk.protocol.engines.construct_primitives import Span, new_context
 from kafkawire.sdk.protocol.primitives import short
 from kafkawire.sdk.records import Compression, crc32, crc32c, decompress
 from kafkawire.sdk.records.engines.construct import form

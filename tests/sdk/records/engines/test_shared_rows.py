@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.records.engines.rows_form import COLUMNS, ROWS_BYTES_MAX, ROWS_MAX, checked_columns
+from kafkawire.sdk.records.engines.shared_rows import COLUMNS, ROWS_BYTES_MAX, ROWS_MAX, checked_columns
 
 
 def test_names() -> None:

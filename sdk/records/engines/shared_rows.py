@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.values import Buffer
-from kafkawire.sdk.records.columns import ReadableBatch
+from kafkawire.sdk.records.engines.shared_columns import ReadableBatch
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = [

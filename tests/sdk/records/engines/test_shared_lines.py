@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from kafkawire.sdk.records.engines.lines_form import PIECE_BYTES, json_member, text_pieces
+from kafkawire.sdk.records.engines.shared_lines import PIECE_BYTES, json_member, text_pieces
 
 
 def text(data: bytes) -> str:

@@ -1,5 +1,4 @@
-# What the record engine does with single bytes: variable-length integers and CRC-32C. Nothing here depends on
-# alignment, and sums are unsigned, so nothing overflows.
+# CRC-32C, by the processor's instruction where there is one. Nothing here depends on alignment.
 
 cdef extern from *:
     """
@@ -9,101 +8,6 @@ cdef extern from *:
     #include <nmmintrin.h>
     #define HAS_CRC_INSTRUCTION 1
     #endif
-
-    #ifdef __GNUC__
-    #define RARELY_CALLED __attribute__((cold, noinline))
-    #define FETCH_EARLY(p) __builtin_prefetch(p)
-    #else
-    #define RARELY_CALLED
-    #define FETCH_EARLY(p) ((void)0)
-    #endif
-
-    /* What memory is fetched in. */
-    #define LINE_BYTES 64
-    /* Have bytes that are read soon on their way from memory. */
-    static inline void fetch_early(const uint8_t *p, const uint8_t *end) {
-        for (; p < end; p += LINE_BYTES) FETCH_EARLY(p);
-    }
-
-    static inline int64_t wrap64(uint64_t v) { int64_t r; memcpy(&r, &v, sizeof r); return r; }
-    static inline int32_t wrap32(uint32_t v) { int32_t r; memcpy(&r, &v, sizeof r); return r; }
-
-    static inline uint64_t zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0); }
-    /* Nearly all numbers of a record have one byte or two: these go without a loop, and without a call. */
-    RARELY_CALLED static Py_ssize_t long_varint_size(uint64_t bits) {
-        Py_ssize_t size = 1;
-        for (; bits >= 128; bits >>= 7) size++;
-        return size;
-    }
-    static inline Py_ssize_t varint_size(int64_t v) {
-        uint64_t bits = zigzag(v);
-        return bits < 128 ? 1 : bits < 16384 ? 2 : long_varint_size(bits);
-    }
-    RARELY_CALLED static uint8_t *put_long_varint(uint8_t *p, uint64_t bits) {
-        while (bits >= 128) { *p++ = (uint8_t)(bits | 128); bits >>= 7; }
-        *p++ = (uint8_t)bits;
-        return p;
-    }
-    static inline uint8_t *put_varint(uint8_t *p, int64_t v) {
-        uint64_t bits = zigzag(v);
-        if (bits < 128) { p[0] = (uint8_t)bits; return p + 1; }
-        if (bits < 16384) { p[0] = (uint8_t)(bits | 128); p[1] = (uint8_t)(bits >> 7); return p + 2; }
-        return put_long_varint(p, bits);
-    }
-    /* All return where the number ends, NULL if it does not or is too long. Bits that do not fit are dropped. */
-    static const uint8_t *get_long_varint(const uint8_t *p, const uint8_t *end, int32_t *value) {
-        uint32_t bits = 0;
-        for (int shift = 0; shift < 35 && p < end; shift += 7) {
-            uint8_t byte = *p++;
-            bits |= (uint32_t)(byte & 127) << shift;
-            if (byte < 128) { *value = wrap32((bits >> 1) ^ (0 - (bits & 1))); return p; }
-        }
-        return NULL;
-    }
-    static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) {
-        if (p < end) {
-            uint32_t bits = p[0];
-            if (bits < 128) { *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1); return p + 1; }
-            if (end - p >= 2 && p[1] < 128) {
-                bits = (bits & 127) | (uint32_t)p[1] << 7;
-                *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
-                return p + 2;
-            }
-        }
-        return get_long_varint(p, end, value);
-    }
-    /* A number of one byte or two, which are there; NULL if it is longer. */
-    static inline const uint8_t *get_short_varint(const uint8_t *p, int32_t *value) {
-        uint32_t bits = p[0];
-        if (bits >= 128) {
-            if (p[1] >= 128) return NULL;
-            bits = (bits & 127) | (uint32_t)p[1] << 7;
-            p++;
-        }
-        *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
-        return p + 1;
-    }
-    static const uint8_t *get_long_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) {
-        uint64_t bits = 0;
-        for (int shift = 0; shift < 70 && p < end; shift += 7) {
-            uint8_t byte = *p++;
-            bits |= (uint64_t)(byte & 127) << shift;
-            if (byte < 128) { *value = wrap64((bits >> 1) ^ (0 - (bits & 1))); return p; }
-        }
-        return NULL;
-    }
-    static inline const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) {
-        if (p < end) {
-            uint32_t bits = p[0];
-            if (bits < 128) { *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1); return p + 1; }
-            if (end - p >= 2 && p[1] < 128) {
-                bits = (bits & 127) | (uint32_t)p[1] << 7;
-                *value = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
-                return p + 2;
-            }
-        }
-        return get_long_varlong(p, end, value);
-    }
 
     /* CRC-32C, eight bytes at a step through tables: for processors without an instruction for it. */
     #define CRC_POLYNOMIAL 0x82f63b78u
@@ -200,14 +104,6 @@ cdef extern from *:
     #endif
     }
     """
-    int64_t wrap64(uint64_t v) noexcept nogil
-    int32_t wrap32(uint32_t v) noexcept nogil
-    Py_ssize_t varint_size(int64_t v) noexcept nogil
-    uint8_t *put_varint(uint8_t *p, int64_t v) noexcept nogil
-    void fetch_early(const uint8_t *p, const uint8_t *end) noexcept nogil
-    const uint8_t *get_short_varint(const uint8_t *p, int32_t *value) noexcept nogil
-    const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, int32_t *value) noexcept nogil
-    const uint8_t *get_varlong(const uint8_t *p, const uint8_t *end, int64_t *value) noexcept nogil
     uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil
     uint32_t crc32c_of(uint32_t crc, const uint8_t *p, size_t size) noexcept nogil
     void prepare_crc() noexcept

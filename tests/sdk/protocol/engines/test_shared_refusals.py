@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import DecodeError, EncodeError, UnsupportedVersion
-from kafkawire.sdk.protocol.engines import refusals
+from kafkawire.sdk.protocol.engines import shared_refusals
 from kafkawire.sdk.protocol.engines.construct import trace
-from kafkawire.sdk.protocol.engines.refusals import explain_decoding, explain_encoding
 from kafkawire.sdk.protocol.engines.selection import native
+from kafkawire.sdk.protocol.engines.shared_refusals import explain_decoding, explain_encoding
 from kafkawire.sdk.protocol.layout import layout
 from kafkawire.sdk.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkawire.sdk.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -178,7 +178,7 @@ def test_wrong_values() -> None:
 
 def test_an_array_with_more_elements_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test has the memory for 2**31 elements."""
-    monkeypatch.setattr(refusals, "MAX_LENGTH", 2)
+    monkeypatch.setattr(shared_refusals, "MAX_LENGTH", 2)
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in "abc"]
     with pytest.raises(EncodeError, match=r"^topics: length 3, at most 2 allowed$"):
         explain_encoding(layout(MetadataRequest, 4), MetadataRequest(topics=topics), None, None)

@@ -13,8 +13,8 @@ import pytest
 from construct import Construct, Container, Struct
 
 from kafkawire.sdk.errors import EncodeError
-from kafkawire.sdk.protocol.engines import constructs
-from kafkawire.sdk.protocol.engines.constructs import (
+from kafkawire.sdk.protocol.engines import construct_primitives
+from kafkawire.sdk.protocol.engines.construct_primitives import (
     Bool,
     Bytes,
     CompactBytes,
@@ -147,7 +147,7 @@ def test_what_was_read_is_noted() -> None:
 
 def test_a_length_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test has the memory for 2**31 bytes."""
-    monkeypatch.setattr(constructs, "MAX_LENGTH", 3)
+    monkeypatch.setattr(construct_primitives, "MAX_LENGTH", 3)
     for kind in (Bytes, CompactBytes):
         assert len(kind.build(b"abc")) > 3
         with pytest.raises(EncodeError, match="length 4, at most 3 allowed"):

@@ -11,7 +11,7 @@ import pytest
 
 from kafkawire.sdk.errors import EncodeError
 from kafkawire.sdk.records import Compression, TimestampType, batch_builder_class
-from kafkawire.sdk.records.engines.builder_options import (
+from kafkawire.sdk.records.engines.shared_arguments import (
     checked_compression,
     checked_content,
     checked_name,

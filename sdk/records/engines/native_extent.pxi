@@ -1,0 +1,49 @@
+# Where the batches of a buffer end, see `python_extent.py`.
+
+def read_extent(buffer):
+    """Do what `python_extent.py` does, up to what is not plain: that is where the batches that were counted end.
+
+    Returns:
+        How many bytes the batches have; the offset after them, the leader epoch of the last one, and the offset after
+        the last one that is not a control batch, each None if there is none; how many records those say that they have;
+        whether a part of a batch follows.
+    """
+    cdef Content content = export_of(buffer)
+    cdef const uint8_t *p = <const uint8_t *>content.buffer.buf
+    cdef const uint8_t *end = p + content.buffer.len
+    cdef const uint8_t *last = NULL
+    cdef const uint8_t *last_data = NULL
+    cdef int64_t count = 0
+    cdef BatchHeader header
+    cdef Py_ssize_t size = whole_batch(p, end - p)
+    while size:
+        last = p
+        read_batch_header(p, &header)
+        if not header.attributes & BATCH_IS_CONTROL_MASK:
+            last_data = p
+            count += max(header.records_count, 0)
+        p += size
+        size = whole_batch(p, end - p)
+    return (
+        p - <const uint8_t *>content.buffer.buf,
+        None if last == NULL else offset_after(last),
+        None if last == NULL else wrap32(load32(last + BATCH_PARTITION_LEADER_EPOCH_AT)),
+        None if last_data == NULL else offset_after(last_data),
+        count,
+        begins_batch(p, end - p),
+    )
+
+
+cdef inline int64_t offset_after(const uint8_t *p) noexcept nogil:
+    """Return the offset after the batch whose header is at `p`."""
+    cdef int32_t delta = wrap32(load32(p + BATCH_LAST_OFFSET_DELTA_AT))
+    return wrap64(load64(p + BATCH_BASE_OFFSET_AT) + <uint64_t><int64_t>delta + 1)
+
+
+cdef inline bint begins_batch(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+    """Return whether what is at `p` is certainly the beginning of a batch of magic 2 that is longer."""
+    cdef Py_ssize_t size
+    if left <= BATCH_MAGIC_AT or p[BATCH_MAGIC_AT] != BATCH_MAGIC:
+        return False
+    size = <Py_ssize_t>wrap32(load32(p + BATCH_BATCH_LENGTH_AT)) + BATCH_BATCH_LENGTH_COUNTS_FROM
+    return size >= BATCH_HEADER_BYTES and size > left

@@ -1,0 +1,103 @@
+"""What the batches of a stored segment say together, in Python, as by the extension's `Survey`."""
+
+from __future__ import annotations
+
+from kafkawire.sdk.protocol.tables.enums import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkawire.sdk.protocol.tables.record_formats import (
+    BATCH_BATCH_LENGTH_COUNTS_FROM,
+    BATCH_CRC_COVERS_FROM,
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    BATCH_IS_CONTROL_MASK,
+    BATCH_MAGIC,
+)
+from kafkawire.sdk.protocol.values import Buffer
+from kafkawire.sdk.records.buffers import bytes_of
+from kafkawire.sdk.records.crc import crc32c
+from kafkawire.sdk.records.java_integers import INT32_MAX, OFFSET_MAX
+
+__all__ = ["Survey", "SurveyEntry"]
+
+#: The last offset of a batch and its position; the highest timestamp up to it, and the last offset of the first batch
+#: that has that.
+SurveyEntry = tuple[int, int, int, int]
+
+
+class Survey:
+    """What the batches of a segment say together, added from the first on.
+
+    Args:
+        base_offset: the lowest offset allowed; the highest is as far from it as an index can tell, an int32.
+        interval_bytes: there is an entry for the batch that begins after more bytes than this since the last entry.
+
+    Attributes:
+        base_offset: see above.
+        next_offset: after the last batch.
+        size_bytes: of all batches.
+        bytes_since_entry: likewise, from the batch of the last entry on.
+        first_timestamp: the highest of the first batch; None before it.
+        max_timestamp: the highest of all, -1 if there is none.
+        max_timestamp_offset: the last offset of the first batch that has it, or else the base offset.
+        has_producers: whether a batch is of an idempotent producer, or a control batch.
+        epochs: the leader epochs of the batches, each with the base offset of the first batch that has it; one that is
+            not higher than those before it does not count.
+    """
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self.base_offset = self.next_offset = self.max_timestamp_offset = base_offset
+        self.size_bytes = self.bytes_since_entry = 0
+        self.first_timestamp: int | None = None
+        self.max_timestamp = NO_TIMESTAMP
+        self.has_producers = False
+        self.epochs: list[tuple[int, int]] = []
+        self._interval_bytes = interval_bytes
+
+    def add(self, buffer: Buffer, entries: list[SurveyEntry]) -> int:
+        """Add whole batches up to the first that cannot follow.
+
+        Those can that are of magic 2, undamaged by their checksum, and not before `next_offset`.
+
+        Args:
+            buffer: begins where the batches that were added end.
+            entries: gets the entries.
+
+        Returns:
+            The size of the batches that were added.
+        """
+        view = bytes_of(buffer)
+        at = 0
+        while (header := _whole_header(view, at)) is not None:
+            base_offset, length, epoch, _, crc, attributes, delta, _, timestamp, producer_id, *_ = header
+            size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
+            last_offset = base_offset + delta
+            if base_offset < self.next_offset or delta < 0:
+                break
+            if last_offset > min(self.base_offset + INT32_MAX, OFFSET_MAX):
+                break
+            if crc32c(view[at + BATCH_CRC_COVERS_FROM : at + size]) != crc:
+                break
+            if self.first_timestamp is None:
+                self.first_timestamp = timestamp
+            if timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
+            if self.bytes_since_entry > self._interval_bytes:
+                entries.append((last_offset, self.size_bytes, self.max_timestamp, self.max_timestamp_offset))
+                self.bytes_since_entry = 0
+            if producer_id != NO_PRODUCER_ID or attributes & BATCH_IS_CONTROL_MASK:
+                self.has_producers = True
+            if not self.epochs or epoch > self.epochs[-1][0]:
+                self.epochs.append((epoch, base_offset))
+            self.bytes_since_entry += size
+            self.size_bytes += size
+            self.next_offset = last_offset + 1
+            at += size
+        return at
+
+
+def _whole_header(view: memoryview, at: int) -> tuple[int, ...] | None:
+    """Return the fields of the batch at a position, None if no whole batch of magic 2 is there."""
+    if len(view) - at < BATCH_HEADER_BYTES:
+        return None
+    fields = BATCH_HEADER.unpack_from(view, at)
+    size = fields[1] + BATCH_BATCH_LENGTH_COUNTS_FROM
+    return fields if fields[3] == BATCH_MAGIC and BATCH_HEADER_BYTES <= size <= len(view) - at else None

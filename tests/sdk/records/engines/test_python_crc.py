@@ -1,0 +1,13 @@
+"""Without the extension the checksum comes from the package `crc32c`; `test_crc.py` compares the two.
+
+Method: known values, at once and in two pieces.
+"""
+
+from __future__ import annotations
+
+from kafkawire.sdk.records.engines.python_crc import crc32c
+
+
+def test_known_values() -> None:
+    assert crc32c(b"123456789") == crc32c(b"56789", crc32c(b"1234")) == 0xE3069283
+    assert crc32c(b"") == 0

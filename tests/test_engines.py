@@ -1,0 +1,60 @@
+"""What two engines do alike has the same name in both, and all of an engine is in a folder `engines`.
+
+Method: the names of the files. Where an engine has a part that the other lacks, this table says why.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+ROOMS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("sdk/**/engines") if path.is_dir())
+
+#: What is neither of one engine nor shared by them.
+BESIDE = {"__init__", "selection"}
+
+#: Parts of the extension, or of the Python engine, that the other has no part for.
+ALONE = {
+    "sdk/protocol/engines": {
+        "native_interned": "Python shares what it wants to share",
+        "native_network_order": "Python has `struct`",
+        "native_objects": "it makes objects as CPython does",
+        "native_read": "Python runs the text of `python_text.py`",
+        "native_records": "Python has memoryviews",
+        "native_write": "Python runs the text of `python_text.py`",
+        "python_text": "the extension interprets the layout",
+    },
+    "sdk/records/engines": {
+        "native": "puts the parts together, which are one module in C",
+        "native_numbers": "Python's are in `record_codec.py`, which is generated",
+    },
+}
+
+
+def names(room: str) -> set[str]:
+    suffixes = {".py", ".pyx", ".pxi", ".pxd"}
+    return {path.name.split(".")[0] for path in (ROOT / room).iterdir() if path.suffix in suffixes}
+
+
+def test_rooms() -> None:
+    assert len(ROOMS) == 4
+    outside = [path for path in ROOT.glob("sdk/**/*.p[xy][xdi]") if path.suffix in (".pyx", ".pxi", ".pxd")]
+    parents = {path.parent.relative_to(ROOT).as_posix() for path in outside}
+    assert parents - {"sdk/protocol/tables"} == set(ROOMS), "what is generated is beside its tables"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_begin_with_the_engine(room: str) -> None:
+    engines = {name.split("_")[0] for name in names(room) - BESIDE}
+    assert engines - {"shared", "construct"} == {"native", "python"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_does_the_same_has_the_same_name(room: str) -> None:
+    native = {name.removeprefix("native") for name in names(room) if name.startswith("native")}
+    python = {name.removeprefix("python") for name in names(room) if name.startswith("python")}
+    alone = {f"native{part}" for part in native - python} | {f"python{part}" for part in python - native}
+    assert alone == set(ALONE.get(room, {}))
