@@ -19,7 +19,7 @@ from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, MessageSpec, topic_of
 from kafkawire.codegen.state import State
 from kafkawire.codegen.versions import Versions
 
-__all__ = ["compare", "layout_changes", "steps"]
+__all__ = ["compare", "field_changes", "layout_changes"]
 
 #: What changes in every string, array and structure when a message becomes flexible, by whether lengths are compact.
 _LENGTH_CHANGES = {True: "length became compact", False: "length became classic"}
@@ -58,7 +58,7 @@ def compare(old: State, new: State) -> list[Change]:
     return changes
 
 
-def steps(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
+def field_changes(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
     """Yield what `version` changed against the one before it, as field and words; nothing for the first version."""
     if version - 1 not in message.known:
         return
@@ -184,7 +184,7 @@ def _version_changes(old: MessageSpec, new: MessageSpec, version: int) -> Iterat
         return
     if version not in old.known:
         yield "", "new version", Verdict.COMPATIBLE
-        for field, what in steps(new, version):
+        for field, what in field_changes(new, version):
             yield field, what, Verdict.COMPATIBLE
         return
     if (version in old.flexible) != (version in new.flexible):

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from kafkawire.codegen.emit.html import Content, Html, element, page, table
-from kafkawire.codegen.evolution import steps
+from kafkawire.codegen.evolution import field_changes
 from kafkawire.codegen.layout import Entry, layout, walk
 from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat
 from kafkawire.codegen.spec import NO_DEFAULT, ApiFile, FieldSpec, MessageSpec, RecordFile, SchemaFile, SingleFile
@@ -224,7 +224,7 @@ def _default(field: FieldSpec) -> str:
 
 def _changes(message: MessageSpec) -> Iterator[Html]:
     for version in list(message.known)[1:]:
-        found = [_change(field, what) for field, what in steps(message, version)]
+        found = [_change(field, what) for field, what in field_changes(message, version)]
         words = Html("; ".join(found)) or element("span", "the same bytes", class_="quiet")
         release = message.removed_in(version)
         gone = element("span", f"removed in {release}", class_="chip") if release else ""

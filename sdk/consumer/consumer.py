@@ -45,7 +45,7 @@ from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kafkawire.sdk.routing.topics import checked_topic, checked_topics
 from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.waiting import Turns, turn
+from kafkawire.sdk.transport.waiting import YieldTimer, yield_to_loop
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import BlockingListenerCalls, ListenerCalls, RebalanceListener
-    from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords, Bounds
+    from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords, EndOffsets
     from kafkawire.sdk.consumer.reading.engine import Handout, RecordIterator, RecordStream
     from kafkawire.sdk.consumer.reading.hooks import ConsumerHooks, ConsumerInterceptor
     from kafkawire.sdk.groups.protocol import Event, GroupMetadata
@@ -137,7 +137,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._closing: Promise[None] | None = None
         self._stream: RecordStream[Key, Value] | None = None
         self._seen = 0
-        self._turns = Turns()
+        self._yield_timer = YieldTimer()
         self._made_at = caller()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -512,8 +512,8 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
                 reason = "; ".join(filter(None, (text, core.router.metadata.absence(partition))))
                 raise RequestTimedOut(reason + core.router.throttling(began_ms))
             offset = core.position(partition)
-        if self._turns.are_due():
-            await self._turns.give()
+        if self._yield_timer.is_due():
+            await self._yield_timer.yield_now()
         return offset
 
     async def committed(
@@ -643,13 +643,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             raise StopAsyncIteration
         return handout.take()
 
-    async def _advance(self, bounds: Bounds | None = None) -> Handout | None:
-        """Wait for a record that can be taken; None at the end of the client, or of the read with these bounds."""
+    async def _advance(self, end_offsets: EndOffsets | None = None) -> Handout | None:
+        """Wait for a record that can be taken; None at the end of the client, or of the read with these ends."""
         core = self._core
         if core is None:
             return None
         try:
-            return await self._wait(core, core.reader.advance, bounds=bounds)
+            return await self._wait(core, core.reader.advance, end_offsets=end_offsets)
         except Closed:
             if self._closing is None:  # in a forked child, or without the event loop
                 raise
@@ -664,38 +664,40 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
                 raise
             return None
 
-    async def _bounded(self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool) -> Bounds:
+    async def _bounded(
+        self, until: Mapping[TopicPartition, int] | int | datetime | None, stop_at_end: bool
+    ) -> EndOffsets:
         """Begin a bounded read; `lift` ends it."""
-        from kafkawire.sdk.consumer.reading.bounded_reads import Bounds
+        from kafkawire.sdk.consumer.reading.bounded_reads import EndOffsets
 
         core = self._started()
         self._check_reads()
-        bounds = Bounds(core, None if until is None else checked_end(until), stop_at_end)
+        end_offsets = EndOffsets(core, None if until is None else checked_end(until), stop_at_end)
         try:
-            await bounds.find(lambda is_there: self._woken(core, None, is_there))
+            await end_offsets.find(lambda is_there: self._woken(core, None, is_there))
         except BaseException:
-            bounds.lift()
+            end_offsets.lift()
             raise
-        return bounds
+        return end_offsets
 
     async def _wait(
         self,
         core: ConsumerCore,
         read: Callable[[], Result | None],
         deadline_ms: int | None = None,
-        bounds: Bounds | None = None,
+        end_offsets: EndOffsets | None = None,
     ) -> Result | None:
-        """Call `read` until it finds something; None at the deadline, or at the end of the read with these bounds."""
+        """Call `read` until it finds something; None at the deadline, or at the end of the read with these ends."""
         self._check_reads()
-        if core.reader.bounds is not None:
+        if core.reader.bounded_read is not None:
             core.reader.lift_abandoned()
-        if self._turns.are_due():
-            await self._turns.give()  # the application may never wait, and heartbeats need the event loop, too
+        if self._yield_timer.is_due():
+            await self._yield_timer.yield_now()  # the application may never wait, and heartbeats need the loop, too
         elif core.reader.taken != self._seen:
-            await turn()  # let responses in and the next requests out
+            await yield_to_loop()  # let responses in and the next requests out
         self._seen = core.reader.taken
         while (found := self._read(core, read)) is None:
-            if (bounds is not None and bounds.are_reached) or not await self._woken(core, deadline_ms):
+            if (end_offsets is not None and end_offsets.are_reached) or not await self._woken(core, deadline_ms):
                 return None
             self._seen = core.reader.taken + 1  # what comes now was waited for
         return found

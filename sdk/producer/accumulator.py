@@ -26,12 +26,11 @@ from kafkawire.sdk.producer.arguments import (
     checked_partition,
     is_absent,
 )
-from kafkawire.sdk.producer.arrivals import Arrivals, End
 from kafkawire.sdk.producer.buffer_memory import BufferMemory
 from kafkawire.sdk.producer.engine import Appender
 from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
-from kafkawire.sdk.producer.producer_topic import ProducerTopic
+from kafkawire.sdk.producer.producer_topic import Arrivals, End, ProducerTopic
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import BatchBuilder
 from kafkawire.sdk.routing.partitions import TopicPartition
@@ -216,7 +215,7 @@ class Accumulator:
             return checked_partition(record.topic, record.partition, count)
         partitioner = self._options.partitioner
         if partitioner == ROUND_ROBIN:
-            start = next(topic.turns)  # in one step: other threads send, too
+            start = next(topic.round_robin)  # in one step: other threads send, too
             numbers = ((start + step) % count for step in range(count))
             return next((number for number in numbers if self._has_leader(topic.name, number)), start % count)
         if record.key is None:

@@ -24,7 +24,7 @@ from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.timing import random_fraction
-from kafkawire.sdk.transport.waiting import turn
+from kafkawire.sdk.transport.waiting import yield_to_loop
 from kafkawire.sdk.transport.wire import Network
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ProducerCore:
         """
         now_ms = monotonic_ms()
         if self.client.driver.is_scheduled or now_ms != self._rested_ms:
-            await turn()
+            await yield_to_loop()
             self._rested_ms = now_ms
 
     def flush(self) -> Promise[None]:

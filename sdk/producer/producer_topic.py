@@ -1,4 +1,4 @@
-"""What a producer keeps of a topic, beside the open batches that its appender writes into."""
+"""What a producer keeps of a topic, beside the open batches that its appender writes into: records that wait for it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkawire.sdk.producer.arguments import Held
-from kafkawire.sdk.producer.arrivals import Arrivals, End
 from kafkawire.sdk.producer.engine import Topic
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
 
 if TYPE_CHECKING:
     from kafkawire.sdk.producer.partition_queue import ProducerBatch
 
-__all__ = ["ProducerTopic"]
+__all__ = ["Arrivals", "End", "ProducerTopic"]
 
 
 class ProducerTopic(Topic):
@@ -26,18 +25,18 @@ class ProducerTopic(Topic):
         queues: by partition, of those that batches were made for.
         arrivals: takes records that must wait until the topic, or their partition, is known.
         held: those that the sender has taken from there, oldest first.
-        turns: counts the records that went to one partition after the other.
+        round_robin: counts the records that went to one partition after the other.
         used_ms: when the last batch was made.
     """
 
-    __slots__ = ("arrivals", "held", "queues", "turns", "used_ms")
+    __slots__ = ("arrivals", "held", "queues", "round_robin", "used_ms")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.queues: dict[int, PartitionQueue] = {}
         self.arrivals = Arrivals()
         self.held: deque[Held] = deque()
-        self.turns = itertools.count()
+        self.round_robin = itertools.count()
         self.used_ms = 0
 
     @property
@@ -103,3 +102,57 @@ class ProducerTopic(Topic):
     def _load(self, number: int) -> int:
         queue = self.queues.get(number)
         return 0 if queue is None else queue.load
+
+
+class End(NamedTuple):
+    """Why no more records are taken here.
+
+    Attributes:
+        partitions: how many the topic has; 0 while that is not known.
+        others: the arrivals for records that must still wait; None if the topic was forgotten.
+    """
+
+    partitions: int
+    others: Arrivals | None
+
+
+class Arrivals:
+    """Records that wait until their topic is known, in the order of arrival; from any thread, without a lock.
+
+    The sender takes them by closing these arrivals and opening others. A record, or the end, takes the next place in
+    one step (`dict.setdefault`). So a record is either among those that were taken, or its thread learns of the end,
+    and no record overtakes another.
+    """
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[int, Held | End] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, record: Held) -> bool:
+        return record in self._places.values()
+
+    def add(self, record: Held) -> End | None:
+        """Add a record; return the end if these arrivals are closed."""
+        places = self._places
+        while True:
+            place = len(places)
+            last = places[place - 1] if place else None
+            found = last if isinstance(last, End) else places.setdefault(place, record)
+            if found is record:
+                return None
+            if isinstance(found, End):
+                return found
+
+    def close(self, end: End) -> list[Held]:
+        """Take no more records, and return those that have arrived."""
+        while self._places.setdefault(len(self._places), end) is not end:
+            pass  # a record has arrived
+        return [each for each in self._places.values() if isinstance(each, Held)]
+
+    def close_if_empty(self, end: End) -> bool:
+        """Close these arrivals if no record has arrived; return whether they are closed."""
+        return self._places.setdefault(0, end) is end

@@ -11,7 +11,11 @@ Source: Apache Kafka, `Sender`, `RecordAccumulator`.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
+from collections.abc import Iterator
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final
 
 from kafkawire.sdk.client.options import ProducerOptions
@@ -24,11 +28,9 @@ from kafkawire.sdk.producer.outcome import Outcome
 from kafkawire.sdk.producer.partition_queue import PartitionQueue, ProducerBatch
 from kafkawire.sdk.producer.producer_metrics import ProducerMetrics
 from kafkawire.sdk.producer.requests import Result, produce_request, results, timed_out
-from kafkawire.sdk.producer.schedule import Schedule
 from kafkawire.sdk.producer.settings import DRAINED_FRACTION
 from kafkawire.sdk.producer.topic_registry import TopicRegistry
 from kafkawire.sdk.producer.transactions.partitions import TransactionPartitions
-from kafkawire.sdk.producer.unsettled_batches import UnsettledBatches, outcome_of
 from kafkawire.sdk.producer.waiters import Waiters
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -40,7 +42,7 @@ from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Turn, Versions
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["Sender"]
+__all__ = ["Schedule", "Sender", "UnsettledBatches", "outcome_of"]
 
 logger = logging.getLogger("kafkawire.producer")
 
@@ -474,3 +476,120 @@ class Sender:
     def _moved(self, outcome: Outcome, *others: Outcome) -> None:
         self._unsettled.discard(outcome)
         self._waiters.moved(outcome, others)
+
+
+class Schedule:
+    """Which partitions have something to send, to which leader, and when to look at the others.
+
+    The work of an event grows with what is ready, not with the partitions: those that linger or pause are in a heap,
+    those without a leader wait for other metadata, and those with nothing to send are nowhere.
+
+    Attributes:
+        ready: by leader, the partitions that have a batch for it, in order of service.
+        without_leader: the partitions that have a batch and no leader.
+    """
+
+    def __init__(self) -> None:
+        self.ready: dict[int, OrderedDict[PartitionQueue, None]] = {}
+        self.without_leader: dict[PartitionQueue, None] = {}
+        self._later: list[tuple[int, int, PartitionQueue]] = []
+        self._entries = count()
+
+    def put_ready(self, queue: PartitionQueue, node_id: int | None) -> None:
+        """Have a partition served by its leader, after those that wait for it already."""
+        self.take_out(queue)
+        if node_id is None:
+            self.without_leader[queue] = None
+            return
+        queue.node_id = node_id
+        queues = self.ready.get(node_id)
+        if queues is None:
+            queues = self.ready[node_id] = OrderedDict()
+        queues[queue] = None
+
+    @property
+    def placed(self) -> list[PartitionQueue]:
+        """The partitions that have a batch to send now, whether or not they have a leader."""
+        return [*self.without_leader, *(queue for queues in self.ready.values() for queue in queues)]
+
+    def first(self, node_id: int) -> PartitionQueue | None:
+        """Return the partition that a leader serves next, None if there is none."""
+        queues = self.ready.get(node_id)
+        return next(iter(queues)) if queues else None
+
+    def put_later(self, queue: PartitionQueue, due_ms: int) -> None:
+        """Look at a partition again at a time."""
+        self.take_out(queue)
+        if queue.due_ms != due_ms:
+            queue.due_ms = due_ms
+            heappush(self._later, (due_ms, next(self._entries), queue))
+
+    def take_out(self, queue: PartitionQueue) -> None:
+        """Forget a partition that has nothing to send, or goes elsewhere."""
+        if queue.node_id is not None:
+            queues = self.ready[queue.node_id]
+            del queues[queue]
+            if not queues:
+                del self.ready[queue.node_id]
+            queue.node_id = None
+        elif self.without_leader:
+            self.without_leader.pop(queue, None)
+
+    def due(self, now_ms: int) -> list[PartitionQueue]:
+        """Return the partitions whose time has come."""
+        found: list[PartitionQueue] = []
+        while self._later and self._later[0][0] <= now_ms:
+            due_ms, _, queue = heappop(self._later)
+            if queue.due_ms == due_ms:
+                queue.due_ms = -1
+                found.append(queue)
+        return found
+
+    def due_ms(self) -> int | None:
+        """Return when the next one is due."""
+        while self._later and self._later[0][2].due_ms != self._later[0][0]:
+            heappop(self._later)
+        return self._later[0][0] if self._later else None
+
+
+class UnsettledBatches:
+    """The batches of a producer, and its records without a batch, that are not settled.
+
+    Attributes:
+        items: by outcome, in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[Outcome, ProducerBatch | Held] = {}
+        #: What has ended before its deadline stays here until then: its outcome, which holds no records.
+        self._deadlines: list[tuple[int, int, Outcome]] = []
+        self._entries = count()
+
+    def add(self, item: ProducerBatch | Held) -> None:
+        """Take what is new."""
+        outcome = outcome_of(item)
+        self.items[outcome] = item
+        heappush(self._deadlines, (item.deadline_ms, next(self._entries), outcome))
+
+    def discard(self, outcome: Outcome) -> None:
+        """Forget what has ended."""
+        self.items.pop(outcome, None)
+
+    def overdue(self, now_ms: int) -> Iterator[ProducerBatch | Held]:
+        """Yield what is past its deadline; the caller ends it."""
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            item = self.items.get(heappop(self._deadlines)[2])
+            if item is not None:
+                yield item
+
+    def due_ms(self) -> int | None:
+        """Return the next deadline."""
+        while self._deadlines and self._deadlines[0][2] not in self.items:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+
+def outcome_of(item: ProducerBatch | Held) -> Outcome:
+    """Return the outcome of what a producer sends."""
+    assert item.outcome is not None
+    return item.outcome

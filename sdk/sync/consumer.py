@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.health import ConsumerHealth
     from kafkawire.sdk.consumer.listener import RebalanceListener
-    from kafkawire.sdk.consumer.reading.bounded_reads import Bounds
+    from kafkawire.sdk.consumer.reading.bounded_reads import EndOffsets
     from kafkawire.sdk.consumer.reading.engine import RecordIterator
     from kafkawire.sdk.consumer.reading.hooks import ConsumerInterceptor
     from kafkawire.sdk.groups.protocol import GroupMetadata
@@ -141,11 +141,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
     ) -> Generator[Record[Key, Value], None, None]:
         """Iterate over records up to an end; see `kafkawire.Consumer.records`."""
-        bounds = result_of(self._inner.bounded, until, stop_at_end)
+        end_offsets = result_of(self._inner.bounded, until, stop_at_end)
         try:
-            yield from self._inner.iterate(bounds)
+            yield from self._inner.iterate(end_offsets)
         finally:
-            bounds.lift()
+            end_offsets.lift()
 
     # Which partitions.
 
@@ -309,15 +309,15 @@ class _Inner(AsyncConsumer[Key, Value]):
 
     bounded = AsyncConsumer._bounded
 
-    def iterate(self, bounds: Bounds | None = None) -> RecordIterator[Key, Value]:
-        """Return what iterates over records, up to these bounds if there are any."""
+    def iterate(self, end_offsets: EndOffsets | None = None) -> RecordIterator[Key, Value]:
+        """Return what iterates over records, up to these ends if there are any."""
         if self._hooks is None:
             from kafkawire.sdk.consumer.reading.engine import RecordIterator
         else:
             from kafkawire.sdk.consumer.reading.engines.python import RecordIterator
 
         def wait() -> bool:
-            found = self.take(self._advance, bounds)
+            found = self.take(self._advance, end_offsets)
             if found is not None:
                 iterator.handout = found
             return found is not None

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import LocalProtocolError
 
-__all__ = ["FAIR_MS", "Turns", "check_may_block", "driving", "io_loops", "result_of", "turn"]
+__all__ = ["FAIR_MS", "YieldTimer", "check_may_block", "driving", "io_loops", "result_of", "yield_to_loop"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -63,28 +63,28 @@ def result_of(
             asyncio._set_running_loop(loop)
 
 
-async def turn() -> None:
+async def yield_to_loop() -> None:
     """Let a driver on this event loop take a turn; one with a thread of its own needs no help."""
     if asyncio._get_running_loop() is not None:
         await asyncio.sleep(0)
 
 
-class Turns:
-    """Gives the event loop its turns, for a reader that always finds something, and so never waits."""
+class YieldTimer:
+    """When a reader that always finds something, and so never waits, yields to its event loop."""
 
     __slots__ = ("_due_ms",)
 
     def __init__(self) -> None:
         self._due_ms = 0
 
-    def are_due(self) -> bool:
+    def is_due(self) -> bool:
         """Return whether the event loop had no turn from here for `FAIR_MS`."""
         return monotonic_ms() >= self._due_ms
 
-    async def give(self) -> None:
+    async def yield_now(self) -> None:
         """Let timers, sockets and other tasks go on: all that is due now, and what that has to send."""
         for _ in range(_ITERATIONS):
-            await turn()
+            await yield_to_loop()
         self._due_ms = monotonic_ms() + FAIR_MS
 
 

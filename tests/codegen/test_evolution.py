@@ -13,7 +13,7 @@ import pytest
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.change import Change, Verdict
-from kafkawire.codegen.evolution import compare, steps
+from kafkawire.codegen.evolution import compare, field_changes
 from kafkawire.codegen.load import load_file
 from kafkawire.codegen.state import State, load_state
 from kafkawire.codegen.versions import Versions
@@ -214,7 +214,7 @@ def test_the_first_version_alone_is_left(write: Write) -> None:
 
 def test_steps_of_a_message(write: Write) -> None:
     (file,) = state(write, OLD).files.values()
-    assert {version: list(steps(file.messages[0], version)) for version in range(4)} == {
+    assert {version: list(field_changes(file.messages[0], version)) for version in range(4)} == {
         0: [],
         1: [("items.text", "added, string")],
         2: [("", "becomes flexible"), ("rack", "added, string?, tag 0")],

@@ -87,7 +87,7 @@ class FetchPlanner:
     Attributes:
         user: takes positions that were looked up; set before anything is assigned.
         last_fetch_ms: when a broker last answered a fetch, None before the first time.
-        steps: partitions that were looked at, counted for tests of scale.
+        visited: partitions that were looked at, counted for tests of scale.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class FetchPlanner:
         self.user: Located | None = None
         self._subscribed: frozenset[str] | None = frozenset()
         self.last_fetch_ms: int | None = None
-        self.steps = 0
+        self.visited = 0
 
     # Machine.
 
@@ -224,7 +224,7 @@ class FetchPlanner:
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
         """Put a partition where it belongs now: with a broker, a look-up, or nowhere until something happens."""
-        self.steps += 1
+        self.visited += 1
         home: int | None = None
         topic = self._metadata.topics.get(fetch.partition.topic)
         known = None if topic is None else topic.partitions.get(fetch.partition.partition)

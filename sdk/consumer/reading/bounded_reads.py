@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from kafkawire.sdk.consumer.core import ConsumerCore
     from kafkawire.sdk.consumer.reading.engine import Handout
 
-__all__ = ["BoundedRecords", "Bounds"]
+__all__ = ["BoundedRecords", "EndOffsets"]
 
 #: The end of a partition that is not to be read.
 _NOTHING = 0
 
 
-class Bounds:
+class EndOffsets:
     """The ends of one bounded read of the partitions that are assigned when it begins.
 
     They hold for every read of the consumer; those that are not bounded themselves wait for the end of this one.
@@ -58,9 +58,9 @@ class Bounds:
             LocalProtocolError: another bounded read has not ended.
         """
         self._core.reader.lift_abandoned()
-        if self._core.reader.bounds is not None:
+        if self._core.reader.bounded_read is not None:
             raise LocalProtocolError("a bounded read of this consumer has not ended: read it to its end, or close it")
-        self._core.reader.bounds = self
+        self._core.reader.bounded_read = self
         queue = self._core.queue
 
         def has_assigned() -> bool:
@@ -101,9 +101,9 @@ class Bounds:
     def lift(self) -> None:
         """Have reads go on without an end. What was cut at one is fetched again."""
         self.is_lifted = True
-        if self._core.reader.bounds is not self:
+        if self._core.reader.bounded_read is not self:
             return
-        self._core.reader.bounds = None
+        self._core.reader.bounded_read = None
         for partition in self._bounded:
             reading = self._core.assignment.readings.get(partition)
             if reading is not None and reading.until is not None:
@@ -128,11 +128,11 @@ class BoundedRecords(Generic[Key, Value]):
     """
 
     def __init__(
-        self, begin: Callable[[], Awaitable[Bounds]], advance: Callable[[Bounds], Awaitable[Handout | None]]
+        self, begin: Callable[[], Awaitable[EndOffsets]], advance: Callable[[EndOffsets], Awaitable[Handout | None]]
     ) -> None:
         self._begin = begin
         self._advance = advance
-        self._bounds: Bounds | None = None
+        self._end_offsets: EndOffsets | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_over = False
 
@@ -140,7 +140,7 @@ class BoundedRecords(Generic[Key, Value]):
         return self
 
     async def __anext__(self) -> Record[Key, Value]:
-        if self._is_over or (self._bounds is not None and self._bounds.is_lifted):
+        if self._is_over or (self._end_offsets is not None and self._end_offsets.is_lifted):
             raise StopAsyncIteration
         try:
             handout = await self._found()
@@ -149,8 +149,8 @@ class BoundedRecords(Generic[Key, Value]):
             await self.aclose()  # as of a generator; a kept error keeps this read, too
             raise
         except BaseException:  # cancelled: to ask again goes on with this read, any other read ends it
-            if self._bounds is not None:
-                self._bounds.is_abandoned = True
+            if self._end_offsets is not None:
+                self._end_offsets.is_abandoned = True
             raise
         if record is None:
             await self.aclose()
@@ -158,18 +158,18 @@ class BoundedRecords(Generic[Key, Value]):
         return record
 
     async def _found(self) -> Handout | None:
-        if self._bounds is None:
+        if self._end_offsets is None:
             self._loop = asyncio.get_running_loop()
-            self._bounds = await self._begin()
-        self._bounds.is_abandoned = False
-        return await self._advance(self._bounds)
+            self._end_offsets = await self._begin()
+        self._end_offsets.is_abandoned = False
+        return await self._advance(self._end_offsets)
 
     async def aclose(self) -> None:
         """End the read; later ones go on from here."""
         self._is_over = True
-        if self._bounds is not None:
-            self._bounds.lift()
+        if self._end_offsets is not None:
+            self._end_offsets.lift()
 
     def __del__(self) -> None:
-        if self._bounds is not None and self._loop is not None and not self._is_over:
-            self._bounds.abandon(self._loop)
+        if self._end_offsets is not None and self._loop is not None and not self._is_over:
+            self._end_offsets.abandon(self._loop)

@@ -3,7 +3,7 @@
 What is done for each batch costs as much as many records do. So records that are handed out one by one come from
 several batches at once, as far as a position between any two of them can be told, and little is held in memory.
 
-Source: Apache Kafka, `CompletedFetch`.
+Source: Apache Kafka, `CompletedFetch`; KIP-98 (aborted transactions in responses).
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetching.queue import Fetched
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Reading
-from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.errors import DecodeError, PartialBatch
+from kafkawire.sdk.protocol.tables.enums import ControlRecordType
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_COMPRESSION_MASK
-from kafkawire.sdk.records import Batch, MessageBatch, Record
+from kafkawire.sdk.records import Batch, MessageBatch, Record, RecordBatch, walk
 
-__all__ = ["RECORDS_AHEAD", "CompletedFetch"]
+__all__ = ["RECORDS_AHEAD", "CompletedFetch", "fetched_batches"]
 
 #: No further batch is opened once so many records are ready: by then a batch costs each of them next to nothing.
 RECORDS_AHEAD: Final = 500
@@ -127,3 +128,39 @@ def _raising(error: DecodeError) -> Iterator[Batch]:
     """Raise an error when the next batch is asked for."""
     yield from ()
     raise error
+
+
+def fetched_batches(fetched: Fetched, check_crcs: bool) -> Iterator[Batch]:
+    """Yield the batches of a fetch that are for the application: no control batches, none of aborted transactions.
+
+    They begin with the requested offset; a partial one at the end is left out.
+
+    Raises:
+        DecodeError: a size, a magic number or a checksum is wrong; earlier batches were yielded.
+    """
+    aborted = list(reversed(fetched.aborted))
+    aborting: set[int] = set()
+    try:
+        for batch in walk(fetched.records, check_crcs):
+            if isinstance(batch, MessageBatch):
+                if batch.next_offset > fetched.start:
+                    yield batch
+                continue
+            while aborted and aborted[-1][0] <= batch.last_offset:
+                aborting.add(aborted.pop()[1])
+            if batch.is_control:
+                if batch.producer_id in aborting and _is_abort(batch):
+                    aborting.discard(batch.producer_id)
+            elif batch.next_offset > fetched.start and not (
+                aborting and batch.is_transactional and batch.producer_id in aborting
+            ):
+                yield batch
+    except PartialBatch:
+        return
+
+
+def _is_abort(batch: RecordBatch) -> bool:
+    from kafkawire.sdk.records.control import control_type  # only readers of aborted transactions need it
+
+    records = batch.records()
+    return bool(records) and control_type(records[0]).type is ControlRecordType.ABORT

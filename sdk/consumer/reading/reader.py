@@ -18,9 +18,8 @@ from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.fetching.queue import FetchQueue
 from kafkawire.sdk.consumer.position import Position
 from kafkawire.sdk.consumer.reading.assignment import Assignment, Reading
-from kafkawire.sdk.consumer.reading.completed_fetch import CompletedFetch
+from kafkawire.sdk.consumer.reading.completed_fetch import CompletedFetch, fetched_batches
 from kafkawire.sdk.consumer.reading.engine import Handout, RecordIterator, RecordStream
-from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
 from kafkawire.sdk.errors import DecodeError, KafkaWireError
 from kafkawire.sdk.records import MessageBatch, Record
 from kafkawire.sdk.routing.partitions import TopicPartition
@@ -36,7 +35,7 @@ LIST_MS: Final = 100
 
 
 class BoundedRead(Protocol):
-    """A bounded read, as far as another read may end it; see `Bounds`."""
+    """A bounded read, as far as another read may end it; see `EndOffsets`."""
 
     @property
     def is_abandoned(self) -> bool:
@@ -59,7 +58,7 @@ class Reader:
     Attributes:
         handout: the batch that is handed out record by record; None if there is none.
         taken: how many `Fetched` were taken from the queue.
-        bounds: of the bounded read that goes on; None if there is none.
+        bounded_read: the one that goes on; None if there is none.
         stream: takes records from the handout without asking; set by the face.
         hooks: applied to records that are handed out one by one or in lists; set by the face, None for none.
     """
@@ -75,7 +74,7 @@ class Reader:
         self._handed_out = 0
         self.handout: Handout | None = None
         self.taken = 0
-        self.bounds: BoundedRead | None = None
+        self.bounded_read: BoundedRead | None = None
         self.stream: RecordStream[Any, Any] | RecordIterator[Any, Any] | None = None
         self.hooks: ConsumerHooks[Any, Any] | None = None
         assignment.on_pause = weakly(self._set_aside, None)
@@ -226,8 +225,8 @@ class Reader:
 
     def lift_abandoned(self) -> None:
         """End a bounded read that was dropped before its end."""
-        if self.bounds is not None and self.bounds.is_abandoned:
-            self.bounds.lift()
+        if self.bounded_read is not None and self.bounded_read.is_abandoned:
+            self.bounded_read.lift()
 
     def take_back(self) -> None:
         """Open anew what is being handed out: its partition is to end elsewhere."""

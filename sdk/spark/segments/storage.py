@@ -6,6 +6,7 @@ A file may be gone when a task comes to read it, because a broker removes old se
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,7 +17,6 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.sound_batches import WINDOW_BYTES
 from kafkawire.sdk.records.stored import Window
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.spark.segments.checkpoints import data_folder, offsets_in
 from kafkawire.sdk.spark.segments.files import (
     FOLDER_PATTERN,
     FoundSegment,
@@ -25,10 +25,13 @@ from kafkawire.sdk.spark.segments.files import (
 )
 from kafkawire.sdk.spark.segments.listing import ListedFile
 from kafkawire.sdk.spark.segments.packed import is_packed, open_packed
-from kafkawire.sdk.storage.checkpoints import LOG_START_OFFSETS
+from kafkawire.sdk.storage.checkpoints import LOG_START_OFFSETS, parse_offsets
+from kafkawire.sdk.storage.damage import DamagedContent
 from kafkawire.sdk.storage.file_names import SWAP_SUFFIX
 
-__all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles"]
+__all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles", "data_folder", "offsets_in"]
+
+_log = logging.getLogger("kafkawire.spark")
 
 #: Read at a time by callers that look at headers alone: a file on a disk is passed over in leaps. Other file systems
 #: take as long for a header as for a whole window.
@@ -200,3 +203,30 @@ class SegmentFiles:
             if not path.endswith(SWAP_SUFFIX):
                 raise
             return self._system.open_input_file(path.removesuffix(SWAP_SUFFIX))  # it has taken its place by now
+
+
+def data_folder(path: str) -> str:
+    """Return the folder that has the folder of a segment's partition.
+
+    Args:
+        path: of the segment.
+    """
+    return path.rpartition("/")[0].rpartition("/")[0]
+
+
+def offsets_in(content: bytes, path: str) -> dict[TopicPartition, int]:
+    """Return what a checkpoint of a broker says; nothing if it is missing or damaged. Damage is logged.
+
+    Source: `OffsetCheckpointFile` in Apache Kafka.
+
+    Args:
+        content: of the file; nothing if it is missing.
+        path: of the file.
+    """
+    if not content:
+        return {}
+    try:
+        return {TopicPartition(*partition): offset for partition, offset in parse_offsets(content)}
+    except DamagedContent as damage:
+        _log.warning("%s is damaged, and says nothing: %s", path, damage)
+        return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.producer.arguments import Held
-from kafkawire.sdk.producer.arrivals import Arrivals, End
+from kafkawire.sdk.producer.producer_topic import Arrivals, End
 
 
 def held() -> Held:

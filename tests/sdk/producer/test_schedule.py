@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkawire.sdk.producer.partition_queue import PartitionQueue
-from kafkawire.sdk.producer.schedule import Schedule
+from kafkawire.sdk.producer.sender import Schedule
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 
@@ -30,21 +30,21 @@ def test_without_a_leader() -> None:
     schedule = Schedule()
     (queue,) = queues(1)
     schedule.put_ready(queue, None)
-    assert list(schedule.homeless) == [queue]
+    assert list(schedule.without_leader) == [queue]
     schedule.put_ready(queue, 1)
-    assert not schedule.homeless
+    assert not schedule.without_leader
     schedule.put_ready(queue, 2)
     assert list(schedule.ready) == [2]
 
 
 def test_what_has_a_batch_to_send_now() -> None:
     schedule = Schedule()
-    homeless, ready, other, later = queues(4)
-    schedule.put_ready(homeless, None)
+    without_leader, ready, other, later = queues(4)
+    schedule.put_ready(without_leader, None)
     schedule.put_ready(ready, 1)
     schedule.put_ready(other, 2)
     schedule.put_later(later, 10)
-    assert schedule.placed == [homeless, ready, other]
+    assert schedule.placed == [without_leader, ready, other]
 
 
 def test_later() -> None:

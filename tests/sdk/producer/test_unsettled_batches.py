@@ -6,7 +6,7 @@ import gc
 
 from kafkawire.sdk.producer.arguments import Held
 from kafkawire.sdk.producer.outcome import Outcome
-from kafkawire.sdk.producer.unsettled_batches import UnsettledBatches, outcome_of
+from kafkawire.sdk.producer.sender import UnsettledBatches, outcome_of
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 

@@ -14,7 +14,7 @@ import pytest
 from kafkawire.sdk.errors import Closed, LocalProtocolError
 from kafkawire.sdk.transport.io_thread import IoThread
 from kafkawire.sdk.transport.promise import Promise
-from kafkawire.sdk.transport.waiting import FAIR_MS, Turns, check_may_block, driving, result_of, turn
+from kafkawire.sdk.transport.waiting import FAIR_MS, YieldTimer, check_may_block, driving, result_of, yield_to_loop
 from tests.sdk.spinning import spin_ms
 
 
@@ -25,7 +25,7 @@ def kept_soon(value: int) -> Promise[int]:
 
 
 async def doubled(value: int) -> int:
-    await turn()
+    await yield_to_loop()
     return 2 * await kept_soon(value)
 
 
@@ -125,7 +125,7 @@ def test_a_turn_lets_all_through_that_a_heartbeat_needs() -> None:
             loop.add_reader(ours, received)
             loop.call_later(0, lambda: loop.call_soon(seen.append, "timer"))
             spin_ms(2)  # the timer is due
-            await Turns().give()
+            await YieldTimer().yield_now()
             return seen
 
     assert sorted(asyncio.run(run())) == ["received", "timer", "turn of the driver"]
@@ -133,11 +133,11 @@ def test_a_turn_lets_all_through_that_a_heartbeat_needs() -> None:
 
 def test_turns_are_due_when_none_was_given_for_a_while() -> None:
     async def run() -> None:
-        turns = Turns()
-        assert turns.are_due()
-        await turns.give()
+        timer = YieldTimer()
+        assert timer.is_due()
+        await timer.yield_now()
         spin_ms(FAIR_MS)
-        assert turns.are_due()
+        assert timer.is_due()
 
     asyncio.run(run())
-    result_of(Turns().give)  # and a thread without an event loop gives none
+    result_of(YieldTimer().yield_now)  # and a thread without an event loop gives none

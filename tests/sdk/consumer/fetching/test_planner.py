@@ -109,11 +109,11 @@ def test_work_grows_with_records_not_with_partitions() -> None:
     cluster.simulation.latency_ms = 20
     cluster.run(500)
     assert all(request.session_epoch > 0 for request in cluster.fetches()[6:])
-    steps, fetches = cluster.planner.steps, len(cluster.fetches())
+    steps, fetches = cluster.planner.visited, len(cluster.fetches())
     for number in range(5):
         cluster.logs[partitions[number]].append(b"a")
         assert cluster.read(100) == [(number, 0)]
-    assert cluster.planner.steps - steps <= 15
+    assert cluster.planner.visited - steps <= 15
     assert sum(len(asked) for asked in cluster.asked()[fetches:]) <= 10
 
 

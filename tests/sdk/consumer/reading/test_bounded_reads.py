@@ -179,7 +179,7 @@ def test_an_error_at_its_beginning_ends_the_read() -> None:
             await anext(other)
         assert [record.offset async for record in other] == []
         assert [record.offset async for record in bounded] == []
-        assert consumer._started().reader.bounds is None
+        assert consumer._started().reader.bounded_read is None
 
     asyncio.run(numbers(test))
 

@@ -11,7 +11,7 @@ import pytest
 
 from kafkawire.sdk.consumer.fetching.queue import Fetched
 from kafkawire.sdk.consumer.position import Position
-from kafkawire.sdk.consumer.reading.fetched_batches import fetched_batches
+from kafkawire.sdk.consumer.reading.completed_fetch import fetched_batches
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
 from kafkawire.sdk.records import MessageSetBuilder

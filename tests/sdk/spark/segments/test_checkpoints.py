@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.spark.segments.checkpoints import data_folder, offsets_in
+from kafkawire.sdk.spark.segments.storage import data_folder, offsets_in
 
 
 def test_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
