@@ -14,7 +14,7 @@ from kafkawire.sdk.spark.audit.broker_facts import broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.options import parse_options
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
-from kafkawire.sdk.spark.brokers.stored import StoredBatches
+from kafkawire.sdk.spark.brokers.stored_batches import StoredBatches
 from kafkawire.sdk.spark.selection import Offsets
 from tests.kafka.apache import ApacheKafka
 

@@ -29,13 +29,13 @@ from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, split, together
-from kafkawire.sdk.spark.brokers.readable import unreadable
+from kafkawire.sdk.spark.brokers.readable_topics import unreadable
 from kafkawire.sdk.spark.brokers.source import KafkaWireReader
-from kafkawire.sdk.spark.brokers.stored import StoredBatches
+from kafkawire.sdk.spark.brokers.stored_batches import StoredBatches
 from kafkawire.sdk.spark.connecting import connected
 from kafkawire.sdk.spark.damage import Place
+from kafkawire.sdk.spark.offset_order import first_offset
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, there_are
-from kafkawire.sdk.spark.order import first_offset
 
 __all__ = ["BrokerFacts", "BrokerInput", "broker_input", "compacted", "known_of"]
 

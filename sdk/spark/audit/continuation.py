@@ -18,7 +18,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.record_formats import BATCH_MAGIC
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.spark.segments.ends import start_position
+from kafkawire.sdk.spark.segments.end_offsets import start_position
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
 from kafkawire.sdk.spark.segments.storage import FILES_AT_A_TIME, SegmentFiles

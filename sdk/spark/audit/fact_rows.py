@@ -28,7 +28,7 @@ from kafkawire.sdk.spark.audit.commits import OFFSETS_TOPIC, commits
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_rows
 from kafkawire.sdk.spark.audit.sums import Sums
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, damage_of, error_of
-from kafkawire.sdk.spark.order import first_offset
+from kafkawire.sdk.spark.offset_order import first_offset
 
 __all__ = ["FactRows", "NotedFacts"]
 

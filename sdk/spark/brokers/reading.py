@@ -26,8 +26,8 @@ from kafkawire.sdk.spark.brokers.options import WireOptions
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
 from kafkawire.sdk.spark.connecting import connected
 from kafkawire.sdk.spark.damage import Mode, Place
+from kafkawire.sdk.spark.data_loss import begins_later, report_loss
 from kafkawire.sdk.spark.decoder import Decoder
-from kafkawire.sdk.spark.loss import begins_later, report_loss
 from kafkawire.sdk.sync.consumer import Consumer
 
 __all__ = ["ReadOptions", "read_options", "read_ranges"]

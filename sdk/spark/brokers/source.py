@@ -29,7 +29,7 @@ from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, tasks
 from kafkawire.sdk.spark.brokers.reading import read_options, read_ranges
-from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.data_loss import report_loss
 from kafkawire.sdk.spark.refused_stream import RefusedStream
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST, Bound, Offsets, check_order
 

@@ -28,7 +28,7 @@ from kafkawire.sdk.spark.brokers.cluster import Cluster, Positions
 from kafkawire.sdk.spark.brokers.options import TRIGGER_DELAY_MS, WireOptions
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange, tasks
 from kafkawire.sdk.spark.brokers.reading import read_options, read_ranges
-from kafkawire.sdk.spark.loss import report_loss
+from kafkawire.sdk.spark.data_loss import report_loss
 from kafkawire.sdk.spark.offset_limits import limited_by_offsets
 from kafkawire.sdk.spark.selection import LATEST, Bound, Offsets
 

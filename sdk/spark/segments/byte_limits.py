@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from kafkawire.sdk.spark.offset_limits import Ranges
-from kafkawire.sdk.spark.segments.ends import start_position
+from kafkawire.sdk.spark.segments.end_offsets import start_position
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_headers
 from kafkawire.sdk.spark.segments.plan import index_cuts

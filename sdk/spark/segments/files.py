@@ -21,8 +21,8 @@ import pyarrow.fs
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.spark.segments.archives import is_archive, is_packed, members, without_packing
 from kafkawire.sdk.spark.segments.listing import ListedFile, Listing, list_files, pattern_at
-from kafkawire.sdk.spark.segments.packed import is_archive, is_packed, members, without_packing
 from kafkawire.sdk.storage import partitions
 from kafkawire.sdk.storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, OFFSET_PATTERN, SWAP_SUFFIX
 

@@ -27,7 +27,7 @@ from kafkawire.sdk.records.walk import Batch
 from kafkawire.sdk.spark.damage import DamageLog, Mode, Place, damage_of, error_of
 from kafkawire.sdk.spark.decoder import Decoder
 from kafkawire.sdk.spark.isolation import ends_transaction
-from kafkawire.sdk.spark.order import InOrder, first_offset
+from kafkawire.sdk.spark.offset_order import InOrder, first_offset
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers, header_at
 from kafkawire.sdk.spark.segments.options import SegmentOptions

@@ -19,9 +19,9 @@ from pyspark.sql.types import StructType
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark import schema as columns
-from kafkawire.sdk.spark.loss import begins_later, report_loss
+from kafkawire.sdk.spark.data_loss import begins_later, report_loss
 from kafkawire.sdk.spark.refused_stream import RefusedStream
-from kafkawire.sdk.spark.segments.ends import PartitionEnds
+from kafkawire.sdk.spark.segments.end_offsets import PartitionEnds
 from kafkawire.sdk.spark.segments.files import FoundSegment, nothing_found, packed_names
 from kafkawire.sdk.spark.segments.listing import ListedFile
 from kafkawire.sdk.spark.segments.mapping import MapBatches, mapped

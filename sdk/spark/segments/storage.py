@@ -17,6 +17,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.records.sound_batches import WINDOW_BYTES
 from kafkawire.sdk.records.stored import Window
 from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.spark.segments.archives import is_packed, open_packed
 from kafkawire.sdk.spark.segments.files import (
     FOLDER_PATTERN,
     FoundSegment,
@@ -24,7 +25,6 @@ from kafkawire.sdk.spark.segments.files import (
     open_file_system,
 )
 from kafkawire.sdk.spark.segments.listing import ListedFile
-from kafkawire.sdk.spark.segments.packed import is_packed, open_packed
 from kafkawire.sdk.storage.checkpoints import LOG_START_OFFSETS, parse_offsets
 from kafkawire.sdk.storage.damage import DamagedContent
 from kafkawire.sdk.storage.file_names import SWAP_SUFFIX

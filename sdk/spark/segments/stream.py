@@ -22,10 +22,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkawire.sdk.spark.loss import begins_later, report_loss
+from kafkawire.sdk.spark.data_loss import begins_later, report_loss
 from kafkawire.sdk.spark.offset_limits import limited_by_offsets
 from kafkawire.sdk.spark.segments.byte_limits import limited_by_bytes
-from kafkawire.sdk.spark.segments.ends import PartitionEnds
+from kafkawire.sdk.spark.segments.end_offsets import PartitionEnds
 from kafkawire.sdk.spark.segments.files import FoundSegment, nothing_found
 from kafkawire.sdk.spark.segments.options import SegmentOptions
 from kafkawire.sdk.spark.segments.plan import Wanted, plan, tasks

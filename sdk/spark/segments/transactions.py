@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from kafkawire.sdk.errors import DecodeError
 from kafkawire.sdk.records import Batch
 from kafkawire.sdk.records.sound_batches import StoredBytes
+from kafkawire.sdk.spark.data_loss import report_loss
 from kafkawire.sdk.spark.isolation import Outcomes
-from kafkawire.sdk.spark.loss import report_loss
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import batch_at, batch_headers
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles

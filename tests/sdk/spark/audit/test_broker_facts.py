@@ -23,7 +23,7 @@ from kafkawire.sdk.spark.audit import broker_facts
 from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.audit.witnesses import Witness
-from kafkawire.sdk.spark.brokers.stored import StoredBatches
+from kafkawire.sdk.spark.brokers.stored_batches import StoredBatches
 from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
 from tests.sdk.spark.brokers.topics import create, produce, stored

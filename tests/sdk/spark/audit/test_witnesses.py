@@ -27,7 +27,7 @@ from kafkawire.sdk.spark.audit.witnesses import (
     witness_rows,
     witnesses,
 )
-from kafkawire.sdk.spark.segments.ends import PartitionEnds
+from kafkawire.sdk.spark.segments.end_offsets import PartitionEnds
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from kafkawire.sdk.storage.checkpoints import (
     CLEANER_OFFSETS,

@@ -20,7 +20,7 @@ from kafkawire.sdk.spark.audit.continuation import check_continuation
 from kafkawire.sdk.spark.audit.store import AuditStore
 from kafkawire.sdk.spark.audit.witnesses import Witness, witnesses
 from kafkawire.sdk.spark.damage import Mode
-from kafkawire.sdk.spark.segments.ends import PartitionEnds
+from kafkawire.sdk.spark.segments.end_offsets import PartitionEnds
 from kafkawire.sdk.spark.segments.files import find_segments
 from kafkawire.sdk.spark.segments.reading import ReadOptions
 from kafkawire.sdk.spark.segments.storage import OpenFile, SegmentFiles

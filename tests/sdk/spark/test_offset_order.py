@@ -8,7 +8,7 @@ from kafkawire.sdk.records.stored import Damage, Memory, Stored, read_stored
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.order import InOrder
+from kafkawire.sdk.spark.offset_order import InOrder
 from tests.sdk.spark.segments.logs import batch
 
 #: (first offset, how many) of batches; None for bytes that are not a batch.

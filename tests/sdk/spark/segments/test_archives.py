@@ -22,10 +22,10 @@ pytest.importorskip("pyarrow")
 import pyarrow
 import pyarrow.fs
 
-from kafkawire.sdk.spark.segments.ends import PartitionEnds
+from kafkawire.sdk.spark.segments.archives import is_archive, is_packed, members, open_packed, without_packing
+from kafkawire.sdk.spark.segments.end_offsets import PartitionEnds
 from kafkawire.sdk.spark.segments.files import nothing_found, packed_names
 from kafkawire.sdk.spark.segments.listing import ListedFile
-from kafkawire.sdk.spark.segments.packed import is_archive, is_packed, members, open_packed, without_packing
 from kafkawire.sdk.spark.segments.plan import Wanted
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import batch, offsets_of, planned, write_segment

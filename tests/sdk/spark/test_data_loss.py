@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kafkawire.sdk.errors import LocalProtocolError, NoOffset
-from kafkawire.sdk.spark.loss import begins_later, report_loss
+from kafkawire.sdk.spark.data_loss import begins_later, report_loss
 
 
 def test_error() -> None:

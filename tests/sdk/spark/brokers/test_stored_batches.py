@@ -26,11 +26,11 @@ from kafkawire.sdk.records.stored import Damage
 pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.routing.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.brokers import stored as stored_batches  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers import stored_batches  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.clients import ClientSettings  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.brokers.stored import StoredBatches  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.order import first_offset  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.brokers.stored_batches import StoredBatches  # noqa: E402 - it needs pyarrow
+from kafkawire.sdk.spark.offset_order import first_offset  # noqa: E402 - it needs pyarrow
 from kafkawire.testing import Broker  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.brokers.topics import ORDERS, stored, wire_options  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.segments.logs import batch, marker, records_of  # noqa: E402 - it needs pyarrow

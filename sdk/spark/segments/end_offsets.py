@@ -18,7 +18,7 @@ from kafkawire.sdk.records.sound_batches import StoredBytes
 from kafkawire.sdk.records.stored import Stored, read_stored
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.isolation import ends_transaction
-from kafkawire.sdk.spark.order import InOrder
+from kafkawire.sdk.spark.offset_order import InOrder
 from kafkawire.sdk.spark.segments.files import FoundSegment
 from kafkawire.sdk.spark.segments.headers import Header, batch_at, batch_headers, header_at
 from kafkawire.sdk.spark.segments.plan import index_cuts

@@ -10,7 +10,7 @@ from kafkawire.sdk.records import BatchBuilder
 
 pytest.importorskip("pyarrow")
 
-from kafkawire.sdk.spark.segments.ends import End, PartitionEnds, start_position
+from kafkawire.sdk.spark.segments.end_offsets import End, PartitionEnds, start_position
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import batch, marker, noted_reads, records_of, write_segment
 

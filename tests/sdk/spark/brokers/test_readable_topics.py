@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.tables.enums import AclOperation
 from kafkawire.sdk.spark.audit.broker_facts import broker_input
 from kafkawire.sdk.spark.audit.store import Manifest
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
-from kafkawire.sdk.spark.brokers.readable import unreadable
+from kafkawire.sdk.spark.brokers.readable_topics import unreadable
 from kafkawire.testing import Broker
 from tests.sdk.spark.brokers.topics import create
 

@@ -27,8 +27,8 @@ from kafkawire.sdk.routing.retry import METADATA_OUTDATED, Attempts
 from kafkawire.sdk.spark.blocking_client import BlockingClient
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.ranges import PartitionRange
-from kafkawire.sdk.spark.loss import begins_later, report_loss
-from kafkawire.sdk.spark.order import InOrder, first_offset
+from kafkawire.sdk.spark.data_loss import begins_later, report_loss
+from kafkawire.sdk.spark.offset_order import InOrder, first_offset
 from kafkawire.sdk.transport.driver_interface import Versions
 from kafkawire.sdk.transport.timing import sleep_ms
 from kafkawire.sdk.transport.waiting import result_of
