@@ -147,7 +147,7 @@ class Sequences:
         self.batches[place : place + 1] = parts
 
     def mends(self, batch: Numbered, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
-        """Return whether an error about the number of a batch does not hold for its next attempt.
+        """Return whether the next attempt may succeed after an error about the number of a batch.
 
         Args:
             batch: that was refused.

@@ -107,7 +107,7 @@ class Attempts:
 
     @property
     def are_spent(self) -> bool:
-        """Whether there were as many as may be, however much time is left."""
+        """Whether no retry is left, however much time is."""
         return self._retries is not None and self.failures > self._retries
 
     def failed(self, error: KafkaWireError, now_ms: int, *, is_mended: bool = False) -> bool:
@@ -116,7 +116,7 @@ class Attempts:
         Args:
             error: what the attempt has met.
             now_ms: the time.
-            is_mended: whether the next attempt differs in what the error was about, so that it may succeed.
+            is_mended: whether the next attempt may succeed because the caller has changed what the error was about.
 
         Returns:
             Whether there is another attempt, at `not_before_ms`.
@@ -137,7 +137,7 @@ class Attempts:
 
 
 def may_pass(error: KafkaWireError, final: Collection[ErrorCode] = (), also: Collection[ErrorCode] = ()) -> bool:
-    """Return whether another attempt may succeed, though nothing but time has passed.
+    """Return whether the same attempt may succeed later.
 
     Args:
         error: what an attempt has met.

@@ -424,8 +424,8 @@ class Router:
     def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
         """Return the ready link with the least to do; without one, open another of those that have failed least.
 
-        A refusal that is final is not put to the next broker: another wrong login may lock the user out. It ends no
-        call while another broker serves this client, and only takes nothing now, as it throttles it.
+        A refusal that is final is not put to the next broker: another wrong login may lock the user out. While another
+        broker serves this client, even if it throttles it at the moment, the refusal ends no call.
         """
         links = self._links.candidates()
         ready = [link for link in links if link.takes_calls(now_ms)]
