@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.commands.arguments import Parser
+from kafkawire.commands.arguments import Option, Parser
 
 
 @pytest.fixture
@@ -16,6 +16,17 @@ def parser() -> Parser:
 
 def test_help_says_what_it_does(parser: Parser) -> None:
     assert parser.format_help().startswith("usage: kafkawire command [-h] [--folder FOLDER]\n\nDo something.\n")
+
+
+def test_options_for_the_completion(parser: Parser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="say nothing")
+    parser.add_argument("--size", "-s", default=7, help="in bytes (default: %(default)s)")
+    parser.add_argument("file")
+    assert parser.options == [
+        Option("--folder", True, ""),
+        Option("--quiet", False, "say nothing"),
+        Option("--size", True, "in bytes (default: 7)"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,7 @@ def test_an_engine_that_does_not_exist(arguments: str, monkeypatch: pytest.Monke
         ("conformance codec", "kafkawire conformance: typer is not installed (pip install 'kafkawire[cli]')"),
         ("demo --help", "kafkawire demo: typer is not installed (pip install 'kafkawire[cli]')"),
         ("pipeline audit", "kafkawire pipeline: typer is not installed (pip install 'kafkawire[cli,spark]')"),
+        ("--show-completion", "kafkawire: typer is not installed (pip install 'kafkawire[cli]')"),
         ("dump --schemas schemas .", "kafkawire dump: yaml is not installed (pip install 'kafkawire[cli]')"),
     ],
 )

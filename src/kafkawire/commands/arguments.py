@@ -7,11 +7,25 @@ a Typer app, which `terminal.py` makes and runs (docs/decisions/0038-typer-for-t
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from kafkawire.commands.streams import say
 
-__all__ = ["Parser"]
+__all__ = ["Option", "Parser"]
+
+
+class Option(NamedTuple):
+    """An option of a command, for the completion of command lines.
+
+    Attributes:
+        name: as it is written.
+        has_value: whether a value follows.
+        help: what the help says of it.
+    """
+
+    name: str
+    has_value: bool
+    help: str
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,6 +38,16 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, program: str, description: str) -> None:
         super().__init__(prog=program, description=description, allow_abbrev=False)
+
+    @property
+    def options(self) -> list[Option]:
+        """What the command takes beside its arguments."""
+        return [
+            Option(name, action.nargs != 0, (action.help or "") % vars(action))
+            for action in self._actions
+            for name in action.option_strings
+            if name.startswith("--") and name != "--help"
+        ]
 
     def error(self, message: str) -> NoReturn:
         """End the program with status 2."""

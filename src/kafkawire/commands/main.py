@@ -7,6 +7,7 @@ needs it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -20,6 +21,10 @@ __all__ = ["COMMANDS", "INTERRUPTED", "Command", "main"]
 
 #: The exit status of a program that SIGINT ended: 128 and the number of the signal, as shells count.
 INTERRUPTED: Final = 130
+
+#: What asks for the completion of command lines: a user by an option, then the shell by a variable.
+_COMPLETION_OPTIONS: Final = ("--install-completion", "--show-completion")
+_COMPLETION_VARIABLE: Final = "_KAFKAWIRE_COMPLETE"
 
 #: Characters of a name that an error repeats.
 _NAME_CHARACTERS_MAX: Final = 60
@@ -87,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, arguments: Sequence[str]) -> int:
+    if name in _COMPLETION_OPTIONS or _COMPLETION_VARIABLE in os.environ:
+        return _complete([name, *arguments] if name else [])
     if name in ("", "-h", "--help"):
         print(_help())
         return 0 if name else 2
@@ -108,13 +115,25 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         say(f"kafkawire {name}", error)
         return 2
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _CLI_PACKAGES:
-            raise
-        extras = COMMANDS[name].extras
-        say(f"kafkawire {name}", f"{package} is not installed (pip install 'kafkawire[{extras}]')")
-        return 2
+        return _without_extra(f"kafkawire {name}", COMMANDS[name].extras, error)
     return status
+
+
+def _complete(arguments: Sequence[str]) -> int:
+    try:
+        from kafkawire.commands.completion import complete  # with typer
+    except ModuleNotFoundError as error:
+        return _without_extra("kafkawire", "cli", error)
+    return complete({name: command.module for name, command in COMMANDS.items()}, arguments)
+
+
+def _without_extra(program: str, extras: str, error: ModuleNotFoundError) -> int:
+    """Say which extras are needed, and return the exit status; raise the error if a defect is behind it."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _CLI_PACKAGES:
+        raise error
+    say(program, f"{package} is not installed (pip install 'kafkawire[{extras}]')")
+    return 2
 
 
 def _help() -> str:
@@ -127,8 +146,10 @@ def _help() -> str:
         *(f"  {name:<13}{command.help}" for name, command in COMMANDS.items()),
         "",
         "options:",
-        "  --version    Print the version.",
-        "  -h, --help   Print this; `kafkawire COMMAND --help` explains a command.",
+        "  --version              Print the version.",
+        "  --install-completion   Complete command lines in this shell; needs the extra `cli`.",
+        "  --show-completion      Print the script that does so.",
+        "  -h, --help             Print this; `kafkawire COMMAND --help` explains a command.",
     ]
     return "\n".join(lines)
 

@@ -20,7 +20,7 @@ from kafkawire.reference_broker.server import Broker
 from kafkawire.sdk.errors import ConfigurationError, KafkaWireError
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["run"]
+__all__ = ["parser_for", "run"]
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -34,7 +34,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
         program: what the user called, for the help and in front of errors.
         arguments: what followed.
     """
-    parser = _parser(program)
+    parser = parser_for(program)
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     config = None
@@ -101,7 +101,12 @@ def _settings(
     return options, data
 
 
-def _parser(program: str) -> Parser:
+def parser_for(program: str) -> Parser:
+    """Return what reads the arguments.
+
+    Args:
+        program: what the user called, for the help and in front of errors.
+    """
     parser = Parser(
         program, "Run the reference broker until it is interrupted; prints its address once it accepts connections."
     )

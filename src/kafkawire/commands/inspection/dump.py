@@ -24,7 +24,7 @@ from kafkawire.sdk.near_names import did_you_mean
 from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, RecordTypes
 from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
-__all__ = ["run"]
+__all__ = ["parser_for", "run"]
 
 #: Of the names of topics that Kafka creates for itself.
 _INTERNAL_PREFIX = "__"
@@ -37,7 +37,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
         program: what the user called, for the help and in front of errors.
         arguments: what followed.
     """
-    parser = _parser(program)
+    parser = parser_for(program)
     given = parser.parse_args(arguments)
     types = KAFKA_RECORDS if given.schemas is None else _record_types(program, given.schemas)
     if types is None:
@@ -129,7 +129,12 @@ def _is_before(file: StoredFile | None, later: Sequence[Path], offset: int) -> b
     return False
 
 
-def _parser(program: str) -> Parser:
+def parser_for(program: str) -> Parser:
+    """Return what reads the arguments.
+
+    Args:
+        program: what the user called, for the help and in front of errors.
+    """
     parser = Parser(
         program,
         "Show what is in the files of a broker: segments, indexes, snapshots, checkpoints. "

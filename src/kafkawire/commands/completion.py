@@ -1,0 +1,77 @@
+"""Complete command lines in bash, zsh, fish and PowerShell, with what Typer has for it.
+
+A shell runs `kafkawire` with the line so far in its environment, and reads what could follow. Each command is loaded
+when its own words are completed. Those of the core are no Typer apps (`arguments.py`): for each of them there is one
+here that has the same options, and never runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from kafkawire.commands.arguments import Parser
+from kafkawire.commands.terminal import new_app, run_app
+
+__all__ = ["complete"]
+
+_PROGRAM: Final = "kafkawire"
+
+
+def complete(modules: Mapping[str, str], arguments: Sequence[str]) -> int:
+    """Print what could follow in a command line, or install what asks for it; return the exit status.
+
+    Args:
+        modules: the module of each command, by its name.
+        arguments: `--install-completion` or `--show-completion`; none if a shell asks, by its environment.
+    """
+
+    class Commands(TyperGroup):
+        """Every command, each loaded when it is looked up."""
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            return [*modules]
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            return get_command(_app(cmd_name, modules[cmd_name])) if cmd_name in modules else None
+
+    app = typer.Typer(cls=Commands, add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(_nothing)
+    return run_app(app, _PROGRAM, arguments)
+
+
+def _nothing() -> None:
+    """Stand for the program itself, which has no options but those of Typer."""
+
+
+def _app(name: str, module: str) -> typer.Typer:
+    found = import_module(module)
+    app: typer.Typer = found.app if hasattr(found, "app") else _app_of(found.parser_for(f"{_PROGRAM} {name}"))
+    return app
+
+
+def _app_of(parser: Parser) -> typer.Typer:
+    """Return an app with the options of a parser."""
+    parameters = [
+        inspect.Parameter(
+            option.name.strip("-").replace("-", "_"),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=typer.Option("" if option.has_value else False, option.name, help=option.help),
+            annotation=str if option.has_value else bool,
+        )
+        for option in parser.options
+    ]
+
+    def command(**given: object) -> None: ...
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # where Typer reads it
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    app = new_app()
+    app.command()(command)
+    return app
