@@ -51,8 +51,8 @@ NOT_LOADED = {
 
 #: What the extras of pyproject.toml bring, by the names to import.
 OF_EXTRAS = {
-    "aiohttp", "botocore", "click", "gssapi", "numpy", "opentelemetry", "pandas", "pyarrow", "pyspark", "rich", "typer",
-    "uvloop", "yaml",
+    "aiohttp", "botocore", "click", "gssapi", "jinja2", "numpy", "opentelemetry", "pandas", "pyarrow", "pyspark",
+    "rich", "typer", "uvloop", "yaml",
 }  # fmt: skip
 
 #: Imports every module but those of the extras, then sends and reads a record by way of the broker.

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.thorough]
 PACKAGES = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 
 #: Files by suffix that are read at run time, or by type checkers.
-DATA_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".gz"}
+DATA_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".gz", ".css", ".jinja"}
 
 #: What extensions are built from; a wheel holds none of it but what is generated, which `codegen check` compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}

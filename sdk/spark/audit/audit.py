@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -108,6 +109,7 @@ def audit(
     from kafkawire.sdk.spark.segments.options import SPLIT_BYTES_MIN, option_texts, shown_paths
 
     chosen = _asked(topics, since_ms, until_ms)
+    _check_report(with_report)
     if split_bytes is not None and (type(split_bytes) is not int or not SPLIT_BYTES_MIN <= split_bytes <= INT64_MAX):
         raise ConfigurationError("split_bytes", split_bytes, f"expected {SPLIT_BYTES_MIN} bytes or more")
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms}
@@ -166,6 +168,7 @@ def audit_brokers(
     from kafkawire.sdk.spark.audit.segment_facts import read_source
 
     chosen = _asked(topics, since_ms, until_ms)
+    _check_report(with_report)
     said = {"topics": chosen, "since_ms": since_ms, "until_ms": until_ms, "source": "brokers"}
     with AuditStore(out, said) as store:
         if reread:
@@ -235,6 +238,16 @@ def _segments(
         texts["startingOffsets"] = json.dumps(starts)
     wanted = {partition: witness for partition, witness in noted.items() if options.selection.has(partition)}
     return files, [segment for segment in found if not segment.is_deleted], wanted
+
+
+def _check_report(with_report: bool) -> None:
+    """Refuse a report that could not be written, before hours have been spent on what it shows.
+
+    Raises:
+        ConfigurationError: the package that reads its templates is not installed.
+    """
+    if with_report and find_spec("jinja2") is None:
+        raise ConfigurationError("with_report", True, "jinja2 is not installed (pip install 'kafkawire[spark]')")
 
 
 def _complete(

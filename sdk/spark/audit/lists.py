@@ -1,16 +1,18 @@
-"""The lists at the end of the report: partitions, corrupt regions, gaps, duplicates, transactions."""
+"""The lists at the end of the report: partitions, corrupt regions, gaps, duplicates, transactions.
+
+The templates `lists.html.jinja` and `parts.html.jinja` show them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkawire.sdk.spark.audit.quantities import bytes_text, number_text, range_text, ratio_text, span_text, time_text
 from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
 from kafkawire.sdk.spark.audit.witnesses import Cause
 
-__all__ = ["details", "lists"]
+__all__ = ["Column", "FoldedList", "folded_list", "lists"]
 
 #: Most lines in the list of partitions, the largest first.
 _PARTITIONS_SHOWN: Final = 1000
@@ -26,12 +28,37 @@ _CAUSES: Final = {
 }
 
 
-def lists(summary: Summary) -> str:
-    """Return all lists that have a row."""
-    found = [
+class Column(NamedTuple):
+    """A column of a list; numbers are aligned to the right."""
+
+    name: str
+    is_number: bool
+
+
+class FoldedList(NamedTuple):
+    """A list that can be folded; one without rows is not shown.
+
+    Attributes:
+        title: what it is called.
+        columns: from the left.
+        rows: the text of each cell.
+        size: how many rows it shows, and whether there are more.
+        is_open: whether it is unfolded at first.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    size: str
+    is_open: bool
+
+
+def lists(summary: Summary) -> list[FoldedList]:
+    """Return all lists."""
+    return [
         _partitions(summary.partitions),
         _losses(summary.losses),
-        details(
+        folded_list(
             "Corrupt regions, and what is behind the last batch",
             ("partition", "position#", "bytes#", "expected offset#", "reason", "path"),
             [
@@ -47,12 +74,12 @@ def lists(summary: Summary) -> str:
             ],
             is_open=True,
         ),
-        details(
+        folded_list(
             "Gaps",
             ("partition", "from offset#", "to offset#", "offsets#", "cause"),
             [(*_missing(row), row["cause"]) for row in summary.gaps],
         ),
-        details(
+        folded_list(
             "Written twice",
             ("partition", "offsets#", "producer id#", "epoch#", "sequences#", "records#", "after offset#"),
             [
@@ -68,7 +95,7 @@ def lists(summary: Summary) -> str:
                 for row in summary.duplicates
             ],
         ),
-        details(
+        folded_list(
             "Transactions that were aborted or are open",
             ("partition", "outcome", "offsets#", "producer id#", "epoch#", "records#", "bytes#", "began"),
             [
@@ -86,11 +113,10 @@ def lists(summary: Summary) -> str:
             ],
         ),
     ]
-    return f"<h2>Lists</h2>{''.join(found)}\n"
 
 
-def _losses(losses: Sequence[Row]) -> str:
-    return details(
+def _losses(losses: Sequence[Row]) -> FoldedList:
+    return folded_list(
         "Probably lost",
         ("partition", "from offset#", "to offset#", "offsets#", "cause", "said by"),
         [(*_missing(row), _CAUSES[row["cause"]], row["file"]) for row in losses],
@@ -98,47 +124,24 @@ def _losses(losses: Sequence[Row]) -> str:
     )
 
 
-def details(
+def folded_list(
     title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, is_open: bool = False, limit: int = ROWS_SHOWN
-) -> str:
-    """Return a table that can be folded; nothing without rows.
+) -> FoldedList:
+    """Return a list of rows.
 
     Args:
-        title: what the table is called.
+        title: what it is called.
         names: what its columns are called; one that ends with `#` holds numbers.
         rows: the text of each cell.
         is_open: whether it is unfolded at first.
-        limit: most rows that are shown; if there is one more, the table says so.
+        limit: most rows that are shown; if there is one more, its size says so.
     """
-    if not rows:
-        return ""
-    numbers = [name.endswith("#") for name in names]
-    head = "".join(
-        f"<th{_class(is_number)}>{escape(name.removesuffix('#'))}</th>"
-        for name, is_number in zip(names, numbers, strict=True)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{_class(is_number, cell)}>{escape(cell)}</td>" for cell, is_number in zip(row, numbers, strict=True)
-        )
-        + "</tr>"
-        for row in rows[:limit]
-    )
-    small = f" <small>{min(len(rows), limit):,}{' and more' if len(rows) > limit else ''}</small>"
-    return (
-        f'<details class="card"{" open" if is_open else ""}><summary>{escape(title)}{small}</summary>'
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>'
-    )
+    columns = [Column(name.removesuffix("#"), name.endswith("#")) for name in names]
+    size = f"{min(len(rows), limit):,}{' and more' if len(rows) > limit else ''}"
+    return FoldedList(title, columns, rows[:limit], size, is_open)
 
 
-def _class(is_number: bool, cell: str = "") -> str:
-    if is_number:
-        return ' class="number"'
-    return ' class="wrap"' if len(cell) > 60 else ""
-
-
-def _partitions(partitions: Sequence[Row]) -> str:
+def _partitions(partitions: Sequence[Row]) -> FoldedList:
     rows = [
         (
             _place(row),
@@ -161,7 +164,7 @@ def _partitions(partitions: Sequence[Row]) -> str:
         *("partition", "records#", "on disk#", "ratio#", "offsets#", "segments#", "keys#", "gaps#", "twice#"),
         *("aborted#", "corrupt#", "late by#", "last record"),
     )
-    return details("Partitions", names, rows, is_open=len(rows) <= 20, limit=_PARTITIONS_SHOWN)
+    return folded_list("Partitions", names, rows, is_open=len(rows) <= 20, limit=_PARTITIONS_SHOWN)
 
 
 def _missing(row: Row) -> tuple[str, ...]:

@@ -1,17 +1,33 @@
-"""Plots as SVG for the report: nothing but marks, text and titles on hover, coloured by the page's style sheet.
-
-All text is escaped here: names of topics and keys may contain anything.
-"""
+"""Plots for the report: where each mark and text is, with titles on hover. The template `plot.svg.jinja` draws them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Final, NamedTuple
 
 from kafkawire.sdk.spark.audit.quantities import bytes_text, day_text, percent_text, time_text
 
-__all__ = ["WIDE", "Bar", "Part", "Series", "TimeFrame", "bars", "columns", "lines", "lorenz", "split", "stacked"]
+__all__ = [
+    "WIDE",
+    "Bar",
+    "Circle",
+    "Group",
+    "LegendEntry",
+    "Mark",
+    "Part",
+    "Path",
+    "Plot",
+    "Rect",
+    "Series",
+    "Text",
+    "TimeFrame",
+    "bars",
+    "columns",
+    "lines",
+    "lorenz",
+    "split",
+    "stacked",
+]
 
 #: The width of a plot across half the page, and across all of it: about its pixels, so that text has the same size in
 #: all plots.
@@ -95,9 +111,83 @@ class Part(NamedTuple):
     style: str
 
 
+class Rect(NamedTuple):
+    """A rectangle, `x` and `y` being its upper left corner; `title` is shown on hover, as with the other marks."""
+
+    style: str
+    x: float
+    y: float
+    width: float
+    height: float
+    rounding: float = 0
+    title: str = ""
+
+
+class Path(NamedTuple):
+    """A line or an area, `steps` being its path in SVG's commands."""
+
+    style: str
+    steps: str
+    title: str = ""
+
+
+class Circle(NamedTuple):
+    """A dot; `x` and `y` are its centre."""
+
+    style: str
+    x: float
+    y: float
+    radius: float
+    title: str = ""
+
+
+class Text(NamedTuple):
+    """A text on its base line; the style says which end of it is at `x`."""
+
+    style: str
+    x: float
+    y: float
+    text: str
+
+
+class Group(NamedTuple):
+    """Marks that share a title."""
+
+    title: str
+    marks: Sequence[Rect | Text]
+
+
+Mark = Rect | Path | Circle | Text | Group
+
+
+class LegendEntry(NamedTuple):
+    """What a colour stands for; `value` and `share` are empty where a plot has axes that tell them."""
+
+    style: str
+    name: str
+    value: str = ""
+    share: str = ""
+
+
+class Plot(NamedTuple):
+    """A plot, in units that are about pixels.
+
+    Attributes:
+        width: of all of it.
+        height: of all of it.
+        marks: from the lowest to the uppermost.
+        legend: what is below it.
+    """
+
+    width: float
+    height: float
+    marks: Sequence[Mark]
+    legend: Sequence[LegendEntry] = ()
+
+
 def stacked(
     series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = _HEIGHT
-) -> str:
+) -> Plot:
     """Return numbers over time as stacked columns, one for each step."""
     count = max((frame.end_ms - frame.start_ms) // frame.step_ms, 1)
     totals = [0.0] * count
@@ -118,7 +208,7 @@ def stacked(
     top = _ceiling(max(totals), unit)
     step = (width - _LEFT - _RIGHT) / count
     gap = min(step * 0.12, 1)
-    body = [_grid(top, unit, width, height), _time_marks(frame, width, height)]
+    marks: list[Mark] = [*_grid(top, unit, width, height), *_time_marks(frame, width, height)]
     for style, base, reached in layers:
         path = "".join(
             f"M{_LEFT + index * step:.1f} {_y(low, top, height):.1f}V{_y(high, top, height):.1f}"
@@ -126,17 +216,17 @@ def stacked(
             for index, (low, high) in enumerate(zip(base, reached, strict=True))
             if high > low
         )
-        body.append(f'<path class="{style}" d="{path}"/>')
+        marks.append(Path(style, path))
     for index, lines_of in enumerate(titles):
         if lines_of:
             when = time_text(frame.start_ms + index * frame.step_ms)
-            body.append(_hover(_LEFT + index * step, step, height, "\n".join([when, *reversed(lines_of)])))
-    return _svg(body, width, height)
+            marks.append(_hover(_LEFT + index * step, step, height, "\n".join([when, *reversed(lines_of)])))
+    return Plot(width, height, marks)
 
 
 def lines(
     series: Sequence[Series], frame: TimeFrame, unit: Callable[[float], str], width: int = _WIDTH, height: int = _HEIGHT
-) -> str:
+) -> Plot:
     """Return numbers over time as lines that stay level until the next point."""
     top = _ceiling(max((value for each in series for _, value in each.points), default=0), unit)
     span = max(frame.end_ms - frame.start_ms, 1)
@@ -144,7 +234,7 @@ def lines(
     def x(time_ms: int) -> float:
         return _LEFT + (width - _LEFT - _RIGHT) * min(max(time_ms - frame.start_ms, 0), span) / span
 
-    body = [_grid(top, unit, width, height), _time_marks(frame, width, height)]
+    marks: list[Mark] = [*_grid(top, unit, width, height), *_time_marks(frame, width, height)]
     for each in series:
         if not each.points:
             continue
@@ -153,71 +243,55 @@ def lines(
         path += [f"H{x(time_ms):.1f}V{_y(value, top, height):.1f}" for time_ms, value in each.points[1:]]
         path.append(f"H{width - _RIGHT}")
         title = f"{each.name}: {unit(each.points[-1][1])} at the end, at most {unit(max(v for _, v in each.points))}"
-        body.append(f'<path class="line {each.style}" d="{"".join(path)}"><title>{escape(title)}</title></path>')
-        last = each.points[-1][1]
-        body.append(
-            f'<circle class="{each.style}" cx="{width - _RIGHT}" cy="{_y(last, top, height):.1f}" r="3">'
-            f"<title>{escape(title)}</title></circle>"
-        )
-    return _svg(body, width, height)
+        marks.append(Path(f"line {each.style}", "".join(path), title))
+        marks.append(Circle(each.style, width - _RIGHT, _y(each.points[-1][1], top, height), 3, title))
+    return Plot(width, height, marks)
 
 
-def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> str:
+def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> Plot:
     """Return bars below each other, each with its name and value."""
     top = max((max(item.value, item.outline) for item in items), default=0) or 1
     room = width - name_width - 104
-    height = 24 * len(items) + 4
-    body = []
+    groups = []
     for number, item in enumerate(items):
         y = 24 * number + 4
-        length = max(room * item.value / top, 1)
-        body.append(f"<g><title>{escape(item.title)}</title>")
-        body.append(f'<rect class="ghost" x="0" y="{y - 2}" width="{width}" height="22"/>')
-        body.append(
-            f'<text x="{name_width - 8}" y="{y + 13}" class="name">{escape(_cut(item.name, name_width))}</text>'
-        )
-        end = length
+        end = length = max(room * item.value / top, 1)
+        marks: list[Rect | Text] = [
+            Rect("ghost", 0, y - 2, width, 22),
+            Text("name", name_width - 8, y + 13, _cut(item.name, name_width)),
+        ]
         if item.outline > item.value:
             end = max(room * item.outline / top, 1)
-            body.append(
-                f'<rect class="{item.style} faint" x="{name_width}" y="{y + 1}" width="{end:.1f}" height="16" rx="2"/>'
-            )
-        body.append(
-            f'<rect class="{item.style}" x="{name_width}" y="{y + 1}" width="{length:.1f}" height="16" rx="2"/>'
-        )
-        body.append(f'<text x="{name_width + end + 6:.1f}" y="{y + 13}" class="value">{escape(item.text)}</text></g>')
-    return _svg(body, width, height)
+            marks.append(Rect(f"{item.style} faint", name_width, y + 1, end, 16, 2))
+        marks.append(Rect(item.style, name_width, y + 1, length, 16, 2))
+        marks.append(Text("value", name_width + end + 6, y + 13, item.text))
+        groups.append(Group(item.title, marks))
+    return Plot(width, 24 * len(items) + 4, groups)
 
 
-def columns(items: Sequence[Bar], unit: Callable[[float], str]) -> str:
+def columns(items: Sequence[Bar], unit: Callable[[float], str]) -> Plot:
     """Return columns beside each other, with names below where there is room."""
     top = _ceiling(max((item.value for item in items), default=0), unit)
     width = (_WIDTH - _LEFT - _RIGHT) / max(len(items), 1)
     bar = min(max(width * 0.72, width - 3), 46) if width > 3 else width
     longest = max((len(item.name) for item in items), default=1)
     every = max(1, -(-(longest * 7 + 6) // max(int(width), 1)))
-    body = [_grid(top, unit, _WIDTH, _HEIGHT)]
+    groups = []
     for number, item in enumerate(items):
         x = _LEFT + number * width
-        y = _y(item.value, top, _HEIGHT)
-        body.append(f"<g><title>{escape(item.title)}</title>")
-        body.append(
-            f'<rect class="ghost" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" height="{_HEIGHT - _TOP - _BOTTOM}"/>'
-        )
-        left = x + (width - bar) / 2
-        tall = _HEIGHT - _BOTTOM - y
+        tall = _HEIGHT - _BOTTOM - _y(item.value, top, _HEIGHT)
+        marks: list[Rect | Text] = [Rect("ghost", x, _TOP, width, _HEIGHT - _TOP - _BOTTOM)]
         if item.value:
-            body.append(
-                f'<rect class="{item.style}" x="{left:.1f}" y="{min(y, _HEIGHT - _BOTTOM - 1):.1f}" width="{bar:.1f}" '
-                f'height="{max(tall, 1):.1f}" rx="{min(2, bar / 4):.1f}"/>'
-            )
+            tall = max(tall, 1)
+            left = x + (width - bar) / 2
+            marks.append(Rect(item.style, left, _HEIGHT - _BOTTOM - tall, bar, tall, min(2, bar / 4)))
         if number % every == 0:
-            body.append(f'<text class="tick mid" x="{x + width / 2:.1f}" y="{_HEIGHT - 8}">{escape(item.name)}</text>')
-        body.append("</g>")
-    return _svg(body, _WIDTH, _HEIGHT)
+            marks.append(Text("tick mid", x + width / 2, _HEIGHT - 8, item.name))
+        groups.append(Group(item.title, marks))
+    return Plot(_WIDTH, _HEIGHT, [*_grid(top, unit, _WIDTH, _HEIGHT), *groups])
 
 
-def lorenz(points: Sequence[tuple[float, float]], title: str) -> str:
+def lorenz(points: Sequence[tuple[float, float]], title: str) -> Plot:
     """Return a Lorenz curve: the share of the records (upwards) that belongs to a share of the keys, rarest first."""
     width, size = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
@@ -225,78 +299,64 @@ def lorenz(points: Sequence[tuple[float, float]], title: str) -> str:
         return f"{_LEFT + keys * width:.1f} {_TOP + (1 - records) * size:.1f}"
 
     path = "L".join(place(*point) for point in [(0.0, 0.0), *points])
-    body = [_grid(1, percent_text, _WIDTH, _HEIGHT)]
-    body.append(f'<path class="even" d="M{place(0, 0)}L{place(1, 1)}"/>')
-    body.append(f'<path class="c1 faint" d="M{path}L{place(1, 0)}z"/>')
-    body.append(f'<path class="line c1" d="M{path}"><title>{escape(title)}</title></path>')
+    marks: list[Mark] = [
+        *_grid(1, percent_text, _WIDTH, _HEIGHT),
+        Path("even", f"M{place(0, 0)}L{place(1, 1)}"),
+        Path("c1 faint", f"M{path}L{place(1, 0)}z"),
+        Path("line c1", f"M{path}", title),
+    ]
     for part in (0, 0.25, 0.5, 0.75, 1):
         anchor = "mid" if 0 < part < 1 else "first" if part == 0 else "last"
-        body.append(
-            f'<text class="tick {anchor}" x="{_LEFT + part * width:.1f}" y="{_HEIGHT - 8}">{percent_text(part)}'
-            f"{' of keys' if part == 1 else ''}</text>"
-        )
-    return _svg(body, _WIDTH, _HEIGHT)
+        text = f"{percent_text(part)}{' of keys' if part == 1 else ''}"
+        marks.append(Text(f"tick {anchor}", _LEFT + part * width, _HEIGHT - 8, text))
+    return Plot(_WIDTH, _HEIGHT, marks)
 
 
-def split(parts: Sequence[Part]) -> str:
+def split(parts: Sequence[Part]) -> Plot:
     """Return a whole as one bar of its parts, with a legend below."""
     total = sum(part.value for part in parts) or 1
-    x, width, body, legend = 0.0, _SMALL, [], []
+    x, marks, legend = 0.0, [], []
     for part in parts:
-        part_width = width * part.value / total
-        title = f"{part.name}: {part.text}, {percent_text(part.value / total)}"
+        width = _SMALL * part.value / total
+        share = percent_text(part.value / total)
         if part.value:
-            shown = f"{max(part_width - 1.5, 0.5):.1f}"
-            body.append(
-                f'<rect class="{part.style}" x="{x:.1f}" y="0" width="{shown}" height="22" rx="2">'
-                f"<title>{escape(title)}</title></rect>"
-            )
-        x += part_width
-        legend.append(
-            f'<span><i class="{part.style}"></i>{escape(part.name)} <b>{escape(part.text)}</b> '
-            f"{percent_text(part.value / total)}</span>"
-        )
-    return f'{_svg(body, width, 22)}<p class="legend">{"".join(legend)}</p>'
-
-
-def _svg(body: Sequence[str], width: int, height: int) -> str:
-    return f'<svg viewBox="0 0 {width} {height}" role="img">{"".join(body)}</svg>'
+            title = f"{part.name}: {part.text}, {share}"
+            marks.append(Rect(part.style, x, 0, max(width - 1.5, 0.5), 22, 2, title))
+        x += width
+        legend.append(LegendEntry(part.style, part.name, part.text, share))
+    return Plot(_SMALL, 22, marks, legend)
 
 
 def _y(value: float, top: float, height: int) -> float:
     return height - _BOTTOM - (height - _TOP - _BOTTOM) * value / top
 
 
-def _grid(top: float, unit: Callable[[float], str], width: int, height: int) -> str:
-    marks = []
+def _grid(top: float, unit: Callable[[float], str], width: int, height: int) -> list[Mark]:
+    marks: list[Mark] = []
     for part in (0, 0.25, 0.5, 0.75, 1):
         y = _y(part * top, top, height)
-        marks.append(f'<path class="{"axis" if part == 0 else "grid"}" d="M{_LEFT} {y:.1f}H{width - _RIGHT}"/>')
+        marks.append(Path("axis" if part == 0 else "grid", f"M{_LEFT} {y:.1f}H{width - _RIGHT}"))
         if part in (0, 0.5, 1):
-            marks.append(f'<text class="tick last" x="{_LEFT - 6}" y="{y + 3.5:.1f}">{escape(unit(part * top))}</text>')
-    return "".join(marks)
+            marks.append(Text("tick last", _LEFT - 6, y + 3.5, unit(part * top)))
+    return marks
 
 
-def _time_marks(frame: TimeFrame, width: int, height: int) -> str:
+def _time_marks(frame: TimeFrame, width: int, height: int) -> list[Mark]:
     span = max(frame.end_ms - frame.start_ms, 1)
     step = next((each for each in _TIME_STEPS if span / each <= width / 75), _TIME_STEPS[-1])
-    marks = []
+    marks: list[Mark] = []
     time_ms = -(-frame.start_ms // step) * step
     while time_ms <= frame.end_ms:
         x = _LEFT + (width - _LEFT - _RIGHT) * (time_ms - frame.start_ms) / span
         if _LEFT + 12 < x < width - 24:
-            marks.append(f'<path class="axis" d="M{x:.1f} {height - _BOTTOM}v4"/>')
-            marks.append(f'<text class="tick mid" x="{x:.1f}" y="{height - 8}">{day_text(time_ms, step)}</text>')
+            marks.append(Path("axis", f"M{x:.1f} {height - _BOTTOM}v4"))
+            marks.append(Text("tick mid", x, height - 8, day_text(time_ms, step)))
         time_ms += step
-    return "".join(marks)
+    return marks
 
 
-def _hover(x: float, width: float, height: int, title: str) -> str:
-    tall = height - _TOP - _BOTTOM
-    return (
-        f'<rect class="ghost" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" height="{tall}">'
-        f"<title>{escape(title)}</title></rect>"
-    )
+def _hover(x: float, width: float, height: int, title: str) -> Rect:
+    return Rect("ghost", x, _TOP, width, height - _TOP - _BOTTOM, title=title)
 
 
 def _ceiling(value: float, unit: Callable[[float], str]) -> float:

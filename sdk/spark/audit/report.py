@@ -1,20 +1,18 @@
 """The report: one page of HTML with everything in it, for a browser without a network.
 
 It begins with the numbers and the findings, goes on with plots of all topics, of each topic and of groups, and ends
-with lists.
+with lists. Its HTML is in `templates/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
-from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
-from kafkawire.sdk.spark.audit.findings import Finding, findings_of
-from kafkawire.sdk.spark.audit.lists import details, lists
-from kafkawire.sdk.spark.audit.plots import WIDE, Bar, Series, bars, lines, stacked
+from kafkawire.sdk.spark.audit.findings import findings_of
+from kafkawire.sdk.spark.audit.lists import FoldedList, folded_list, lists
+from kafkawire.sdk.spark.audit.plots import WIDE, Bar, LegendEntry, Plot, Series, bars, lines, stacked
 from kafkawire.sdk.spark.audit.quantities import (
     NONE,
     bytes_text,
@@ -25,7 +23,7 @@ from kafkawire.sdk.spark.audit.quantities import (
     time_text,
 )
 from kafkawire.sdk.spark.audit.summary import GROUPS_SHOWN, Row, Summary
-from kafkawire.sdk.spark.audit.topic_section import topic_section
+from kafkawire.sdk.spark.audit.topic_section import Card, topic_section
 
 __all__ = ["lag_series", "numbers_of", "report"]
 
@@ -33,7 +31,27 @@ __all__ = ["lag_series", "numbers_of", "report"]
 STYLES: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
 OTHERS_STYLE: Final = "c7"
 
-_TITLE: Final = "Kafka audit"
+
+class _Tile(NamedTuple):
+    """A number at the top of the page, and a few words about it."""
+
+    name: str
+    value: str
+    about: str
+
+
+class _AllTopics(NamedTuple):
+    """The section about all topics; `about` says how many are not shown."""
+
+    about: str
+    cards: Sequence[Card]
+
+
+class _Groups(NamedTuple):
+    """The section about consumer groups."""
+
+    cards: Sequence[Card]
+    offsets: FoldedList
 
 
 def report(summary: Summary, source: str) -> str:
@@ -43,24 +61,18 @@ def report(summary: Summary, source: str) -> str:
         summary: what it shows.
         source: the paths that were read, or the brokers.
     """
+    from kafkawire.sdk.spark.audit.pages import rendered  # with jinja2, which only the report needs
+
     findings = findings_of(summary)
-    sections = [
-        _findings(findings),
-        _all_topics(summary),
-        *(topic_section(summary, topic) for topic in summary.topics if topic not in INTERNAL_TOPICS),
-        _groups(summary),
-        lists(summary),
-    ]
-    style = files("kafkawire.sdk.spark.audit").joinpath("report.css").read_text("utf-8")
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{_TITLE}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f"<header><h1>{_TITLE}</h1><p>{escape(source)}</p>{_tiles(summary, len(findings))}</header>\n"
-        f"<main>\n{''.join(sections)}</main>\n"
-        "<footer>Made by kafkawire. Times are in UTC. Every number is in the Parquet tables beside this page; "
-        "hover over a plot for the exact ones.</footer>\n</body>\n</html>\n"
+    return rendered(
+        "report.html.jinja",
+        source=source,
+        tiles=_tiles(summary, len(findings)),
+        findings=findings,
+        all_topics=_all_topics(summary),
+        topics=[topic_section(summary, topic) for topic in summary.topics if topic not in INTERNAL_TOPICS],
+        groups=_groups(summary) if summary.groups else None,
+        lists=lists(summary),
     )
 
 
@@ -86,7 +98,7 @@ def numbers_of(summary: Summary) -> dict[str, int | float | None]:
     }
 
 
-def _tiles(summary: Summary, findings_count: int) -> str:
+def _tiles(summary: Summary, findings_count: int) -> list[_Tile]:
     numbers = numbers_of(summary)
     first = min(
         (row["firstTimestamp"] for row in summary.partitions if row["firstTimestamp"] is not None), default=None
@@ -104,34 +116,16 @@ def _tiles(summary: Summary, findings_count: int) -> str:
         *([("Lost", count_text(lost), "records, probably")] if (lost := numbers["lostRecords"]) else []),
         ("Findings", str(findings_count), "see below" if findings_count else "nothing to look at"),
     ]
-    shown = (
-        f"<div class=tile><span>{name}</span><b>{escape(value)}</b><i>{escape(about)}</i></div>"
-        for name, value, about in tiles
-    )
-    return f'<div class="tiles">{"".join(shown)}</div>'
+    return [_Tile(*tile) for tile in tiles]
 
 
-def _findings(findings: Sequence[Finding]) -> str:
-    items = "".join(
-        f'<li><i class="{finding.severity}"></i><b>{escape(finding.text)}</b><span>{escape(finding.detail)}</span></li>'
-        for finding in findings
-    )
-    if not items:
-        items = '<li><i class="good"></i><b>Nothing to look at</b></li>'
-    return f'<h2>Findings</h2><div class="card"><ul class="findings">{items}</ul></div>\n'
-
-
-def _all_topics(summary: Summary) -> str:
+def _all_topics(summary: Summary) -> _AllTopics:
     cards = []
     styles: dict[str, str] = dict(zip(summary.topics, STYLES, strict=False))
     if summary.frame is not None and summary.rates:
         series = _series(summary, styles)
-        legend = "".join(f'<span><i class="{each.style}"></i>{escape(each.name)}</span>' for each in series)
-        step = span_text(summary.frame.step_ms)
-        cards.append(
-            f'<div class="card wide"><h3>Records over time<small>in {step}</small></h3>'
-            f'{stacked(series, summary.frame, count_text, WIDE, 230)}<p class="legend">{legend}</p></div>'
-        )
+        plot = stacked(series, summary.frame, count_text, WIDE, 230)
+        cards.append(Card("Records over time", f"in {span_text(summary.frame.step_ms)}", _with_legend(plot, series)))
     sizes = []
     for topic in summary.topics:
         rows = [row for row in summary.partitions if row["topic"] == topic]
@@ -141,13 +135,13 @@ def _all_topics(summary: Summary) -> str:
         style = styles.get(topic, OTHERS_STYLE)
         sizes.append(Bar(topic, size, f"{bytes_text(size)}, {ratio}", title, style, plain))
     if sizes:
-        cards.append(
-            '<div class="card wide"><h3>Bytes on disk<small>pale: before compression</small></h3>'
-            f"{bars(sizes, 170, WIDE)}</div>"
-        )
+        cards.append(Card("Bytes on disk", "pale: before compression", bars(sizes, 170, WIDE)))
     more = len({row["topic"] for row in summary.partitions}) - len(summary.topics)
-    note = f"<small>the {len(summary.topics)} largest; {more:,} more are in the tables</small>" if more else ""
-    return f'<h2>All topics{note}</h2><div class="grid">{"".join(cards)}</div>\n'
+    return _AllTopics(f"the {len(summary.topics)} largest; {more:,} more are in the tables" if more else "", cards)
+
+
+def _with_legend(plot: Plot, series: Iterable[Series]) -> Plot:
+    return plot._replace(legend=[LegendEntry(each.style, each.name) for each in series])
 
 
 def _series(summary: Summary, styles: dict[str, str]) -> list[Series]:
@@ -160,18 +154,13 @@ def _series(summary: Summary, styles: dict[str, str]) -> list[Series]:
     return [*found, Series("others", list(points[None].items()), OTHERS_STYLE)] if None in points else found
 
 
-def _groups(summary: Summary) -> str:
-    if not summary.groups:
-        return ""
+def _groups(summary: Summary) -> _Groups:
     cards = []
     if summary.lag_frame is not None and summary.lags:
         series = lag_series(summary.lags)
-        legend = "".join(f'<span><i class="{each.style}"></i>{escape(each.name)}</span>' for each in series)
-        cards.append(
-            '<div class="card wide"><h3>Lag over time<small>records between what was committed and the end of the log '
-            f"at that time</small></h3>{lines(series, summary.lag_frame, count_text, WIDE, 230)}"
-            f'<p class="legend">{legend}</p></div>'
-        )
+        plot = lines(series, summary.lag_frame, count_text, WIDE, 230)
+        about = "records between what was committed and the end of the log at that time"
+        cards.append(Card("Lag over time", about, _with_legend(plot, series)))
     rows = [
         (
             row["group"],
@@ -185,8 +174,7 @@ def _groups(summary: Summary) -> str:
         for row in summary.groups
     ]
     names = ("group", "partition", "committed#", "log end#", "lag#", "commits#", "last commit")
-    table = details("Committed offsets", names, rows, is_open=len(rows) <= 12)
-    return f'<h2>Consumer groups</h2><div class="grid">{"".join(cards)}</div>{table}\n'
+    return _Groups(cards, folded_list("Committed offsets", names, rows, is_open=len(rows) <= 12))
 
 
 def lag_series(lags: Iterable[Row]) -> list[Series]:

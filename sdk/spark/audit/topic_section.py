@@ -1,13 +1,15 @@
-"""The section of the report about one topic: how busy, large, compressed, uneven and late it is."""
+"""The section of the report about one topic: how busy, large, compressed, uneven and late it is.
+
+The template `topic.html.jinja` shows it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkawire.sdk.spark.audit.findings import gini
-from kafkawire.sdk.spark.audit.plots import Bar, Part, Series, bars, columns, lorenz, split, stacked
+from kafkawire.sdk.spark.audit.plots import Bar, Part, Plot, Series, bars, columns, lorenz, split, stacked
 from kafkawire.sdk.spark.audit.quantities import (
     NONE,
     bytes_text,
@@ -19,7 +21,7 @@ from kafkawire.sdk.spark.audit.quantities import (
 )
 from kafkawire.sdk.spark.audit.summary import Row, Summary
 
-__all__ = ["key_text", "topic_section"]
+__all__ = ["Card", "Fact", "TopicSection", "key_text", "topic_section"]
 
 #: Most columns in a plot; if there are more partitions the largest are shown.
 _PARTITIONS_SHOWN: Final = 64
@@ -34,7 +36,48 @@ _POINTS_MAX: Final = 80
 _KEY_CHARACTERS: Final = 40
 
 
-def topic_section(summary: Summary, topic: str) -> str:
+class Card(NamedTuple):
+    """A plot with its title, or what is said in its place.
+
+    Attributes:
+        title: what is plotted.
+        about: more about it, in smaller letters.
+        plot: None if there is nothing to plot.
+        instead: why there is none.
+    """
+
+    title: str
+    about: str
+    plot: Plot | None
+    instead: str = ""
+
+
+class Fact(NamedTuple):
+    """A number and what it counts."""
+
+    name: str
+    value: str
+
+
+class TopicSection(NamedTuple):
+    """The section about a topic.
+
+    Attributes:
+        name: of the topic.
+        about: how many partitions it has.
+        facts: its numbers.
+        plots: the larger ones.
+        splits: those of a single bar each.
+    """
+
+    name: str
+    about: str
+    facts: Sequence[Fact]
+    plots: Sequence[Card]
+    splits: Sequence[Card]
+
+
+def topic_section(summary: Summary, topic: str) -> TopicSection:
     """Return the section about a topic.
 
     Args:
@@ -44,10 +87,8 @@ def topic_section(summary: Summary, topic: str) -> str:
     rows = _of(summary.partitions, topic)
     plots = [_rate(summary, topic), _sizes(rows), _skew(summary, topic), _keys(summary, topic)]
     splits = [_compression(summary, topic), _compaction(rows), _lateness(summary, topic)]
-    return (
-        f"<h2>{escape(topic)}<small>{len(rows):,} partition{'' if len(rows) == 1 else 's'}</small></h2>"
-        f'{_facts(rows)}<div class="grid">{"".join(plots)}</div><div class="grid small">{"".join(splits)}</div>\n'
-    )
+    about = f"{len(rows):,} partition{'' if len(rows) == 1 else 's'}"
+    return TopicSection(topic, about, _facts(rows), list(filter(None, plots)), list(filter(None, splits)))
 
 
 def key_text(key: bytes | None) -> str:
@@ -62,7 +103,7 @@ def key_text(key: bytes | None) -> str:
     return shown if len(shown) <= _KEY_CHARACTERS else f"{shown[: _KEY_CHARACTERS - 1]}…"
 
 
-def _facts(rows: Sequence[Row]) -> str:
+def _facts(rows: Sequence[Row]) -> list[Fact]:
     size, plain = sum(row["sizeBytes"] for row in rows), sum(row["plainBytes"] or 0 for row in rows)
     records, batches = sum(row["records"] for row in rows), sum(row["batches"] for row in rows)
     facts = [
@@ -85,18 +126,18 @@ def _facts(rows: Sequence[Row]) -> str:
         number = sum(row[column] for row in rows)
         if number:
             facts.append((name, count_text(number)))
-    return f'<p class="facts">{"".join(f"<span>{name} <b>{value}</b></span>" for name, value in facts)}</p>'
+    return [Fact(*each) for each in facts]
 
 
-def _rate(summary: Summary, topic: str) -> str:
+def _rate(summary: Summary, topic: str) -> Card:
     points = [(row["time"], row["recordBytes"]) for row in _of(summary.rates, topic)]
     if summary.frame is None or not points:
-        return _card("Bytes over time", "", _empty("no record has a timestamp"))
+        return Card("Bytes over time", "", None, "no record has a timestamp")
     about = f"keys and values, in {span_text(summary.frame.step_ms)}"
-    return _card("Bytes over time", about, stacked([Series(topic, points, "c1")], summary.frame, bytes_text))
+    return Card("Bytes over time", about, stacked([Series(topic, points, "c1")], summary.frame, bytes_text))
 
 
-def _sizes(rows: Sequence[Row]) -> str:
+def _sizes(rows: Sequence[Row]) -> Card:
     shown = sorted(rows, key=lambda row: -row["sizeBytes"])[:_PARTITIONS_SHOWN]
     about = "on disk" if len(shown) == len(rows) else f"on disk, the {len(shown)} largest of {len(rows):,}"
     items = [
@@ -112,13 +153,13 @@ def _sizes(rows: Sequence[Row]) -> str:
     ]
     if any(item.style == "cbad" for item in items):
         about += "; red: damaged, or with records that are probably lost"
-    return _card("Bytes by partition", about, columns(items, bytes_text))
+    return Card("Bytes by partition", about, columns(items, bytes_text))
 
 
-def _skew(summary: Summary, topic: str) -> str:
+def _skew(summary: Summary, topic: str) -> Card:
     counts = [(row["keys"], row["records"]) for row in _of(summary.key_counts, topic)]
     if not counts:
-        return _card("Key skew", "", _empty("no record has a key"))
+        return Card("Key skew", "", None, "no record has a key")
     keys = sum(number for number, _ in counts)
     records = sum(of_them for _, of_them in counts)
     points, at, reached = [], 0, 0
@@ -128,13 +169,13 @@ def _skew(summary: Summary, topic: str) -> str:
     every = -(-len(points) // _POINTS_MAX)
     points = [*points[:-1:every], points[-1]]
     about = f"records with a key, from the rarest key to the most frequent; Gini {gini(counts):.2f}"
-    return _card("Key skew", about, lorenz(points, f"{keys:,} keys, {records:,} records with a key"))
+    return Card("Key skew", about, lorenz(points, f"{keys:,} keys, {records:,} records with a key"))
 
 
-def _keys(summary: Summary, topic: str) -> str:
+def _keys(summary: Summary, topic: str) -> Card | None:
     rows = _of(summary.top_keys, topic)[:_KEYS_SHOWN]
     if not rows:
-        return ""
+        return None
     items = []
     for row in rows:
         name = key_text(row["key"])
@@ -143,10 +184,10 @@ def _keys(summary: Summary, topic: str) -> str:
         items.append(
             Bar(name, row["records"], f"{count_text(row['records'])}, {percent_text(row['share'])}", title, "c2")
         )
-    return _card("Most frequent keys", "share of the records with a key", bars(items))
+    return Card("Most frequent keys", "share of the records with a key", bars(items))
 
 
-def _compression(summary: Summary, topic: str) -> str:
+def _compression(summary: Summary, topic: str) -> Card | None:
     found = {
         row["compression"]: (row["sizeBytes"], row["plainBytes"] or 0, row["batches"])
         for row in _of(summary.compression, topic)
@@ -162,27 +203,27 @@ def _compression(summary: Summary, topic: str) -> str:
         )
         for name, (size, plain, batches) in sorted(found.items(), key=lambda each: -each[1][0])
     ]
-    return _card("Compression", "pale: before", bars(items, 52, 340)) if items else ""
+    return Card("Compression", "pale: before", bars(items, 52, 340)) if items else None
 
 
-def _compaction(rows: Sequence[Row]) -> str:
+def _compaction(rows: Sequence[Row]) -> Card:
     total = sum(row["recordBytes"] for row in rows)
     gone = sum(row["supersededBytes"] for row in rows)
     tombstones, superseded = sum(row["tombstones"] for row in rows), sum(row["supersededRecords"] for row in rows)
     if not total or not sum(row["keys"] for row in rows):
-        return _card("Compaction", "", _empty("no record has a key, so nothing would be removed"))
+        return Card("Compaction", "", None, "no record has a key, so nothing would be removed")
     parts = [
         Part("stays", total - gone, bytes_text(total - gone), "c2"),
         Part("replaced later", gone, bytes_text(gone), "c7"),
     ]
     about = f"{count_text(superseded)} records would go; {count_text(tombstones)} tombstones"
-    return _card("Compaction", about, split(parts))
+    return Card("Compaction", about, split(parts))
 
 
-def _lateness(summary: Summary, topic: str) -> str:
+def _lateness(summary: Summary, topic: str) -> Card | None:
     rows = _of(summary.lateness, topic)
     if not rows:
-        return ""
+        return None
     parts: list[Part] = []
     styles = iter(("c1", "c3", "c3", "c5", "c5", "cbad", "cbad"))
     for row in rows:
@@ -193,17 +234,8 @@ def _lateness(summary: Summary, topic: str) -> str:
         parts.append(Part(name, row["batches"], count_text(row["batches"]), next(styles)))
     worst = max(row["maxLateMs"] or 0 for row in rows)
     about = f"batches by how late their oldest record is; at most {span_text(worst)}" if worst else "all in order"
-    return _card("Timestamp order", about, split(parts))
+    return Card("Timestamp order", about, split(parts))
 
 
 def _of(rows: Sequence[Row], topic: str) -> list[Row]:
     return [row for row in rows if row["topic"] == topic]
-
-
-def _card(title: str, about: str, content: str) -> str:
-    small = f"<small>{escape(about)}</small>" if about else ""
-    return f'<div class="card"><h3>{escape(title)}{small}</h3>{content}</div>'
-
-
-def _empty(text: str) -> str:
-    return f'<p class="empty">{escape(text)}</p>'

@@ -7,6 +7,7 @@ them, and with an interruption at each step. Tables are compared row by row.
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -218,6 +219,17 @@ def test_what_is_idle(spark: Any, tmp_path: Path) -> None:
         assert not rows["duplicates"]
     ten, twenty = (10, 0, 10, 10), (20, 0, 20, 20)
     assert counts == [[ten, ten], [ten, twenty], [twenty, twenty]]
+
+
+def test_a_report_that_could_not_be_written(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before anything is read."""
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    reason = r"with_report=True: jinja2 is not installed \(pip install"
+    with pytest.raises(ConfigurationError, match=reason):
+        audit(MagicMock(), folder, tmp_path / "audit")
+    with pytest.raises(ConfigurationError, match=reason):
+        audit_brokers(MagicMock(), "localhost:1", tmp_path / "audit")
+    assert not (tmp_path / "audit").exists()
 
 
 def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Pages of the report from the templates in `templates/`, which have all of its HTML and SVG.
+
+Every value is escaped: names of topics, groups and keys may contain anything.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from kafkawire.sdk.spark.audit.plots import Mark
+
+__all__ = ["environment", "rendered"]
+
+
+def rendered(template: str, **values: object) -> str:
+    """Return what a template makes of values.
+
+    Args:
+        template: the name of its file.
+        values: what it shows, by name.
+    """
+    return str(environment().get_template(template).render(values))
+
+
+@cache
+def environment() -> Environment:
+    """Return what reads the templates."""
+    found = Environment(
+        loader=PackageLoader("kafkawire.sdk.spark.audit"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {"coordinate": _coordinate, "shape": _shape}
+    return found
+
+
+def _coordinate(value: float) -> str:
+    """Return a place in a plot, to a tenth of a pixel."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _shape(mark: Mark) -> str:
+    """Return the name of the class of a mark."""
+    return type(mark).__name__
