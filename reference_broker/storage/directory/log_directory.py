@@ -30,7 +30,7 @@ from kafkawire.reference_broker.storage.checkpoints import (
 )
 from kafkawire.reference_broker.storage.directory.directory_checkpoints import DirectoryCheckpoints
 from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError
-from kafkawire.reference_broker.storage.disk.disk import has_file, replace_file
+from kafkawire.reference_broker.storage.disk.disk import Volume, has_file, replace_file
 from kafkawire.reference_broker.storage.log.epochs import read_last_epoch, write_last_epoch
 from kafkawire.reference_broker.storage.log.file_work import when_all_quiet
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
@@ -220,6 +220,25 @@ class LogDirectory:
         for topic in self.topics.values():
             for number, log in enumerate(topic.logs):
                 yield topic.name, number, log
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self._disk.describe("")
+
+    def measure(self, done: Callable[[Volume | BrokerError | None], None]) -> None:
+        """Measure the volume that the directory is on, in the background.
+
+        Args:
+            done: called with its size, None if it has no limit; or with KAFKA_STORAGE_ERROR.
+        """
+        volume: Volume | None = None
+
+        def work() -> None:
+            nonlocal volume
+            volume = self._disk.volume()
+
+        self.services.background(work, lambda error: done(volume if error is None else storage_error(error)))
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
         """Return the log of a partition, None if there is none."""

@@ -9,7 +9,7 @@ itself. A call raises OSError if it fails, which names the file.
 from __future__ import annotations
 
 import errno
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafkawire.sdk.protocol.schema import Buffer
 
@@ -19,6 +19,7 @@ __all__ = [
     "File",
     "FileSlice",
     "Lock",
+    "Volume",
     "has_file",
     "is_short_of_descriptors",
     "read_file",
@@ -67,6 +68,18 @@ class File(Protocol):
         ...
 
 
+class Volume(NamedTuple):
+    """The size of the volume that a disk is on.
+
+    Attributes:
+        total_bytes: its size.
+        usable_bytes: what this process may still write.
+    """
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class Lock(Protocol):
     """A lock on a path; it ends with the process at the latest."""
 
@@ -97,6 +110,10 @@ class Disk(Protocol):
 
     def size_of(self, path: str) -> int:
         """Return the length of a file."""
+        ...
+
+    def volume(self) -> Volume | None:
+        """Return the size of the volume, and how much of it is left; None if it has no limit."""
         ...
 
     def names(self, path: str) -> list[str]:

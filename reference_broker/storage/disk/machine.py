@@ -9,6 +9,7 @@ import resource
 import stat
 from pathlib import Path
 
+from kafkawire.reference_broker.storage.disk.disk import Volume
 from kafkawire.reference_broker.storage.disk.reserves import kept_from_logs
 from kafkawire.sdk.protocol.schema import Buffer
 
@@ -48,6 +49,10 @@ class MachineDisk:
 
     def size_of(self, path: str) -> int:
         return os.stat(self._at(path)).st_size
+
+    def volume(self) -> Volume:
+        found = os.statvfs(self._root)
+        return Volume(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def names(self, path: str) -> list[str]:
         return sorted(os.listdir(self._at(path)))

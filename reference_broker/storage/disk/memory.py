@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kafkawire.reference_broker.storage.disk.disk import Volume
 from kafkawire.reference_broker.storage.disk.inodes import Folder, Inode
 from kafkawire.reference_broker.work.broker_end import BrokerEnd
 from kafkawire.sdk.protocol.schema import Buffer
@@ -158,6 +159,13 @@ class MemoryDisk:
         with self.mutex:
             entry = self._find(path)
             return len(entry.content) if isinstance(entry, Inode) else 0
+
+    def volume(self) -> Volume | None:
+        self.call("volume", "")
+        with self.mutex:
+            if self.capacity_bytes is None:
+                return None
+            return Volume(self.capacity_bytes, max(self.capacity_bytes - self.used_bytes, 0))
 
     def names(self, path: str) -> list[str]:
         self.call("names", path)

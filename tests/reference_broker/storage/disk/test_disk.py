@@ -43,6 +43,21 @@ def test_file_is_appended_to_and_read_anywhere(disk):
     assert (again.size_bytes, again.read(0, 10)) == (3, b"01x")
 
 
+def test_volume(disk):
+    if isinstance(disk, MemoryDisk):
+        assert disk.volume() is None
+        disk.capacity_bytes = 100
+        disk.open("a", create=True).append(bytes(70))
+        assert disk.volume() == (100, 30)
+        disk.capacity_bytes = 50
+        assert disk.volume() == (50, 0)
+    else:
+        status = os.statvfs(disk.describe(""))
+        volume = disk.volume()
+        assert volume.total_bytes == status.f_blocks * status.f_frsize
+        assert 0 < volume.usable_bytes < volume.total_bytes
+
+
 def test_what_does_not_exist(disk):
     for action in (disk.open, disk.size_of, disk.remove, disk.names, disk.remove_folder, disk.sync_folder):
         with pytest.raises(FileNotFoundError):
