@@ -30,7 +30,7 @@ CODE = ("sdk", "reference_broker", "codegen", "conformance", "src", "examples")
 BUILT = ("build/", "dist/", ".venv", "audit/")
 
 #: Names that a reader fills in or writes.
-EXAMPLES = ("describe_cluster.py", "DescribeCluster", "kafkawire-X.Y.Z.tar.gz")
+EXAMPLES = ("list_partition_reassignments.py", "ListPartitionReassignments", "kafkawire-X.Y.Z.tar.gz")
 
 _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"(?!(?:\.\w+)+$)[\w.-]+(/[\w.-]+)*/?")

@@ -1,0 +1,37 @@
+"""DeleteAcls: refused, one filter after the other, by a broker without an authorizer.
+
+1: pattern types. 2: flexible. 3: the resource type USER.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
+from kafkawire.sdk.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import AclOperation, AclPermissionType, PatternType, ResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+
+@serves(ApiKey.DELETE_ACLS)
+def handle(call: Call, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
+    """Handle DeleteAcls.
+
+    Raises:
+        BrokerError: SECURITY_DISABLED, always; it is the result of each filter.
+        RemoteProtocolError: a part of a filter is UNKNOWN, which no client sends; Kafka closes the connection then.
+    """
+    for each in request.filters:
+        if (
+            each.resource_type_filter == ResourceType.UNKNOWN
+            or each.pattern_type_filter == PatternType.UNKNOWN
+            or each.operation == AclOperation.UNKNOWN
+            or each.permission_type == AclPermissionType.UNKNOWN
+        ):
+            raise RemoteProtocolError(f"DeleteAcls with an element that is UNKNOWN: {each!r:.200}")
+        yield
+    raise BrokerError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

@@ -1,0 +1,42 @@
+"""DescribeCluster: the id of the cluster, its controller and its brokers.
+
+0: flexible from the start. 1: whether brokers or controllers are asked for. 2: fenced brokers, of which there are none
+as long as a broker is alone.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import EndpointType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+
+@serves(ApiKey.DESCRIBE_CLUSTER)
+def handle(
+    call: Call, request: DescribeClusterRequest, *, directory: LogDirectory, options: BrokerOptions
+) -> DescribeClusterResponse:
+    """Handle DescribeCluster.
+
+    Raises:
+        BrokerError: MISMATCHED_ENDPOINT_TYPE, only controllers list controllers; or UNSUPPORTED_ENDPOINT_TYPE.
+    """
+    wanted = request.endpoint_type
+    if wanted == EndpointType.CONTROLLER:
+        reason = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        raise BrokerError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, reason)
+    if wanted != EndpointType.BROKER:
+        raise BrokerError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {wanted}")
+    broker = DescribeClusterResponse.DescribeClusterBroker(options.node_id, *call.peer.listener.advertised)
+    response = DescribeClusterResponse(cluster_id=directory.cluster_id, controller_id=options.node_id, brokers=[broker])
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response

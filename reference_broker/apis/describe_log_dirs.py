@@ -1,0 +1,74 @@
+"""DescribeLogDirs: the data directory, its volume, and the sizes of the partitions in it.
+
+1: null asks for all partitions, as ever. 2: flexible. 3: an error code for the whole response. 4: the size of the
+volume, and how much of it is left. 5: whether the directory takes no new partitions.
+
+A partition whose log is offline is left out: Apache Kafka lists none of a directory that is offline.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.storage.disk.disk import Volume
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.options import INT64_MAX
+from kafkawire.sdk.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+
+__all__ = ["handle"]
+
+Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
+Result = DescribeLogDirsResponse.DescribeLogDirsResult
+
+#: How far a leader is behind its high watermark.
+_NO_LAG = 0
+
+
+@serves(ApiKey.DESCRIBE_LOG_DIRS)
+def handle(call: Call, request: DescribeLogDirsRequest, *, directory: LogDirectory) -> Work[DelayedOperation]:
+    """Handle DescribeLogDirs; the response is delayed while the volume is measured."""
+    topics = []
+    wanted = yield from _wanted(directory, request)
+    for name, numbers in wanted.items():
+        partitions = []
+        for number in numbers:
+            log = directory.log(name, number)
+            if log is not None and not log.is_offline:
+                partitions.append(Partition(number, log.size_bytes, _NO_LAG))
+            yield
+        if partitions:
+            topics.append(DescribeLogDirsResponse.DescribeLogDirsTopic(name, partitions))
+    delayed = DelayedOperation()
+
+    def measured(volume: Volume | BrokerError | None) -> None:
+        result = Result(log_dir=directory.path)
+        if isinstance(volume, BrokerError):
+            result.error_code = volume.code
+        else:
+            result.topics = topics
+            if volume is not None:
+                result.total_bytes, result.usable_bytes = (min(size_bytes, INT64_MAX) for size_bytes in volume)
+        delayed.complete(DescribeLogDirsResponse(results=[result]))
+
+    directory.measure(measured)
+    return delayed
+
+
+def _wanted(directory: LogDirectory, request: DescribeLogDirsRequest) -> Work[dict[str, dict[int, None]]]:
+    """Return the numbers of the partitions that are asked for, each once, by topic."""
+    wanted: dict[str, dict[int, None]] = {}
+    if request.topics is None:
+        for topic in tuple(directory.topics.values()):
+            wanted[topic.name] = dict.fromkeys(range(len(topic.logs)))
+            yield
+    for named in request.topics or ():
+        numbers = wanted.setdefault(named.topic, {})
+        for number in named.partitions:
+            numbers[number] = None
+            yield
+        yield
+    return wanted

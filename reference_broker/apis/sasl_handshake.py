@@ -1,0 +1,23 @@
+"""SaslHandshake: the mechanism of a login, and those that a listener offers.
+
+0: the login's tokens follow by themselves. 1: they follow in SaslAuthenticate.
+
+A listener without SASL answers, too: clients ask which APIs there are, and take a broker without this one for a Kafka
+before 0.10.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.sdk.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+
+@serves(ApiKey.SASL_HANDSHAKE)
+def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    """Handle SaslHandshake on a listener without SASL: there is nothing to log in to."""
+    return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,0 +1,15 @@
+"""DescribeAcls finds nothing without an authorizer, as Apache Kafka.
+
+Method: a broker without sockets, asked the cases of a table that holds Kafka's answers.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from tests.reference_broker.apis.asked_bench import check
+from tests.reference_broker.apis.asked_cases import cases, name_of
+
+
+@pytest.mark.parametrize("case", cases(ApiKey.DESCRIBE_ACLS), ids=name_of)
+def test_answers(bench, case):
+    check(bench, case)

@@ -1,0 +1,15 @@
+"""DescribeCluster lists the one broker, and refuses what only controllers list, as Apache Kafka.
+
+Method: a broker without sockets, asked the cases of a table that holds Kafka's answers.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from tests.reference_broker.apis.asked_bench import check
+from tests.reference_broker.apis.asked_cases import cases, name_of
+
+
+@pytest.mark.parametrize("case", cases(ApiKey.DESCRIBE_CLUSTER), ids=name_of)
+def test_answers(bench, case):
+    check(bench, case)

@@ -1,0 +1,71 @@
+"""DescribeTopicPartitions goes through topics by name, page by page.
+
+Method: a broker without sockets, asked the cases of a table that holds Apache Kafka's answers; then pages of all sizes
+until the last, topics that go meanwhile, and a log that is offline.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.apis.describe_topic_partitions import PARTITIONS_MAX
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.asked_bench import check, fill
+from tests.reference_broker.apis.asked_cases import cases, name_of
+
+Cursor = DescribeTopicPartitionsRequest.Cursor
+Named = DescribeTopicPartitionsRequest.TopicRequest
+
+
+@pytest.mark.parametrize("case", cases(ApiKey.DESCRIBE_TOPIC_PARTITIONS), ids=name_of)
+def test_answers(bench, case):
+    check(fill(bench), case)
+
+
+@pytest.mark.parametrize("limit", range(1, 9))
+@pytest.mark.parametrize("names", [(), ("c", "d", "a", "b")])
+def test_pages_follow_each_other_without_gaps(bench, limit, names):
+    present = {"b": 2, "d": 1, "a": 4}
+    for name, count in present.items():
+        bench.create(name, count)
+    found, cursor = [], None
+    while True:
+        page = bench.ask(DescribeTopicPartitionsRequest([Named(name) for name in names], limit, cursor))
+        listed = [(topic.name, each.partition_index) for topic in page.topics for each in topic.partitions]
+        assert len(listed) <= limit
+        found += listed
+        if page.next_cursor is None:
+            break
+        assert len(listed) == limit
+        cursor = Cursor(page.next_cursor.topic_name, page.next_cursor.partition_index)
+    assert found == [(name, number) for name in sorted(present) for number in range(present[name])]
+
+
+def test_no_page_is_longer_than_the_broker_allows(bench):
+    bench.create("t", PARTITIONS_MAX + 1)
+    page = bench.ask(DescribeTopicPartitionsRequest([], PARTITIONS_MAX + 1))
+    assert len(page.topics[0].partitions) == PARTITIONS_MAX
+    assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("t", PARTITIONS_MAX)
+
+
+def test_topic_that_is_deleted_between_two_pieces_is_left_out(bench):
+    for number in range(50):
+        bench.create(f"t{number:02}")
+    begun = bench.begin(DescribeTopicPartitionsRequest())
+    bench.ask(DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState("t49")], timeout_ms=60_000))
+    while begun.response is None:
+        begun.step()
+    assert [topic.name for topic in begun.response.topics] == [f"t{number:02}" for number in range(49)]
+
+
+def test_partition_on_a_disk_that_has_failed(bench):
+    """These are the answers of a Kafka with two directories, one of which is gone."""
+    bench.create("t", 2)
+    bench.core.directory.log("t", 1).fail(OSError(5, "broken"))
+    (topic,) = bench.ask(DescribeTopicPartitionsRequest([Named("t")])).topics
+    good, bad = topic.partitions
+    assert (good.error_code, good.leader_id, good.isr_nodes, good.offline_replicas) == (ErrorCode.NONE, 1, (1,), ())
+    assert (good.eligible_leader_replicas, good.last_known_elr) == ((), ())
+    assert (bad.error_code, bad.leader_id, bad.isr_nodes, bad.offline_replicas) == (ErrorCode.NONE, -1, (), (1,))
+    assert (bad.replica_nodes, bad.eligible_leader_replicas, bad.last_known_elr) == ((1,), (1,), (1,))

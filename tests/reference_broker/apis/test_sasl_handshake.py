@@ -1,0 +1,15 @@
+"""SaslHandshake says that there is nothing to log in to, as Apache Kafka.
+
+Method: a broker without sockets, asked the cases of a table that holds Kafka's answers.
+"""
+
+import pytest
+
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from tests.reference_broker.apis.asked_bench import check
+from tests.reference_broker.apis.asked_cases import cases, name_of
+
+
+@pytest.mark.parametrize("case", cases(ApiKey.SASL_HANDSHAKE), ids=name_of)
+def test_answers(bench, case):
+    check(bench, case)
