@@ -1,8 +1,9 @@
 """Keep the metadata of a client fresh: one request at a time, and one for each pause of the backoff.
 
 Metadata that goes stale as soon as it has arrived (a topic was deleted, a partition has no leader) is asked for again
-after growing pauses. A topic that no request has asked for yet does not wait; what happens while a request is under
-way makes another one follow, since the answer may be older. After a refused login, which must not be
+after growing pauses. A topic that no request has asked for yet does not wait, and the pauses begin anew with it: a
+broker that creates it has it a moment later. What happens while a request is under way makes another one follow, since
+the answer may be older. After a refused login, which must not be
 repeated every second, the next request comes by age, unless somebody needs it.
 
 Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
@@ -113,7 +114,7 @@ class MetadataRefresh:
 
     def _send(self, now_ms: int) -> None:
         self._running = True
-        if now_ms - self.ended_ms > _CALM_PAUSES * self._options.retry_backoff_max_ms:
+        if self._wants_more() or now_ms - self.ended_ms > _CALM_PAUSES * self._options.retry_backoff_max_ms:
             self._attempts.succeeded()
         wanted = self._metadata.wanted
         self._asked = None if wanted is None else frozenset(wanted)

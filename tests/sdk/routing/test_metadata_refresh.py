@@ -12,6 +12,7 @@ import pytest
 from kafkawire.sdk.errors import ConnectFailed, KafkaWireError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, Call, Node
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.router import Router
@@ -60,6 +61,24 @@ def test_a_topic_that_is_wanted_anew_does_not_wait(simulation: Simulation) -> No
         metadata.wanted |= names
         simulation.run(5)
         assert set(metadata.topics) == names
+
+
+def test_a_new_topic_that_is_being_created_is_asked_for_after_the_first_pause(simulation: Simulation) -> None:
+    """Whatever was asked for in vain before: the broker has the topic a moment after its first answer."""
+    metadata = simulation.router.metadata
+    for _ in range(5_000):
+        metadata.invalidate()
+        simulation.run(1)
+    assert metadata.wanted is not None
+    metadata.wanted |= {"new"}
+    begun_ms = simulation.now_ms
+    simulation.run(5)
+    assert metadata.errors["new"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    simulation.handlers[MetadataRequest] = cluster([1, 2], {"a": [1], "b": [2], "new": [1]})
+    metadata.invalidate()
+    simulation.run(120)
+    assert "new" in metadata.topics
+    assert 80 <= simulation.sent[-1][0] - begun_ms <= 121
 
 
 def test_a_topic_that_was_not_wanted_for_a_while_does_not_wait_either(simulation: Simulation) -> None:
