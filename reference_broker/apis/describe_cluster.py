@@ -6,11 +6,10 @@ as long as a broker is alone.
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -21,9 +20,7 @@ __all__ = ["handle"]
 
 
 @serves(ApiKey.DESCRIBE_CLUSTER)
-def handle(
-    call: Call, request: DescribeClusterRequest, *, directory: LogDirectory, options: BrokerOptions
-) -> DescribeClusterResponse:
+def handle(call: Call, request: DescribeClusterRequest, *, metadata: MetadataCache) -> DescribeClusterResponse:
     """Handle DescribeCluster.
 
     Raises:
@@ -35,8 +32,12 @@ def handle(
         raise BrokerError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, reason)
     if wanted != EndpointType.BROKER:
         raise BrokerError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {wanted}")
-    broker = DescribeClusterResponse.DescribeClusterBroker(options.node_id, *call.peer.listener.advertised)
-    response = DescribeClusterResponse(cluster_id=directory.cluster_id, controller_id=options.node_id, brokers=[broker])
+    image = metadata.image
+    brokers = [
+        DescribeClusterResponse.DescribeClusterBroker(broker.broker_id, *address, broker.rack)
+        for broker, address in image.reachable(call.peer.listener.name)
+    ]
+    response = DescribeClusterResponse(cluster_id=image.cluster_id, controller_id=image.controller_id, brokers=brokers)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response

@@ -8,16 +8,16 @@ topic that is gone by then, unless the client names topics itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import TOPIC_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
-from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_topic_partitions import (
@@ -25,7 +25,6 @@ from kafkawire.sdk.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["PARTITIONS_MAX", "handle"]
@@ -40,7 +39,7 @@ Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseParti
 
 @serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 def handle(
-    call: Call, request: DescribeTopicPartitionsRequest, *, directory: LogDirectory, options: BrokerOptions
+    call: Call, request: DescribeTopicPartitionsRequest, *, metadata: MetadataCache
 ) -> Work[DescribeTopicPartitionsResponse]:
     """Handle DescribeTopicPartitions.
 
@@ -48,7 +47,8 @@ def handle(
         BrokerError: INVALID_REQUEST, the cursor names no partition, or a topic that is not asked about.
     """
     cursor = request.cursor
-    names = yield from _names(directory, request)
+    image = metadata.image
+    names = yield from _names(image, request)
     left = max(min(request.response_partition_limit, PARTITIONS_MAX), 1)
     response = DescribeTopicPartitionsResponse()
     topics: list[Described] = []
@@ -58,26 +58,25 @@ def handle(
         if not left:
             response.next_cursor = Cursor(name)
             break
-        topic = directory.topics.get(name)
+        topic = image.topics.get(name)
         if topic is None:
-            if request.topics:  # otherwise it was deleted meanwhile
-                topics.append(_absent(name))
+            topics.append(_absent(name))
             yield
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        logs = topic.logs[first : first + left]
-        topics.append((yield from _describe(options, topic, first, logs)))
-        left -= len(logs)
-        if first + len(logs) < len(topic.logs):
-            response.next_cursor = Cursor(name, first + len(logs))
+        partitions = topic.partitions[first : first + left]
+        topics.append((yield from _describe(topic, first, partitions)))
+        left -= len(partitions)
+        if first + len(partitions) < len(topic.partitions):
+            response.next_cursor = Cursor(name, first + len(partitions))
             break
     return response
 
 
-def _names(directory: LogDirectory, request: DescribeTopicPartitionsRequest) -> Work[list[tuple[bytes, str]]]:
+def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Work[list[tuple[bytes, str]]]:
     """Return the topics from the cursor on as a heap, in the order in which Java sorts them."""
     cursor = request.cursor
-    names = dict.fromkeys(topic.name for topic in request.topics) if request.topics else tuple(directory.topics)
+    names = dict.fromkeys(topic.name for topic in request.topics) if request.topics else image.topics
     if cursor is not None and cursor.partition_index < 0:
         reason = f"the cursor is at partition {cursor.partition_index} of {cursor.topic_name}"
         raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
@@ -108,30 +107,26 @@ def _absent(name: str) -> Described:
     return Described(code, name, is_internal=is_internal, topic_authorized_operations=TOPIC_OPERATIONS)
 
 
-def _describe(options: BrokerOptions, topic: Topic, first: int, logs: list[PartitionLog]) -> Work[Described]:
-    partitions: list[Partition] = []
-    for number, log in enumerate(logs, first):
-        partitions.append(_partition(options, number, log))
+def _describe(topic: TopicImage, first: int, partitions: Sequence[PartitionImage]) -> Work[Described]:
+    described: list[Partition] = []
+    for number, partition in enumerate(partitions, first):
+        described.append(
+            Partition(
+                partition_index=number,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+                eligible_leader_replicas=partition.eligible_leader_replicas,
+                last_known_elr=partition.last_known_elr,
+                offline_replicas=partition.offline_replicas,
+            )
+        )
         yield
     return Described(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=partitions,
+        partitions=described,
         topic_authorized_operations=TOPIC_OPERATIONS,
-    )
-
-
-def _partition(options: BrokerOptions, number: int, log: PartitionLog) -> Partition:
-    """Describe a partition; the last replica in sync may lead again when its disk is back, as in Kafka."""
-    node, offline = (options.node_id,), log.is_offline
-    return Partition(
-        partition_index=number,
-        leader_id=NO_LEADER_ID if offline else options.node_id,
-        leader_epoch=log.leader_epoch,
-        replica_nodes=node,
-        isr_nodes=() if offline else node,
-        eligible_leader_replicas=node if offline else (),
-        last_known_elr=node if offline else (),
-        offline_replicas=node if offline else (),
     )

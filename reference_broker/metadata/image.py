@@ -40,6 +40,8 @@ class PartitionImage(NamedTuple):
         isr: the ids of the brokers whose replicas are in sync.
         replicas: the ids of the brokers that have it, the preferred leader first.
         offline_replicas: those among them whose replicas cannot be used.
+        eligible_leader_replicas: those that are not in sync any more, but have all that is committed (KIP-966).
+        last_known_elr: the last leader, while there is none.
     """
 
     leader: int
@@ -47,6 +49,8 @@ class PartitionImage(NamedTuple):
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     offline_replicas: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
     @property
     def has_leader(self) -> bool:

@@ -184,9 +184,9 @@ class LocalTopics:
         known = self._partitions.get((leader_epoch, is_offline))
         if known is None:
             node = (self._options.node_id,)
-            leader, offline = (NO_LEADER_ID, node) if is_offline else (self._options.node_id, ())
-            # As Kafka shows a replica on a disk that has failed: in sync, with what it has.
-            known = PartitionImage(leader, leader_epoch, isr=node, replicas=node, offline_replicas=offline)
+            known = PartitionImage(self._options.node_id, leader_epoch, isr=node, replicas=node)
+            if is_offline:  # as Kafka shows a replica on a disk that has failed: it has all that is committed
+                known = PartitionImage(NO_LEADER_ID, leader_epoch, (), node, node, node, node)
             self._partitions[leader_epoch, is_offline] = known
         return known
 

@@ -119,7 +119,8 @@ def comparable(value: Any, version: int) -> Any:
 
 def _cases() -> Iterator[Case]:
     yield from _describe_cluster()
-    yield from _describe_topic_partitions()
+    yield from _pages_of_topics()
+    yield from _topics_that_are_not_there()
     yield from _describe_log_dirs()
     yield from _describe_acls()
     yield from _create_acls()
@@ -153,53 +154,56 @@ def _describe_cluster() -> Iterator[Case]:
 #: A topic of an answer, with its partitions or its error code.
 _Topic = tuple[str, list[int] | ErrorCode]
 
+#: The topics of the cases, and more partitions than they have.
+_EVERYTHING: list[_Topic] = [(A, [0, 1, 2]), (B, [0, 1]), (C, [0])]
+_MORE = 2000
 
-def _describe_topic_partitions() -> Iterator[Case]:
+
+def _topics_case(
+    name: str,
+    names: list[str],
+    limit: int,
+    cursor: tuple[str, int] | None,
+    found: list[_Topic],
+    next_cursor: tuple[str, int] | None = None,
+    ours: list[_Topic] | None = None,
+) -> Case:
     Request, Response = DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+    request = Request([Request.TopicRequest(each) for each in names], limit, cursor and Request.Cursor(*cursor))
+
+    def answer(found: list[_Topic]) -> Message:
+        return Response(
+            topics=[_described(*each) for each in found], next_cursor=next_cursor and Response.Cursor(*next_cursor)
+        )
+
+    return Case(name, request, answer(found), None if ours is None else answer(ours))
+
+
+def _described(name: str, found: list[int] | ErrorCode) -> Any:
+    Response = DescribeTopicPartitionsResponse
     Topic, Partition = Response.DescribeTopicPartitionsResponseTopic, Response.DescribeTopicPartitionsResponsePartition
-
-    def case(
-        name: str,
-        names: list[str],
-        limit: int,
-        cursor: tuple[str, int] | None,
-        found: list[_Topic],
-        next_cursor: tuple[str, int] | None = None,
-        ours: list[_Topic] | None = None,
-    ) -> Case:
-        request = Request([Request.TopicRequest(each) for each in names], limit, cursor and Request.Cursor(*cursor))
-
-        def answer(found: list[_Topic]) -> Message:
-            return Response(
-                topics=[described(*each) for each in found], next_cursor=next_cursor and Response.Cursor(*next_cursor)
-            )
-
-        return Case(name, request, answer(found), ours and answer(ours))
-
-    def described(name: str, found: list[int] | ErrorCode) -> Any:
+    if isinstance(found, ErrorCode):
+        if found in (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR):
+            return Topic(found, name)
         is_internal = name == "__share_group_state"
-        operations = _TOPIC_OPERATIONS
-        if isinstance(found, ErrorCode):
-            if found in (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR):
-                return Topic(found, name)
-            return Topic(found, name, is_internal=is_internal, topic_authorized_operations=operations)
-        partitions = [
-            Partition(
-                partition_index=number,
-                leader_id=1,
-                leader_epoch=0,
-                replica_nodes=NODE,
-                isr_nodes=NODE,
-                eligible_leader_replicas=(),
-                last_known_elr=(),
-            )
-            for number in found
-        ]
-        return Topic(name=name, topic_id=_ANY_ID, partitions=partitions, topic_authorized_operations=operations)
+        return Topic(found, name, is_internal=is_internal, topic_authorized_operations=_TOPIC_OPERATIONS)
+    partitions = [
+        Partition(
+            partition_index=number,
+            leader_id=1,
+            leader_epoch=0,
+            replica_nodes=NODE,
+            isr_nodes=NODE,
+            eligible_leader_replicas=(),
+            last_known_elr=(),
+        )
+        for number in found
+    ]
+    return Topic(name=name, topic_id=_ANY_ID, partitions=partitions, topic_authorized_operations=_TOPIC_OPERATIONS)
 
-    unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
-    everything: list[_Topic] = [(A, [0, 1, 2]), (B, [0, 1]), (C, [0])]
-    more, start = 2000, (_FIRST, 0)
+
+def _pages_of_topics() -> Iterator[Case]:
+    case, everything, more, start = _topics_case, _EVERYTHING, _MORE, (_FIRST, 0)
     yield case("all from a name on", [], more, start, everything)
     yield case("one", [A], more, None, everything[:1])
     yield case("sorted by name", [C, A, B], more, None, everything)
@@ -223,6 +227,11 @@ def _describe_topic_partitions() -> Iterator[Case]:
     yield case("the next page ends, too", [A, B], 2, (A, 2), [(A, [2]), (B, [0])], (B, 1))
     yield case("the next page is one partition", [A, B], 1, (A, 2), [(A, [2])], (B, 0))
     yield case("the next page is exactly the rest", [A, B], 3, (A, 2), [(A, [2]), (B, [0, 1])])
+
+
+def _topics_that_are_not_there() -> Iterator[Case]:
+    case, everything, more = _topics_case, _EVERYTHING, _MORE
+    unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
     yield case("unknown", ["zzz.no"], more, None, [("zzz.no", unknown)])
     yield case("unknown twice", ["zzz.no", "zzz.no"], more, None, [("zzz.no", unknown)])
     yield case("unknown, no partition wanted", ["zzz.no"], 0, None, [("zzz.no", unknown)])

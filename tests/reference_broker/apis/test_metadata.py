@@ -115,7 +115,7 @@ def test_partition_on_a_disk_that_has_failed(bench):
     good, bad = topic.partitions
     assert (good.error_code, good.leader_id, good.offline_replicas) == (ErrorCode.NONE, 1, ())
     assert (bad.error_code, bad.leader_id, bad.offline_replicas) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, (1,))
-    assert bad.replica_nodes == bad.isr_nodes == (1,)
+    assert (bad.replica_nodes, bad.isr_nodes) == ((1,), ())
 
 
 def test_response_waits_until_topics_are_created(tmp_path):

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.image import PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.storage.directory.log_directory import Topic
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
@@ -115,5 +115,5 @@ def test_what_the_disk_has_is_the_image_at_the_start():
     topic = image.topics["t"]
     assert (topic.topic_id, topic.configs) == (topic_id, {"cleanup.policy": "compact"})
     (partition,) = set(topic.partitions)
-    assert partition == (node[0], 1, node, node, ()), "a start after a crash begins an epoch"
+    assert partition == PartitionImage(node[0], 1, node, node), "a start after a crash begins an epoch"
     assert image.topics_by_id == {topic_id: topic}

@@ -126,7 +126,8 @@ def test_a_log_that_goes_offline_leaves_its_partition_without_a_leader(hosted: H
     assert hosted.lost == [("old", 1)]
     first, second = hosted.topics.metadata.image.topics["old"].partitions
     assert (first.has_leader, second.has_leader) == (True, False)
-    assert (second.isr, second.replicas, second.offline_replicas) == ((1,), (1,), (1,))
+    assert (second.isr, second.replicas, second.offline_replicas) == ((), (1,), (1,))
+    assert (second.eligible_leader_replicas, second.last_known_elr) == ((1,), (1,))
     with pytest.raises(BrokerError) as raised:
         hosted.replicas.leader("old", 1)
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
