@@ -2,6 +2,9 @@
 
 0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
 
+While the topic of a coordinator is created, the response waits. Apache Kafka answers COORDINATOR_NOT_AVAILABLE at once;
+with the pause of a client that follows, the first join on a broker in memory takes 125 ms instead of 40.
+
 A partition whose log is offline has no leader, and those who belong to it have no coordinator.
 
 Share groups have no coordinator here yet; clients get a retriable error.

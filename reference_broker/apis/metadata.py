@@ -3,23 +3,23 @@
 1: rack, controller, internal topics; null asks for all topics, as the empty list does in 0. 2: cluster id. 3: throttle
 time. 4: whether to auto-create topics. 5: offline replicas. 7: leader epoch. 8: authorized operations (of the cluster
 until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole response.
+
+A topic that is to be created is unknown to the response, as in Kafka: the client asks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.automatic_topics import create_automatically
 from kafkawire.reference_broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX, check_characters
+from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
-from kafkawire.reference_broker.work.pieces import Work, each
+from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -37,9 +37,8 @@ _BY_ID_SINCE = 12
 @serves(ApiKey.METADATA)
 def handle(
     call: Call, request: MetadataRequest, *, metadata: MetadataCache, options: BrokerOptions, topics: TopicController
-) -> Work[MetadataResponse | DelayedOperation]:
-    """Handle Metadata; the response is delayed while topics are created for it."""
-    parts: Parts[MetadataResponse] = Parts()
+) -> Work[MetadataResponse]:
+    """Handle Metadata, and begin to create the topics that are missing, if that is wanted."""
     by_name = call.version < _BY_ID_SINCE
     # What is named twice is answered once; where there are ids, names do not count.
     ids: dict[bytes, None] = {}
@@ -58,14 +57,19 @@ def handle(
     else:
         if ids:
             names.clear()
-        refusal = yield from _refusal(options, metadata.image, names, request.allow_auto_topic_creation)
         described = []
         for topic_id in ids:
             described.append((yield from _find_id(metadata.image, topic_id)))
             yield
+        missing = []
         for name in names:
-            described.append((yield from _find(metadata.image, topics, name, parts, refusal)))
+            topic = yield from _find(metadata.image, name)
+            described.append(topic)
+            if name is not None and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                missing.append(name)
             yield
+        if request.allow_auto_topic_creation and options.auto_create_topics:
+            yield from create_automatically(topics, options, missing, call.services.lines, call.now_ms)
     image = metadata.image
     response = MetadataResponse(
         brokers=[
@@ -83,7 +87,7 @@ def handle(
             yield
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    return parts.respond(response)
+    return response
 
 
 def _describe_all(metadata: MetadataCache) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
@@ -96,18 +100,6 @@ def _describe_all(metadata: MetadataCache) -> Work[list[MetadataResponse.Metadat
     return topics
 
 
-def _refusal(
-    options: BrokerOptions, image: MetadataImage, names: Iterable[str | None], may_create: bool
-) -> Work[BrokerError | None]:
-    """Return why those topics that do not exist are not created, if there is a reason."""
-    if not (may_create and options.auto_create_topics):
-        return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    missing = sum((yield from each(names, lambda name: name not in image.topics)))
-    if missing * options.num_partitions > PARTITIONS_MAX:
-        return BrokerError(ErrorCode.POLICY_VIOLATION)
-    return None
-
-
 def _find_id(image: MetadataImage, topic_id: bytes) -> Work[MetadataResponse.MetadataResponseTopic]:
     topic = image.topics_by_id.get(topic_id)
     if topic is None:
@@ -115,54 +107,32 @@ def _find_id(image: MetadataImage, topic_id: bytes) -> Work[MetadataResponse.Met
     return (yield from _describe(topic))
 
 
-def _find(
-    image: MetadataImage,
-    topics: TopicController,
-    name: str | None,
-    parts: Parts[MetadataResponse],
-    refusal: BrokerError | None,
-) -> Work[MetadataResponse.MetadataResponseTopic]:
+def _find(image: MetadataImage, name: str | None) -> Work[MetadataResponse.MetadataResponseTopic]:
     if name is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None)
     topic = image.topics.get(name)
     if topic is not None:
         return (yield from _describe(topic))
-    response = MetadataResponse.MetadataResponseTopic(name=name)
-
-    def created(made: TopicImage | BrokerError) -> None:
-        if isinstance(made, BrokerError):
-            response.error_code = made.code
-        else:
-            _fill(made, response)
-            response.partitions = [_partition(*numbered) for numbered in enumerate(made.partitions)]
-        parts.arrived()
-
-    parts.expect()
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
-        if refusal is not None:
-            # An invalid name gets its own error, so that clients do not wait for the topic to appear.
-            check_characters(name)
-            raise refusal.again()
-        topics.create_by_default(name, created)
+        # An invalid name gets its own error, so that clients do not wait for the topic to appear.
+        check_characters(name)
     except BrokerError as error:
-        created(error)
-    return response
+        code = error.code
+    return MetadataResponse.MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
 
 
 def _describe(topic: TopicImage) -> Work[MetadataResponse.MetadataResponseTopic]:
-    response = MetadataResponse.MetadataResponseTopic(name=topic.name)
-    _fill(topic, response)
     partitions: list[MetadataResponse.MetadataResponsePartition] = []
-    response.partitions = partitions
     for number, partition in enumerate(topic.partitions):
         partitions.append(_partition(number, partition))
         yield
-    return response
-
-
-def _fill(topic: TopicImage, response: MetadataResponse.MetadataResponseTopic) -> None:
-    response.topic_id = topic.topic_id
-    response.is_internal = topic.name in INTERNAL_TOPICS
+    return MetadataResponse.MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=partitions,
+    )
 
 
 def _partition(number: int, partition: PartitionImage) -> MetadataResponse.MetadataResponsePartition:

@@ -6,10 +6,12 @@ from typing import TypeVar
 
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 from kafkawire.sdk.protocol.connection import ClientConnection
+from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import FrameSocket
 from tests.reference_broker.storage.produced_batches import values_in
 
@@ -48,8 +50,9 @@ class Client:
         return self.ask(MetadataRequest(topics), 12, MetadataResponse)
 
     def topic(self, name="t"):
-        (topic,) = self.metadata([MetadataRequest.MetadataRequestTopic(name=name)]).topics
-        assert not topic.error_code
+        request = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(name, 1, 1)], TIMEOUT_SECONDS * 1000)
+        (topic,) = self.ask(request, 7, CreateTopicsResponse).topics
+        assert topic.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
     def fetch(self, **options):
         return self.ask(fetch(**options), 12, FetchResponse)

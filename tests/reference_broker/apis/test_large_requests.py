@@ -122,7 +122,7 @@ LARGE = [
     Large(ListOffsetsRequest(topics=[ListedTopic("t", [ListedPartition(number) for number in NUMBERS])]), 2),
     Large(ListOffsetsRequest(topics=[ListedTopic(name) for name in NAMES]), 2),
     Large(MetadataRequest([MetadataTopic(name=name) for name in NAMES], False), 2),
-    Large(MetadataRequest([MetadataTopic(name=f"{name}/") for name in NAMES]), 3),
+    Large(MetadataRequest([MetadataTopic(name=f"{name}/") for name in NAMES]), 2),
     Large(MetadataRequest([MetadataTopic(name=name) for name in NAMES], False, False, True), 3),
     Large(MetadataRequest([MetadataTopic(topic_id, None) for topic_id in IDS]), 2),
     Large(MetadataRequest([MetadataTopic(topic_id, None) for topic_id in IDS], False, False, True), 3),

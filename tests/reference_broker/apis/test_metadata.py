@@ -7,7 +7,7 @@ import pytest
 
 from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -44,21 +44,56 @@ def test_all_topics(bench, version, topics, count):
     assert len(bench.ask(MetadataRequest(topics), version).topics) == count
 
 
+UNKNOWN, INVALID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
 @pytest.mark.parametrize(
-    ("option", "may_create", "name", "code"),
+    ("option", "may_create", "name", "code", "comes"),
     [
-        (True, True, "new", ErrorCode.NONE),
-        (True, False, "new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (False, True, "new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (True, True, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (True, False, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (False, True, "bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (True, True, "new", UNKNOWN, True),
+        (True, False, "new", UNKNOWN, False),
+        (False, True, "new", UNKNOWN, False),
+        (True, True, "__consumer_offsets", UNKNOWN, True),
+        (True, True, "__cluster_metadata", UNKNOWN, False),
+        (True, True, "o_ld", UNKNOWN, False),
+        (True, True, "bad name", INVALID, False),
+        (True, False, "bad name", INVALID, False),
+        (False, True, "bad name", INVALID, False),
+        (True, True, "", INVALID, False),
     ],
 )
-def test_making_topics(tmp_path, option, may_create, name, code):
+def test_a_missing_topic_is_unknown_and_then_there(tmp_path, option, may_create, name, code, comes):
     bench = BrokerBench(tmp_path / "data", auto_create_topics=option, num_partitions=3)
-    (topic,) = bench.ask(MetadataRequest([Topic(name=name)], may_create)).topics
-    assert (topic.error_code, len(topic.partitions)) == (code, 3 if code == ErrorCode.NONE else 0)
+    bench.create("o.ld")
+    request = MetadataRequest([Topic(name=name)], may_create)
+    (topic,) = bench.ask(request).topics
+    assert (topic.error_code, topic.name, topic.partitions, topic.topic_id) == (code, name, (), ZERO_UUID)
+    assert topic.is_internal is name.startswith("__consumer")
+    (topic,) = bench.ask(request).topics
+    assert topic.error_code == (ErrorCode.NONE if comes else code)
+    expected = 0 if not comes else 1 if topic.is_internal else 3
+    assert len(topic.partitions) == expected
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
+def test_a_missing_topic_comes_in_every_version(bench, version):
+    request = MetadataRequest([Topic(name="new")])
+    for code in (UNKNOWN, ErrorCode.NONE):
+        (topic,) = bench.ask(request, version).topics
+        assert (topic.error_code, len(topic.partitions)) == (code, int(code == ErrorCode.NONE))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("__cluster_metadata", "INVALID_REQUEST: Creation of internal topic __cluster_metadata is prohibited."),
+        ("o_ld", "INVALID_TOPIC_EXCEPTION: Topic 'o_ld' collides with existing topic: o.ld"),
+    ],
+)
+def test_the_log_says_why_a_topic_does_not_come(bench, caplog, name, line):
+    bench.create("o.ld")
+    bench.ask(MetadataRequest([Topic(name=name)]))
+    assert [record.message for record in caplog.records] == [f"the topic {name} is not created: {line}"]
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.METADATA)[12:])
@@ -81,16 +116,21 @@ def test_what_is_named_twice_is_answered_once(bench):
     assert [(topic.name, topic.topic_id) for topic in topics] == [("t", topic_id), (None, b"x" * 16)]
 
 
-def test_one_request_makes_no_more_partitions_than_create_topics_would(tmp_path):
-    bench = BrokerBench(tmp_path / "data", num_partitions=PARTITIONS_MAX // 2)
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("a", "b")])
+def test_one_request_makes_no_more_partitions_than_create_topics_would(caplog, names):
+    bench = BrokerBench(MemoryDisk(), num_partitions=PARTITIONS_MAX // 2)
     bench.create("old")
-    topics = bench.ask(MetadataRequest([Topic(name=name) for name in ("old", "a", "b", "c", "d e")])).topics
-    assert [topic.error_code for topic in topics] == [
-        ErrorCode.NONE,
-        *[ErrorCode.POLICY_VIOLATION] * 3,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-    ]
-    assert list(bench.core.directory.topics) == ["old"]
+    topics = bench.ask(MetadataRequest([Topic(name=name) for name in ("old", *names, "d e")])).topics
+    assert [topic.error_code for topic in topics] == [ErrorCode.NONE, *[UNKNOWN] * len(names), INVALID]
+    are_too_many = len(names) > 2
+    assert list(bench.core.directory.topics) == ["old", *(() if are_too_many else names)]
+    lines = [record.message for record in caplog.records]
+    assert (
+        lines
+        == ["3 topics of 15000 partitions are not created: one request creates at most 10000 partitions"][
+            : int(are_too_many)
+        ]
+    )
 
 
 @pytest.mark.parametrize("version", [10, 11])
@@ -104,6 +144,7 @@ def test_ids_are_not_taken_in_the_first_versions_that_have_them(bench, version, 
 
 
 def test_topics_of_the_broker_are_internal(bench):
+    bench.offsets_topic()
     (topic,) = bench.ask(MetadataRequest([Topic(name="__consumer_offsets")])).topics
     assert (topic.is_internal, len(topic.partitions)) == (True, 1)
 
@@ -118,24 +159,15 @@ def test_partition_on_a_disk_that_has_failed(bench):
     assert (bad.replica_nodes, bad.isr_nodes) == ((1,), ())
 
 
-def test_response_waits_until_topics_are_created(tmp_path):
-    work = HeldWork()
-    bench = BrokerBench(tmp_path / "data", work)
-    first = bench.ask(MetadataRequest([Topic(name="new"), Topic(name="other"), Topic(name="a b")]))
-    second = bench.ask(MetadataRequest([Topic(name="new")]))
-    assert isinstance(first, DelayedOperation)
-    assert isinstance(second, DelayedOperation)
+def test_no_response_waits_while_topics_are_created():
+    bench = BrokerBench(MemoryDisk(), work := HeldWork())
+    request = MetadataRequest([Topic(name="new"), Topic(name="other"), Topic(name="a b")])
+    for _ in range(3):
+        assert [topic.error_code for topic in bench.ask(request).topics] == [UNKNOWN, UNKNOWN, INVALID]
     work.run()
-    assert len(bench.core.directory.topics) == 2
-    assert first.response is not None
-    assert second.response is not None
-    topics = bench.through(first.response, 12).topics
-    assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in topics] == [
-        ("new", ErrorCode.NONE, 1),
-        ("other", ErrorCode.NONE, 1),
-        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
-    ]
-    assert bench.through(second.response, 12).topics[0].topic_id == topics[0].topic_id
+    topics = bench.ask(request).topics
+    assert [(topic.error_code, len(topic.partitions)) for topic in topics] == [(0, 1), (0, 1), (INVALID, 0)]
+    assert list(bench.core.directory.topics) == ["new", "other"]
 
 
 @pytest.mark.parametrize("version", [8, 10, 13])

@@ -56,7 +56,7 @@ def test_plan(name):
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_created_by_metadata(bench, name):
     (topic,) = bench.ask(MetadataRequest([MetadataRequest.MetadataRequestTopic(name=name)])).topics
-    assert (topic.error_code, topic.is_internal) == (ErrorCode.NONE, name in INTERNAL_TOPICS)
+    assert (topic.error_code, topic.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name in INTERNAL_TOPICS)
     made = bench.core.directory.topics[name]
     assert (len(made.logs), made.configs) == (PARTITIONS[name], CONFIGS[name])
 

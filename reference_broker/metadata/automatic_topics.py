@@ -1,0 +1,57 @@
+"""Topics that are created because somebody asks about them, in the background: the answer does not wait for them.
+
+What is not possible is written to the log, as the client only learns that the topic is unknown.
+
+Source: `AutoTopicCreationManager` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.internal_topics import plan_topic
+from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["create_automatically"]
+
+
+def create_automatically(
+    topics: TopicController, options: BrokerOptions, names: Sequence[str], lines: LogLimit, now_ms: int
+) -> Work[None]:
+    """Begin to create topics with the broker's defaults, all of them or, if they are too many, none.
+
+    Args:
+        topics: creates them.
+        options: of the broker.
+        names: of topics that do not exist; they may be being created already.
+        lines: takes what is not possible.
+        now_ms: the current time.
+    """
+    partitions = 0
+    for name in names:
+        partitions += plan_topic(name, options).partitions
+        yield
+    if partitions > PARTITIONS_MAX:
+        text = "%d topics of %d partitions are not created: one request creates at most %d partitions"
+        lines.warning(create_automatically, now_ms, text, len(names), partitions, PARTITIONS_MAX)
+        return
+    for name in names:
+        try:
+            topics.check_name(name)
+            topics.create_by_default(name, _ignore)
+        except BrokerError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # it is being created
+                subject = create_automatically, error.code
+                lines.warning(subject, now_ms, "the topic %s is not created: %s", name, error)
+        yield
+
+
+def _ignore(made: TopicImage | BrokerError) -> None:
+    """The image has it, or the log says why not."""
