@@ -30,6 +30,23 @@ logger = logging.getLogger("kafkawire.producer")
 ABSENT_MS = 10_000
 
 
+class _Missing:
+    """A topic that is wanted and not known.
+
+    Attributes:
+        error: why, None before the first answer.
+        refreshed_ms: when the first answer that lacked it came.
+        is_reported: whether the log says so. A broker that creates the topic lacks it in its first answer alone.
+    """
+
+    __slots__ = ("error", "is_reported", "refreshed_ms")
+
+    def __init__(self) -> None:
+        self.error: BrokerError | None = None
+        self.refreshed_ms = 0.0
+        self.is_reported = False
+
+
 class _Moved(Protocol):
     def __call__(self, outcome: Outcome, *others: Outcome) -> None: ...
 
@@ -58,7 +75,7 @@ class TopicRegistry:
         self._accumulator = accumulator
         self._ended = ended
         self._moved = moved
-        self._missing: dict[str, BrokerError | None] = {}
+        self._missing: dict[str, _Missing] = {}
         self._doubtful: set[str] = set()
         #: When an answer first lacked a partition that records of a topic wait for.
         self._lacking: dict[str, int] = {}
@@ -71,7 +88,7 @@ class TopicRegistry:
             self._confirm(name)
             return
         if name not in self._missing:
-            self._missing[name] = None
+            self._missing[name] = _Missing()
             wanted = self._router.metadata.wanted
             if wanted is not None:
                 wanted.add(name)
@@ -113,7 +130,8 @@ class TopicRegistry:
     def _late(self, record: Held) -> KafkaWireError:
         """Return what a record fails with at its deadline."""
         name, metadata = record.topic, self._router.metadata
-        cause = self._missing.get(name) or self._router.trouble()
+        missing = self._missing.get(name)
+        cause = (None if missing is None else missing.error) or self._router.trouble()
         limit = "{}={}".format(*self._options.topic_limit)
         what, absence = f"topic {name}", ""
         if self._accumulator.topics[name].partitions and record.partition is not None:
@@ -144,7 +162,7 @@ class TopicRegistry:
         topic = accumulator.topics[name]
         known = metadata.topics.get(name)
         if known is not None and known.partitions:
-            if self._missing.pop(name) is not None:
+            if self._missing.pop(name).is_reported:
                 logger.info("topic %s is known now", name)
             self._place(topic, len(known.partitions))
             return
@@ -158,12 +176,15 @@ class TopicRegistry:
                 self._give_up(record, error, now_ms)
             self._forget(name)
             return
-        former = self._missing[name]
-        if former is None or former.code != code:
+        missing = self._missing[name]
+        if missing.error is None:
+            missing.refreshed_ms = metadata.refreshed_ms
+        if missing.error is None or missing.error.code != code:
             # Once for all records that wait: the comparison of names takes a while.
-            error = self._missing[name] = BrokerError(code, f"topic {name}{self._near(name)}")
-            if former is None:
-                logger.warning("%s; its records wait for up to %s=%d", error, *self._options.topic_limit)
+            missing.error = BrokerError(code, f"topic {name}{self._near(name)}")
+        if not missing.is_reported and metadata.refreshed_ms > missing.refreshed_ms:
+            missing.is_reported = True
+            logger.warning("%s; its records wait for up to %s=%d", missing.error, *self._options.topic_limit)
 
     def _near(self, name: str) -> str:
         """Return which topic may be meant, as part of a sentence; empty if none that is known has such a name."""
