@@ -12,11 +12,15 @@ from functools import partial
 
 from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
+from kafkawire.reference_broker.config.config_values import trimmed
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import ClusterTopics
+from kafkawire.reference_broker.metadata.config_controller import ConfigController
+from kafkawire.reference_broker.metadata.config_rules import ConfigRules
+from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
@@ -34,8 +38,9 @@ from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
 from kafkawire.reference_broker.work.background import Each, one_by_one
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.round_robin import RoundRobin
+from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.log_limit import LogLimit
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ConfigResourceType
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Core"]
@@ -58,7 +63,11 @@ class Core:
         served: what it serves, from `load`; None for its own APIs.
 
     Attributes:
+        options: what the broker goes by now; handlers and parts look at them whenever they need one.
         broker_configs: what the broker is configured with.
+        configs: changes configurations.
+        dynamic_configs: what was configured while brokers ran.
+        on_options: called with the options when some of them have changed.
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
         fetch_sessions: what consumers fetch.
@@ -82,17 +91,23 @@ class Core:
         served: ServedApis | None = None,
     ) -> None:
         self.directory = directory
-        self.options = options
         self.timers = directory.services.timers
+        self._static_options = options
+        self.options = options = options.with_values()
+        self.broker_configs = BrokerConfigs(self._static_options, {"log.dirs": directory.services.disk.describe("")})
+        self.dynamic_configs = DynamicConfigs(directory)
+        self.on_options: Callable[[BrokerOptions], None] = lambda options: None
+        self._take_broker_configs()
         computations = Computations(self.timers)
         self.topics = LocalTopics(directory, options, self.timers, listeners, self._forget_topic)
         self.metadata = self.topics.metadata
         self.replicas = Replicas(options.node_id, directory, self.metadata.image, self.topics.lost)
         known_topics = ClusterTopics(self.metadata)
+        self._group_limits = GroupLimits.of(options, self.dynamic_configs.resources(ConfigResourceType.GROUP))
         self.groups = GroupCoordinator(
             self.timers,
             new_id,
-            GroupLimits.of(options),
+            self._group_limits,
             lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
             known_topics,
             partial(verify_commit, self.replicas, lambda: self.transactions),
@@ -112,36 +127,42 @@ class Core:
             self.metadata.listen(listener.changed)
         warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
         self._expire_producers(now_ms)
-        upkeep = UpkeepLimits(
-            retention_check_delay_ms=options.log_initial_task_delay_ms,
-            retention_check_interval_ms=options.log_retention_check_interval_ms,
-            # Kafka's cleaner may go on without a pause; here that would be without end.
-            cleaner_backoff_ms=max(options.log_cleaner_backoff_ms, 1),
-            cleaner_keys_bytes=options.log_cleaner_dedupe_buffer_size,
-            is_cleaner_enabled=options.log_cleaner_enable,
+        self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
+        self.configs = ConfigController(
+            options,
+            ConfigRules(self._static_options, self.broker_configs),
+            self.broker_configs,
+            self.dynamic_configs,
+            self.metadata,
+            self.topics,
         )
-        self.upkeep = Upkeep(directory, upkeep, now_ms)
-        self.broker_configs = BrokerConfigs(options, {"log.dirs": directory.services.disk.describe("")})
+        self.dynamic_configs.on_change = self._configs_changed
         served = load() if served is None else served
-        self.parts = {
-            "advertised": {key: each.advertised for key, each in served.handlers.items()},
-            "broker_configs": self.broker_configs,
-            "directory": directory,
-            "fetch_sessions": self.fetch_sessions,
-            "groups": self.groups,
-            "metadata": self.metadata,
-            "options": options,
-            "producer_ids": self.producer_ids,
-            "replicas": self.replicas,
-            "topics": self.topics,
-            "transactions": self.transactions,
-        }
+        self.parts = self._parts(served)
         # Responses may take half of the memory that all connections share with what is repeated in them.
         repeated_bytes_max = options.queued_max_request_bytes // 2
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
         self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes)
         self.groups.load(now_ms)
         self.transactions.load(now_ms)
+
+    def _parts(self, served: ServedApis) -> dict[str, object]:
+        """Return what handlers may name."""
+        return {
+            "advertised": {key: each.advertised for key, each in served.handlers.items()},
+            "broker_configs": self.broker_configs,
+            "configs": self.configs,
+            "directory": self.directory,
+            "dynamic_configs": self.dynamic_configs,
+            "fetch_sessions": self.fetch_sessions,
+            "groups": self.groups,
+            "metadata": self.metadata,
+            "options": self.options,
+            "producer_ids": self.producer_ids,
+            "replicas": self.replicas,
+            "topics": self.topics,
+            "transactions": self.transactions,
+        }
 
     def advance(self, now_ms: int) -> None:
         """Fire the timers that are due at `now_ms`."""
@@ -182,9 +203,49 @@ class Core:
     def _coordinator_logs(self, name: str) -> list[TopicLog]:
         return [TopicLog(replica) for replica in self.replicas.of(name)]
 
+    # Configurations.
+
+    def _configs_changed(self, kind: ConfigResourceType) -> None:
+        if kind == ConfigResourceType.BROKER:
+            self._take_broker_configs()
+            self._group_limits.group_consumer_assignment_interval_ms = (
+                self.options.group_consumer_assignment_interval_ms
+            )
+            self.upkeep.change_limits(_upkeep_limits(self.options))
+            self.on_options(self.options)
+
+    def _take_broker_configs(self) -> None:
+        """Go by what the broker is configured with now."""
+        configs, static = self.broker_configs, self._static_options
+        before = self.options.topic_defaults
+        configs.of_broker = self.dynamic_configs.of(ConfigResourceType.BROKER, str(static.node_id))
+        configs.of_cluster = self.dynamic_configs.of(ConfigResourceType.BROKER, "")
+        values = dict(vars(static))
+        for name, value in {**configs.of_cluster, **configs.of_broker}.items():
+            own = static.KAFKA_NAMES.get(name)
+            if own is not None:
+                try:
+                    values[own] = static.read_value(name, trimmed(value))
+                except ConfigurationError as error:
+                    _log.error("a configuration of the broker has no effect: %s", error)
+        self.options.change(**values)
+        if self.options.topic_defaults != before:
+            self.directory.change_defaults(self.options.topic_defaults)
+
     # Producers.
 
     def _expire_producers(self, now_ms: int) -> None:
         for _, _, log in self.directory.logs():
             log.producers.expire(now_ms, self.options.producer_id_expiration_ms)
         self.timers.at(now_ms + _PRODUCER_EXPIRATION_CHECK_MS, self._expire_producers)
+
+
+def _upkeep_limits(options: BrokerOptions) -> UpkeepLimits:
+    return UpkeepLimits(
+        retention_check_delay_ms=options.log_initial_task_delay_ms,
+        retention_check_interval_ms=options.log_retention_check_interval_ms,
+        # Kafka's cleaner may go on without a pause; here that would be without end.
+        cleaner_backoff_ms=max(options.log_cleaner_backoff_ms, 1),
+        cleaner_keys_bytes=options.log_cleaner_dedupe_buffer_size,
+        is_cleaner_enabled=options.log_cleaner_enable,
+    )

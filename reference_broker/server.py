@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.listeners import read_listeners
-from kafkawire.reference_broker.config.options import NO_LIMIT, read_options
+from kafkawire.reference_broker.config.options import NO_LIMIT, BrokerOptions, read_options
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.background import BackgroundWork
@@ -199,6 +199,16 @@ class Broker:
             core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock(), addresses, self._served)
             undo.pop_all()
         self._core = core
+        static_text = self.options.max_connections_per_ip_overrides
+
+        def change_limits(options: BrokerOptions) -> None:
+            text = options.max_connections_per_ip_overrides
+            # Names of hosts are looked up once; those that come later are addresses.
+            others = overrides if text == static_text else read_overrides(text, lambda address: address)
+            limits.change(options.max_connections, options.max_connections_per_ip, others)
+
+        core.on_options = change_limits
+        change_limits(core.options)
         self._clock.on_jump = core.timers.shift
         budget = MemoryBudget(options.memory_of_connections_bytes, core.timers, self._clock)
         self._shared = Shared(shared_buffer(), budget, options.max_frame_bytes)

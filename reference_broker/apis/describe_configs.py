@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs, Setting, is_sensitive
+from kafkawire.reference_broker.config.config_values import shown_value
+from kafkawire.reference_broker.config.loggers import levels
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs
+from kafkawire.reference_broker.metadata.image import MetadataImage
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.merged_response import gather
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -63,7 +66,8 @@ def handle(
     request: DescribeConfigsRequest,
     *,
     broker_configs: BrokerConfigs,
-    directory: LogDirectory,
+    dynamic_configs: DynamicConfigs,
+    metadata: MetadataCache,
     options: BrokerOptions,
 ) -> Work[Message | DelayedOperation]:
     """Handle DescribeConfigs.
@@ -79,7 +83,7 @@ def handle(
         keys = frozenset(resource.configuration_keys or ())
         resources.append(_Resource(resource.resource_type, resource.resource_name, keys))
         yield
-    description = _Description(directory, options, broker_configs)
+    description = _Description(metadata.image, options.node_id, broker_configs, dynamic_configs)
 
     def ask(resource: _Resource, put: Callable[[Result], None]) -> None:
         put(_result(description, request, resource))
@@ -115,10 +119,11 @@ def _document(resource_type: int, entries: list[Entry]) -> None:
 class _Description:
     """Describes resources."""
 
-    def __init__(self, directory: LogDirectory, options: BrokerOptions, configs: BrokerConfigs) -> None:
-        self._directory = directory
-        self._node_id = options.node_id
+    def __init__(self, image: MetadataImage, node_id: int, configs: BrokerConfigs, dynamic: DynamicConfigs) -> None:
+        self._image = image
+        self._node_id = node_id
         self._configs = configs
+        self._dynamic = dynamic
 
     def entries(self, resource_type: int, name: str) -> Iterator[Entry]:
         """Return the configurations of a resource.
@@ -144,12 +149,14 @@ class _Description:
             case ConfigResourceType.GROUP:
                 if not name:
                     raise BrokerError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-                return self._overriding(GROUP_CONFIGS, {}, ConfigSource.GROUP_CONFIG)
+                own = self._dynamic.of(ConfigResourceType.GROUP, name)
+                return self._overriding(GROUP_CONFIGS, own, ConfigSource.GROUP_CONFIG)
             case _:
                 if not name:
                     reason = "Client metrics subscription name must not be empty"
                     raise BrokerError(ErrorCode.INVALID_REQUEST, reason)
-                return self._overriding(CLIENT_METRICS_CONFIGS, {}, ConfigSource.CLIENT_METRICS_CONFIG)
+                own = self._dynamic.of(ConfigResourceType.CLIENT_METRICS, name)
+                return self._overriding(CLIENT_METRICS_CONFIGS, own, ConfigSource.CLIENT_METRICS_CONFIG)
 
     def _check_broker(self, name: str, unexpected: str) -> None:
         try:
@@ -162,7 +169,7 @@ class _Description:
 
     def _topic(self, name: str) -> Iterator[Entry]:
         check_characters(name)
-        topic = self._directory.topics.get(name)
+        topic = self._image.topics.get(name)
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._overriding(TOPIC_CONFIGS, topic.configs, ConfigSource.TOPIC_CONFIG)
@@ -172,7 +179,7 @@ class _Description:
     ) -> Iterator[Entry]:
         """Yield what a resource has itself over what it gets from the broker."""
         for name, key in keys.items():
-            settings = [Setting(name, own[name], source)] if name in own else []
+            settings = [Setting(name, shown_value(key, own[name]), source)] if name in own else []
             if key.broker:
                 settings += self._configs.settings(key.broker)
             elif source == ConfigSource.GROUP_CONFIG:
@@ -198,7 +205,7 @@ def _entry(key: ConfigKey, settings: list[Setting], *, is_read_only: bool, is_se
     first = settings[0] if settings else Setting(key.name, key.default, ConfigSource.DEFAULT_CONFIG)
     return Entry(
         key.name,
-        first.value,
+        None if first.value is None else shown_value(key, first.value),
         read_only=is_read_only,
         config_source=first.source,
         is_sensitive=is_secret,
@@ -208,21 +215,7 @@ def _entry(key: ConfigKey, settings: list[Setting], *, is_read_only: bool, is_se
     )
 
 
-#: What Kafka calls the levels of Python's loggers.
-_LEVELS: Final = {
-    logging.CRITICAL: "FATAL",
-    logging.ERROR: "ERROR",
-    logging.WARNING: "WARN",
-    logging.INFO: "INFO",
-    logging.DEBUG: "DEBUG",
-}
-
-
 def _loggers() -> Iterator[Entry]:
-    """Yield the loggers of this process, with their levels in Kafka's words."""
-    names = [name for name, logger in logging.root.manager.loggerDict.items() if isinstance(logger, logging.Logger)]
-    for name in ("", *names):
-        level = logging.getLogger(name).getEffectiveLevel()
-        shown = next((word for number, word in _LEVELS.items() if level >= number), "TRACE")
-        source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
-        yield Entry(name or "root", shown, config_source=source, documentation=None)
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    for name, level in levels().items():
+        yield Entry(name, level, config_source=source, documentation=None)

@@ -16,7 +16,7 @@ from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, ConfigKey
 from kafkawire.sdk.protocol.tables.enums import ConfigSource, ConfigType
 
-__all__ = ["BrokerConfigs", "Setting", "default_of", "is_sensitive"]
+__all__ = ["BrokerConfigs", "Setting", "default_of", "is_sensitive", "without_listener"]
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -57,6 +57,10 @@ class BrokerConfigs:
         """The names of all configurations, those that only somebody else knows included."""
         return dict.fromkeys((*BROKER_CONFIGS, *self.of_cluster, *self.of_broker))
 
+    def value(self, name: str) -> str | None:
+        """Return the value of a configuration that counts; None if it has none, or is sensitive."""
+        return next((setting.value for setting in self.settings(name)), None)
+
     def settings(self, name: str) -> list[Setting]:
         """Return the values of a configuration, the one that counts first; none if it has no value."""
         names = _synonyms(name)
@@ -80,11 +84,11 @@ def _synonyms(name: str) -> tuple[str, ...]:
     """Return the names of a configuration: its own, its synonyms; for a listener's, that of all listeners."""
     if name in BROKER_CONFIGS:
         return name, *BROKER_CONFIGS[name].synonyms
-    base = _without_listener(name)
+    base = without_listener(name)
     return (name, base) if base in BROKER_CONFIGS else (name,)
 
 
-def _without_listener(name: str) -> str:
+def without_listener(name: str) -> str:
     """Return the configuration that `listener.name.<listener>.<configuration>` is about, or the name itself."""
     prefix, _, rest = name.partition("listener.name.")
     return rest.partition(".")[2] if not prefix and rest else name
@@ -97,5 +101,5 @@ def default_of(key: ConfigKey) -> str | None:
 
 def is_sensitive(name: str) -> bool:
     """Return whether nobody is shown the value of a configuration of the broker: a password, or nobody knows what."""
-    key = BROKER_CONFIGS.get(_without_listener(name))
+    key = BROKER_CONFIGS.get(without_listener(name))
     return key is None or key.type == ConfigType.PASSWORD

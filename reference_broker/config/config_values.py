@@ -13,7 +13,16 @@ from typing import Final
 from kafkawire.sdk.protocol.tables.configs import ConfigKey
 from kafkawire.sdk.protocol.tables.enums import ConfigType
 
-__all__ = ["INTEGERS", "InvalidConfig", "check_value", "entries_of", "parse_decimal", "parse_integer", "trimmed"]
+__all__ = [
+    "INTEGERS",
+    "InvalidConfig",
+    "check_value",
+    "entries_of",
+    "parse_decimal",
+    "parse_integer",
+    "shown_value",
+    "trimmed",
+]
 
 #: The ranges of Java's integers.
 INTEGERS: Final = {
@@ -71,6 +80,25 @@ def check_value(key: ConfigKey, value: str) -> None:
             _check_entries(key, entries_of(text))
         case _:
             _check_text(key, text)
+
+
+def shown_value(key: ConfigKey, value: str) -> str:
+    """Return a value as Java writes what it has read in it; the value itself if that is nothing of the type."""
+    text = trimmed(value)
+    match key.type:
+        case ConfigType.BOOLEAN:
+            return text.lower()
+        case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
+            integer = parse_integer(text)
+            return value if integer is None else str(integer)
+        case ConfigType.DOUBLE:
+            decimal = parse_decimal(text)
+            # Numbers that Java and Python write alike; nobody gives others.
+            return value if decimal is None or not 1e-3 <= abs(decimal) < 1e7 else _shown(decimal)
+        case ConfigType.LIST:
+            return ",".join(dict.fromkeys(entries_of(text)))
+        case _:
+            return text
 
 
 def trimmed(value: str) -> str:

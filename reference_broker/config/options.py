@@ -290,6 +290,10 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         object.__setattr__(options, "_given", frozenset((*getattr(self, "_given", ()), *values)))
         return options
 
+    def change(self, **values: object) -> None:
+        """Have other values from now on, for everybody who holds these options; see `with_values`."""
+        vars(self).update(values)
+
     @property
     def socket_buffers(self) -> SocketBuffers:
         """The sizes of the buffers of each connection."""

@@ -6,7 +6,7 @@ The handlers in `apis/` build these from messages of any version, so that the co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from kafkawire.reference_broker.config.options import BrokerOptions
@@ -38,7 +38,10 @@ PROTOCOLS_MAX = 1_000
 SUBSCRIBED_TOPICS_MAX = 50_000
 
 
-@dataclass(frozen=True, slots=True)
+_NO_GROUPS: Mapping[str, Mapping[str, str]] = {}
+
+
+@dataclass(slots=True)
 class GroupLimits:
     """Limits of groups, named after the broker's options.
 
@@ -55,6 +58,7 @@ class GroupLimits:
         group_consumer_regex_refresh_interval_ms: how long what their regular expressions stand for holds.
         offsets_retention_ms: how long the offsets of an empty group are kept.
         offsets_retention_check_interval_ms: how often expired offsets and groups are looked for.
+        of_groups: what single groups are configured with, by Kafka's names; checked.
     """
 
     group_min_session_timeout_ms: int
@@ -69,10 +73,27 @@ class GroupLimits:
     group_consumer_regex_refresh_interval_ms: int
     offsets_retention_ms: int
     offsets_retention_check_interval_ms: int
+    of_groups: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NO_GROUPS, compare=False)
+
+    def consumer_session_timeout_ms(self, group_id: str) -> int:
+        """Return how long a member of a KIP-848 group may go without a heartbeat."""
+        return self._of_group(group_id, "consumer.session.timeout.ms", self.group_consumer_session_timeout_ms)
+
+    def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
+        """Return how often a member of a KIP-848 group is told to send a heartbeat."""
+        return self._of_group(group_id, "consumer.heartbeat.interval.ms", self.group_consumer_heartbeat_interval_ms)
+
+    def consumer_assignment_interval_ms(self, group_id: str) -> int:
+        """Return how long changes of a KIP-848 group are gathered after an assignment."""
+        return self._of_group(group_id, "consumer.assignment.interval.ms", self.group_consumer_assignment_interval_ms)
+
+    def _of_group(self, group_id: str, name: str, default: int) -> int:
+        own = self.of_groups.get(group_id)
+        return default if own is None or name not in own else int(own[name])
 
     @classmethod
-    def of(cls, options: BrokerOptions) -> Self:
-        """Return the limits that the options of a broker say."""
+    def of(cls, options: BrokerOptions, of_groups: Mapping[str, Mapping[str, str]] = _NO_GROUPS) -> Self:
+        """Return the limits that the options of a broker say, and the configurations of single groups."""
         return cls(
             group_min_session_timeout_ms=options.group_min_session_timeout_ms,
             group_max_session_timeout_ms=options.group_max_session_timeout_ms,
@@ -86,6 +107,7 @@ class GroupLimits:
             group_consumer_regex_refresh_interval_ms=options.group_consumer_regex_refresh_interval_ms,
             offsets_retention_ms=options.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=options.offsets_retention_check_interval_ms,
+            of_groups=of_groups,
         )
 
 

@@ -63,6 +63,12 @@ class ConnectionLimits:
         self._count = 0
         self._counts: Counter[str] = Counter()
 
+    def change(self, most: int, most_per_address: int, overrides: Mapping[str, int]) -> None:
+        """Have other limits from now on; connections that are open stay."""
+        self._most = most
+        self._most_per_address = most_per_address
+        self._overrides = dict(overrides)
+
     def refusal(self, host: str) -> str:
         """Return why another connection from an address is refused, empty if it is not."""
         if self._count >= self._most:

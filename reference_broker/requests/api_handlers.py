@@ -26,7 +26,9 @@ PARTS: Final = frozenset(
     {
         "advertised",
         "broker_configs",
+        "configs",
         "directory",
+        "dynamic_configs",
         "fetch_sessions",
         "groups",
         "metadata",

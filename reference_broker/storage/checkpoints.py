@@ -28,6 +28,7 @@ from kafkawire.sdk.storage.properties import stored_properties
 __all__ = [
     "CLEAN_SHUTDOWN",
     "DIRECTORY_FILES",
+    "DYNAMIC_CONFIGS",
     "LAST_EPOCH",
     "LOCK",
     "PRODUCER_IDS",
@@ -45,6 +46,8 @@ __all__ = [
 logger = logging.getLogger("kafkawire.broker")
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+#: What was configured while the broker ran.
+DYNAMIC_CONFIGS = "dynamic-configs"
 #: The highest epoch of all partitions when the broker started last.
 LAST_EPOCH = "last-leader-epoch"
 LOCK = ".lock"
@@ -55,6 +58,7 @@ DIRECTORY_FILES = frozenset(
     {
         CLEANER_OFFSETS,
         CLEAN_SHUTDOWN,
+        DYNAMIC_CONFIGS,
         LAST_EPOCH,
         LOCK,
         LOG_START_OFFSETS,

@@ -209,3 +209,25 @@ def features(server: Server) -> dict[str, str]:
     """Return the level of each feature, as the tool shows it."""
     said = run(server, FEATURES, "describe")
     return dict(re.findall(r"^Feature: (\S+)\s+.*FinalizedVersionLevel: (\S+)", said, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("entity", "config", "changed"),
+    [
+        (("--topic", "tools-configured"), "cleanup.policy=[compact,delete]", "cleanup.policy=compact,delete"),
+        (("--broker", "1"), "log.segment.bytes=2000000", "log.segment.bytes=2000000"),
+        (("--entity-type", "brokers", "--entity-default"), "log.segment.bytes=3000000", "log.segment.bytes=3000000"),
+        (("--group", "tools-configured"), "consumer.session.timeout.ms=50000", "consumer.session.timeout.ms=50000"),
+        (("--client-metrics", "tools-configured"), "interval.ms=1000", "interval.ms=1000"),
+        (("--broker-logger", "1"), "kafkawire.broker=ERROR", "kafkawire.broker=ERROR"),
+    ],
+)
+def test_configurations_are_changed(broker: Broker, entity: tuple[str, ...], config: str, changed: str) -> None:
+    if entity[0] == "--topic":
+        create(broker, entity[1])
+    said = run(broker, CONFIGS, *entity, "--alter", "--add-config", config)
+    assert said.startswith("Completed updating")
+    assert changed in run(broker, CONFIGS, *entity, "--describe")
+    said = run(broker, CONFIGS, *entity, "--alter", "--delete-config", config.partition("=")[0])
+    assert said.startswith("Completed updating")
+    assert changed not in run(broker, CONFIGS, *entity, "--describe")

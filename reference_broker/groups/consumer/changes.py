@@ -231,7 +231,8 @@ class Changes:
     def expect_heard(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
         """Begin a member's session anew."""
         classic = member.classic
-        timeout_ms = self._limits.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        limits = self._limits
+        timeout_ms = limits.consumer_session_timeout_ms(group_id) if classic is None else classic.session_timeout_ms
         self.deadlines.set(Deadline.SESSION, group_id, member.member_id, timeout_ms, now_ms)
 
     # Going.
@@ -281,7 +282,7 @@ class Changes:
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Return whether changes have been gathered long enough since the last assignment."""
-        interval_ms = self._limits.group_consumer_assignment_interval_ms
+        interval_ms = self._limits.consumer_assignment_interval_ms(group.group_id)
         return not group.assigned_ms or not interval_ms or now_ms - group.assigned_ms >= interval_ms
 
     def _assign(self, change: Change, epoch: int, now_ms: int) -> dict[str, Partitions]:

@@ -79,13 +79,15 @@ class Heartbeats:
             # It may have spoken the classic protocol before; no more requests of that will come.
             self._changes.deadlines.done(deadline, group.group_id, moved.member_id)
         self._changes.expect_heard(group.group_id, moved, now_ms)
-        return self._response(request, moved, has_moved=moved.assigned != member.assigned)
+        return self._response(group.group_id, request, moved, has_moved=moved.assigned != member.assigned)
 
-    def _response(self, request: Beat, member: ConsumerMember, *, has_moved: bool) -> ConsumerGroupHeartbeatResponse:
+    def _response(
+        self, group_id: str, request: Beat, member: ConsumerMember, *, has_moved: bool
+    ) -> ConsumerGroupHeartbeatResponse:
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=self._limits.group_consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._limits.consumer_heartbeat_interval_ms(group_id),
         )
         has_subscription = request.topics is not None or request.regex is not None
         is_full = request.rebalance_timeout_ms != _UNCHANGED_MS and has_subscription and request.owned is not None

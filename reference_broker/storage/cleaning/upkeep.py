@@ -75,6 +75,10 @@ class Upkeep:
         if limits.is_cleaner_enabled:
             self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
 
+    def change_limits(self, limits: UpkeepLimits) -> None:
+        """Go by other limits from the next look at the logs on; whether logs are compacted stays as it is."""
+        self._limits = limits._replace(is_cleaner_enabled=self._limits.is_cleaner_enabled)
+
     def stop(self) -> None:
         """Begin nothing further."""
         self._jobs.stop()

@@ -3,6 +3,7 @@
 Layout, Kafka's own apart from the folder `topics`, which stands in for the metadata log of a KRaft controller:
 
     .lock, meta.properties, recovery-point-offset-checkpoint, log-start-offset-checkpoint, .kafka_cleanshutdown
+    dynamic-configs                     see `metadata/dynamic_configs.py`
     producer-ids                        the first producer id that was not reserved yet
     topics/                             see `topic_files.py`
     <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata
@@ -20,6 +21,7 @@ from functools import partial
 from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
 from kafkawire.reference_broker.storage.checkpoints import (
     CLEAN_SHUTDOWN,
+    DYNAMIC_CONFIGS,
     LOCK,
     PRODUCER_IDS,
     DamagedFile,
@@ -106,6 +108,7 @@ class LogDirectory:
         topics: by name.
         topics_by_id: by topic id.
         was_clean: whether the last shutdown was clean.
+        dynamic_configs: what the file of that name had at the start.
         checkpoints: see `DirectoryCheckpoints`.
     """
 
@@ -134,6 +137,7 @@ class LogDirectory:
             self.was_clean = self._take_marker()
             self._files = TopicFiles(self._disk)
             self.checkpoints = DirectoryCheckpoints(self._disk)
+            self.dynamic_configs = read_properties(self._disk, DYNAMIC_CONFIGS)
             self._open_topics()
             self._next_producer_id = self._find_next_producer_id()
             if self._files.doomed:  # beside the steps: nobody else knows these folders
@@ -210,6 +214,14 @@ class LogDirectory:
         self.topics_by_id[topic.topic_id] = topic
         for log in topic.logs:
             log.on_sealed = self.checkpoint
+
+    def change_defaults(self, defaults: Mapping[str, str]) -> None:
+        """Have other topic configurations apply to topics that do not override them, from now on."""
+        self._defaults = dict(defaults)
+        for topic in self.topics.values():
+            config = self.config_of(topic.configs)
+            for log in topic.logs:
+                log.configure(config)
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
         """Return the log configuration of a topic with these overrides."""

@@ -14,6 +14,7 @@ from kafkawire.reference_broker.config.config_values import (
     entries_of,
     parse_decimal,
     parse_integer,
+    shown_value,
     trimmed,
 )
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, ConfigKey
@@ -78,6 +79,24 @@ def test_text_may_not_be_empty() -> None:
 @pytest.mark.parametrize("name", [name for name, key in KEYS.items() if key.default and key.default not in ("", None)])
 def test_every_default_is_taken(name: str) -> None:
     check_value(KEYS[name], KEYS[name].default or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("preallocate", " TRUE ", "true"),
+        ("retention.ms", " +07\t", "7"),
+        ("retention.ms", "soon", "soon"),
+        ("min.cleanable.dirty.ratio", "5e-1", "0.5"),
+        ("min.cleanable.dirty.ratio", "1", "1.0"),
+        ("min.cleanable.dirty.ratio", "x", "x"),
+        ("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "1.7976931348623157E308"),
+        ("cleanup.policy", " compact , delete,compact", "compact,delete"),
+        ("compression.type", " gzip ", "gzip"),
+    ],
+)
+def test_values_are_shown_as_java_writes_them(name: str, value: str, shown: str) -> None:
+    assert shown_value(KEYS[name], value) == shown
 
 
 def test_parts() -> None:

@@ -149,7 +149,7 @@ def test_stable_versions_are_served_unless_said_otherwise():
         (
             (GREET, lambda a, b, *, grops: None),
             TypeError,
-            "takes grops, and a broker has the parts advertised, broker_configs, dir",
+            "takes grops, and a broker has the parts advertised, broker_configs, con",
         ),
         ((GREET, handle, 5), TypeError, "Greet: versions is 5, a VersionRange is needed"),
         ((GREET, handle, VersionRange(*ANYTHING)), TypeError, r"Greet: versions is VersionRange\(first='0'"),

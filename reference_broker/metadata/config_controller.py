@@ -1,0 +1,216 @@
+"""Where changes of configurations come from, as `topic_controller.py` is for those of topics.
+
+    request ──▶ ConfigController ──topic──▶ TopicController
+                      └──broker, group, client metrics──▶ DynamicConfigs
+
+Source: `ConfigAdminManager`, `ConfigurationControlManager` in Apache Kafka, whose error texts are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
+from kafkawire.reference_broker.config.config_operations import Operation, check_operations, operated
+from kafkawire.reference_broker.config.loggers import change_levels, check_levels
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.config_rules import ConfigRules
+from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs, Revise
+from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.metadata.new_topics import check_characters
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS
+from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ConfigType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["ConfigController", "ConfigDone"]
+
+#: Called with None when a change counts, or with the error.
+ConfigDone = Callable[[BrokerError | None], None]
+
+#: The configurations whose values are lists, where Kafka knows them to be.
+_LISTS: Mapping[int, frozenset[str]] = {
+    ConfigResourceType.TOPIC: frozenset(key.name for key in TOPIC_CONFIGS.values() if key.type == ConfigType.LIST),
+    ConfigResourceType.BROKER: frozenset(key.name for key in BROKER_CONFIGS.values() if key.type == ConfigType.LIST),
+    ConfigResourceType.GROUP: frozenset(key.name for key in GROUP_CONFIGS.values() if key.type == ConfigType.LIST),
+    ConfigResourceType.CLIENT_METRICS: frozenset(),
+}
+
+
+class ConfigController:
+    """Changes configurations.
+
+    Args:
+        options: what the broker goes by now.
+        rules: see `ConfigRules`.
+        configs: of the broker.
+        dynamic: see `DynamicConfigs`.
+        metadata: has the topics.
+        topics: changes them.
+    """
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        rules: ConfigRules,
+        configs: BrokerConfigs,
+        dynamic: DynamicConfigs,
+        metadata: MetadataCache,
+        topics: TopicController,
+    ) -> None:
+        self._options = options
+        self._rules = rules
+        self._configs = configs
+        self._dynamic = dynamic
+        self._metadata = metadata
+        self._topics = topics
+
+    def operate(
+        self, kind: int, name: str, operations: Sequence[Operation], done: ConfigDone, *, validate_only: bool = False
+    ) -> None:
+        """Change single configurations of a resource.
+
+        Args:
+            kind: of the resource, see `ConfigResourceType`.
+            name: of the resource.
+            operations: what to do.
+            done: see `ConfigDone`; it may be called at once.
+            validate_only: whether to change nothing.
+
+        Raises:
+            BrokerError: the change is refused.
+        """
+        check_operations(operations)
+        if kind == ConfigResourceType.BROKER_LOGGER:
+            self._node(name, f"Unexpected node id. Expected {self._options.node_id}, but received")
+            check_levels(operations)
+            if not validate_only:
+                change_levels(operations)
+            done(None)
+            return
+
+        def revise(configs: Mapping[str, str]) -> Mapping[str, str]:
+            return operated(
+                configs, operations, lambda each: _list_refusal(kind, each), lambda each: self._default(kind, each)
+            )
+
+        self._change(kind, name, revise, done, validate_only)
+
+    def replace(
+        self,
+        kind: int,
+        name: str,
+        configs: Sequence[tuple[str, str | None]],
+        done: ConfigDone,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace all configurations of a resource; the arguments are those of `operate`, with names and values.
+
+        Raises:
+            BrokerError: the change is refused.
+        """
+        operations = [Operation(config, AlterConfigOperation.SET, value) for config, value in configs]
+        check_operations(operations)
+        self._change(kind, name, lambda _: {each.name: each.value or "" for each in operations}, done, validate_only)
+
+    def _default(self, kind: int, name: str) -> str:
+        """Return the value of a list that a resource has not itself."""
+        if kind == ConfigResourceType.TOPIC:
+            key = TOPIC_CONFIGS[name]
+            return (self._configs.value(key.broker) if key.broker else key.default) or ""
+        return BROKER_CONFIGS[name].default or ""
+
+    def _node(self, name: str, unexpected: str) -> str:
+        """Return the id of this broker.
+
+        Raises:
+            BrokerError: another one is named.
+        """
+        try:
+            node_id = int(name)
+        except ValueError:
+            raise _invalid(f"Node id must be an integer, but it is: {name}") from None
+        if node_id != self._options.node_id:
+            raise _invalid(f"{unexpected} {name}")
+        return str(node_id)
+
+    def _change(self, kind: int, name: str, revise: Revise, done: ConfigDone, validate_only: bool) -> None:
+        match kind:
+            case ConfigResourceType.TOPIC:
+                topic = self._topic(name)
+                changes = self._topic_changes(topic, revise)
+                if validate_only or not changes:
+                    done(None)
+                else:
+                    self._topics.configure(topic, changes, lambda made: done(_error_of(made)))
+                return
+            case ConfigResourceType.BROKER:
+                if name:
+                    name = self._node(name, f"Unexpected broker id, expected {self._options.node_id}, but received")
+                resource, check = ConfigResourceType.BROKER, self._check_broker(is_for_all=not name)
+            case ConfigResourceType.GROUP:
+                if not name:
+                    raise _invalid("Default group resources are not allowed.")
+                resource, check = ConfigResourceType.GROUP, self._rules.check_group
+            case ConfigResourceType.CLIENT_METRICS:
+                if not name:
+                    raise _invalid("Subscription name can't be empty")
+                resource, check = ConfigResourceType.CLIENT_METRICS, self._rules.check_client_metrics
+            case _:
+                raise _invalid(f"Unknown resource type {kind}")
+
+        def checked(configs: Mapping[str, str]) -> Mapping[str, str]:
+            revised = revise(configs)
+            check(revised)
+            return revised
+
+        checked(self._dynamic.of(resource, name))  # a change that is refused does not wait for its turn
+        if validate_only:
+            done(None)
+        else:
+            self._dynamic.change(resource, name, checked, done)
+
+    def _check_broker(self, *, is_for_all: bool) -> Callable[[Mapping[str, str]], None]:
+        return lambda configs: self._rules.check_broker(configs, is_for_all=is_for_all)
+
+    def _topic(self, name: str) -> TopicImage:
+        if not name:
+            raise _invalid("Default topic resources are not allowed.")
+        check_characters(name)
+        topic = self._metadata.image.topics.get(name)
+        if topic is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        return topic
+
+    def _topic_changes(self, topic: TopicImage, revise: Revise) -> dict[str, str | None]:
+        """Return which configurations of a topic change, checked."""
+        revised = revise(topic.configs)
+        self._rules.check_topic(revised, self._options.topic_defaults)
+        removed: dict[str, str | None] = dict.fromkeys(topic.configs.keys() - revised.keys())
+        return removed | {name: value for name, value in revised.items() if topic.configs.get(name) != value}
+
+
+def _list_refusal(kind: int, each: Operation) -> BrokerError | None:
+    """Return why a list operation is not possible; None if it is."""
+    if each.name in _LISTS.get(kind, ()):
+        return None
+    if kind == ConfigResourceType.BROKER:
+        if each.name not in BROKER_CONFIGS:
+            return BrokerError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {each.name}")
+        word = AlterConfigOperation(each.operation).name.lower()
+        reason = f"Config value {word} is not allowed for config key: {each.name}"
+        return BrokerError(ErrorCode.INVALID_CONFIG, reason)
+    word = AlterConfigOperation(each.operation).name
+    reason = f"Can't {word} to key {each.name} because its type is not LIST."
+    return BrokerError(ErrorCode.INVALID_CONFIG, reason)
+
+
+def _error_of(made: TopicImage | BrokerError) -> BrokerError | None:
+    return made if isinstance(made, BrokerError) else None
+
+
+def _invalid(reason: str) -> BrokerError:
+    return BrokerError(ErrorCode.INVALID_REQUEST, reason)

@@ -1,0 +1,155 @@
+"""What was configured while brokers run: of brokers, groups and client metrics subscriptions, kept on the disk.
+
+    dynamic-configs     broker/1/log.retention.ms=5000, one line for each value
+
+Configurations of topics are kept with their topics. A change is made in its turn, after those that came before it, and
+counts when it is durable.
+
+Source: `ConfigurationControlManager`, `KRaftMetadataCache.config` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from kafkawire.reference_broker.storage.checkpoints import DYNAMIC_CONFIGS, DamagedFile
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.storage.disk.disk import replace_file
+from kafkawire.reference_broker.storage.services import storage_error
+from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.properties import properties_content
+
+__all__ = ["CONFIGS_BYTES_MAX", "DynamicConfigs", "Revise"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: Returns the configurations of a resource from those it has, or raises `BrokerError`.
+Revise = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+#: The whole file is written at every change, and read at every start.
+CONFIGS_BYTES_MAX: Final = 4 * 1024 * 1024
+
+_NOTHING: Final[Mapping[str, str]] = {}
+
+_KEPT: Final = (ConfigResourceType.BROKER, ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS)
+
+
+class DynamicConfigs:
+    """The configurations that were changed.
+
+    Args:
+        directory: where the file is.
+
+    Raises:
+        ConfigurationError: the file has something that is not configured.
+
+    Attributes:
+        on_change: called with the kind of a resource when the configurations of one have changed.
+    """
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
+        #: By kind and name of the resource; none is empty.
+        self._resources: dict[ConfigResourceType, dict[str, Mapping[str, str]]] = {kind: {} for kind in _KEPT}
+        self.on_change: Callable[[ConfigResourceType], None] = lambda kind: None
+        self._read()
+
+    def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:
+        """Return the configurations of a resource."""
+        return self._resources[kind].get(name, _NOTHING)
+
+    def resources(self, kind: ConfigResourceType) -> Mapping[str, Mapping[str, str]]:
+        """Return all resources of a kind that have configurations, by name; it shows every later change."""
+        return self._resources[kind]
+
+    def change(
+        self, kind: ConfigResourceType, name: str, revise: Revise, done: Callable[[BrokerError | None], None]
+    ) -> None:
+        """Change the configurations of a resource.
+
+        Args:
+            kind: of the resource.
+            name: of the resource.
+            revise: called when its turn comes; see `Revise`.
+            done: called with None when the change is durable, or with the error: that of `revise`, POLICY_VIOLATION
+                if too much would be kept, or KAFKA_STORAGE_ERROR.
+        """
+        revised: Mapping[str, str] = _NOTHING
+
+        def prepare() -> Callable[[], None]:
+            nonlocal revised
+            revised = dict(revise(self.of(kind, name)))
+            content = self._content(kind, name, revised)
+            return lambda: replace_file(self._directory.services.disk, DYNAMIC_CONFIGS, content)
+
+        def written(error: Exception | None) -> None:
+            if isinstance(error, BrokerError):
+                done(error)
+            elif error is not None:
+                _log.error("the configuration of %s %r cannot be written: %s", kind.name.lower(), name, error)
+                done(storage_error(error))
+            else:
+                self._keep(kind, name, revised)
+                self.on_change(kind)
+                done(None)
+
+        self._directory.queue.do(prepare, written)
+
+    def _keep(self, kind: ConfigResourceType, name: str, configs: Mapping[str, str]) -> None:
+        if configs:
+            self._resources[kind][name] = configs
+        else:
+            self._resources[kind].pop(name, None)
+
+    # The file.
+
+    def _content(self, kind: ConfigResourceType, name: str, revised: Mapping[str, str]) -> bytes:
+        """Return the content of the file after a change.
+
+        Raises:
+            BrokerError: POLICY_VIOLATION, it would be too large.
+        """
+        others = {entry: value for entry, value in self._entries() if not entry.startswith(_entry(kind, name, ""))}
+        changed = {_entry(kind, name, config): value for config, value in revised.items()}
+        content = properties_content({**others, **changed})
+        if len(content) > CONFIGS_BYTES_MAX:
+            reason = f"The configurations of all resources together would take more than {CONFIGS_BYTES_MAX} bytes."
+            raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
+        return content
+
+    def _entries(self) -> Iterator[tuple[str, str]]:
+        for kind, resources in self._resources.items():
+            for name, configs in resources.items():
+                for config, value in configs.items():
+                    yield _entry(kind, name, config), value
+
+    def _read(self) -> None:
+        disk = self._directory.services.disk
+        kinds = {kind.name.lower(): kind for kind in _KEPT}
+        try:
+            for entry, value in self._directory.dynamic_configs.items():
+                kind, _, rest = entry.partition("/")
+                name, slash, config = rest.partition("/")
+                if kind not in kinds or not slash:
+                    raise DamagedFile(disk.describe(DYNAMIC_CONFIGS), f"{entry!r:.60} is nothing that is configured")
+                resources = self._resources[kinds[kind]]
+                resources[_unquoted(name)] = {**resources.get(_unquoted(name), _NOTHING), config: value}
+        except DamagedFile as error:
+            raise ConfigurationError("data_dir", disk.describe(""), str(error)) from error
+
+
+def _entry(kind: ConfigResourceType, name: str, config: str) -> str:
+    return f"{kind.name.lower()}/{_quoted(name)}/{config}"
+
+
+def _quoted(name: str) -> str:
+    """Return a name without slashes, which a group may have."""
+    return name.replace("%", "%25").replace("/", "%2F")
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("%2F", "/").replace("%25", "%")

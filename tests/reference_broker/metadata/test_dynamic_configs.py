@@ -1,0 +1,137 @@
+"""Changes of configurations are made in turn, kept on the disk, and limited.
+
+Method: a directory in memory and one on files, read again after every change; a disk that fails, a background that
+waits, and files that are damaged.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from kafkawire.reference_broker.metadata.dynamic_configs import CONFIGS_BYTES_MAX, DynamicConfigs
+from kafkawire.reference_broker.storage.checkpoints import DYNAMIC_CONFIGS
+from kafkawire.reference_broker.storage.disk.disk import replace_file
+from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
+from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.broker_bench import BrokerBench
+
+BROKER, GROUP = ConfigResourceType.BROKER, ConfigResourceType.GROUP
+METRICS = ConfigResourceType.CLIENT_METRICS
+
+
+def changed(configs: DynamicConfigs, kind: ConfigResourceType, name: str, **values: str) -> list[BrokerError | None]:
+    outcome: list[BrokerError | None] = []
+    configs.change(kind, name, lambda before: {**before, **values}, outcome.append)
+    return outcome
+
+
+def test_what_is_changed_is_read_again() -> None:
+    bench = BrokerBench(MemoryDisk())
+    configs = bench.core.dynamic_configs
+    names = ["g", "a/b", "a%2Fb", "a%b/c%", " ", "=:#!", "ü\n", ""]
+    for kind in (BROKER, GROUP, METRICS):
+        for name in names:
+            assert changed(configs, kind, name, a=f"{kind} {name}", b="") == [None]
+    bench.crash()
+    again = bench.core.dynamic_configs
+    for kind in (BROKER, GROUP, METRICS):
+        assert again.resources(kind) == configs.resources(kind) == {
+            name: {"a": f"{kind} {name}", "b": ""} for name in names
+        }  # fmt: skip
+
+
+def test_what_is_removed_is_forgotten() -> None:
+    bench = BrokerBench(MemoryDisk())
+    configs = bench.core.dynamic_configs
+    groups = configs.resources(GROUP)
+    changed(configs, GROUP, "g", a="1")
+    assert groups == {"g": {"a": "1"}}
+    configs.change(GROUP, "g", lambda before: {}, lambda error: None)
+    assert groups == {}
+    bench.crash()
+    assert bench.core.dynamic_configs.of(GROUP, "g") == {}
+
+
+def test_a_change_sees_those_before_it() -> None:
+    waiting: list[Callable[[], None]] = []
+
+    def later(work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        def run() -> None:
+            work()
+            done(None)
+
+        waiting.append(run)
+
+    bench = BrokerBench(MemoryDisk())
+    bench.core.directory.queue._background = later
+    configs, told = bench.core.dynamic_configs, []
+    configs.on_change = told.append
+    first, second = changed(configs, GROUP, "g", a="1"), changed(configs, GROUP, "g", b="2")
+    assert (first, second, configs.of(GROUP, "g"), told) == ([], [], {}, [])
+    while waiting:
+        waiting.pop(0)()
+    assert (first, second, configs.of(GROUP, "g"), told) == ([None], [None], {"a": "1", "b": "2"}, [GROUP, GROUP])
+
+
+def test_a_refused_change_changes_nothing() -> None:
+    configs = BrokerBench(MemoryDisk()).core.dynamic_configs
+    outcome: list[BrokerError | None] = []
+
+    def refuse(before: object) -> dict[str, str]:
+        raise BrokerError(ErrorCode.INVALID_CONFIG, "no")
+
+    configs.change(GROUP, "g", refuse, outcome.append)
+    (error,) = outcome
+    assert error is not None
+    assert (error.code, error.detail, configs.of(GROUP, "g")) == (ErrorCode.INVALID_CONFIG, "no", {})
+    assert changed(configs, GROUP, "g", a="1") == [None]
+
+
+def test_too_much_is_refused() -> None:
+    configs = BrokerBench(MemoryDisk()).core.dynamic_configs
+    assert changed(configs, METRICS, "m", metrics="x" * (CONFIGS_BYTES_MAX // 2)) == [None]
+    (error,) = changed(configs, METRICS, "n", metrics="x" * (CONFIGS_BYTES_MAX // 2))
+    assert error is not None
+    assert (error.code, configs.of(METRICS, "n")) == (ErrorCode.POLICY_VIOLATION, {})
+    assert changed(configs, METRICS, "m", metrics="") == [None]
+    assert changed(configs, METRICS, "n", metrics="x") == [None]
+
+
+def test_a_disk_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryDisk()
+    configs = BrokerBench(disk).core.dynamic_configs
+
+    def plan(call: DiskCall) -> None:
+        if call.path.startswith(DYNAMIC_CONFIGS):
+            raise OSError(errno.EIO, "a planned fault", call.path)
+
+    disk.plan = plan
+    (error,) = changed(configs, GROUP, "g", a="1")
+    assert error is not None
+    assert (error.code, configs.of(GROUP, "g")) == (ErrorCode.KAFKA_STORAGE_ERROR, {})
+    assert "the configuration of group 'g' cannot be written" in caplog.text
+    disk.plan = None
+    assert changed(configs, GROUP, "g", a="1") == [None]
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"group", b"people/x/a=1\n", b"group/x=1\n"])
+def test_a_damaged_file_is_refused(content: bytes) -> None:
+    bench = BrokerBench(MemoryDisk())
+    bench.core.close()
+    replace_file(bench.disk, DYNAMIC_CONFIGS, content)
+    with pytest.raises(ConfigurationError, match="dynamic-configs is damaged"):
+        bench.restart_again()
+
+
+def test_a_value_that_has_no_effect_any_more_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    bench = BrokerBench(MemoryDisk())
+    bench.core.close()
+    replace_file(bench.disk, DYNAMIC_CONFIGS, b"broker//log.retention.ms=soon\nbroker//log.segment.bytes=2000000\n")
+    bench.restart_again()
+    assert "a configuration of the broker has no effect: log.retention.ms" in caplog.text
+    assert bench.core.options.topic_defaults == {"segment.bytes": "2000000"}
