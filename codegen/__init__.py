@@ -1,4 +1,4 @@
-"""Schemas in, generated modules out."""
+"""Generate modules from schemas."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["OUT", "SCHEMAS"]
 
 _PACKAGE = Path(__file__).parent.parent
 
-#: The schemas of kafkawire itself, and where the code made from them lives.
+#: The schemas of kafkawire itself, and the package of the code generated from them.
 SCHEMAS: Final = _PACKAGE / "schemas"
 OUT: Final = _PACKAGE / "sdk" / "protocol"

@@ -1,4 +1,4 @@
-"""One change between two states of the schemas, and what it means for programs that speak the old state."""
+"""One change between two states of the schemas, and its effect on programs that use the old state."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Change", "Verdict"]
 
 
 class Verdict(StrEnum):
-    """What a change means for programs that speak the old state."""
+    """The effect of a change on programs that use the old state."""
 
-    #: Nothing: they work as before.
+    #: None: they work as before.
     COMPATIBLE = "compatible"
-    #: The bytes are as before, but somebody should know.
+    #: The bytes are as before, but users should know about it.
     NOTE = "note"
-    #: They would misread the bytes, or send bytes that are misread.
+    #: They would misread bytes, or send bytes that are misread.
     BREAKS = "breaks the wire"
 
 
@@ -29,8 +29,8 @@ class Change:
         subject: the message, record format or enumeration, such as `FetchRequest`; `ErrorCode` for the error codes.
         field: the path of the field or the name of the value; empty for the subject itself.
         what: the change in words.
-        verdict: what it means.
-        versions: the versions of the message that have it; none for what has no versions.
+        verdict: its effect.
+        versions: the versions of the message that have it; none for subjects without versions.
     """
 
     subject: str

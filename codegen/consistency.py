@@ -1,7 +1,7 @@
-"""Check that what a message says is consistent: ranges, tags, keys, structures.
+"""Check that a message is consistent: ranges, tags, keys, structures.
 
-`load.py` calls this for each message that it has read, and `definitions.py` for each in a release, so no emitter has to
-cope with a schema that contradicts itself. Every problem names the line, the message and the field.
+`load.py` calls this for each message that it reads, and `definitions.py` for each message of a release, so no emitter
+has to handle contradictory schemas. Every problem names the line, the message and the field.
 
 Source: the rules that Apache Kafka's message generator has for its definitions, and KIP-482 for tagged fields.
 """
@@ -18,7 +18,7 @@ from kafkawire.codegen.versions import NONE, OPEN, Versions
 
 __all__ = ["ENTITIES", "FIELDS_MAX", "LISTENERS", "STRUCTURE_DEPTH_MAX", "VERSIONS_MAX", "problems_of"]
 
-#: What a value can name, and the type that it must then have.
+#: Things that a value can name, and the type that the value must then have.
 ENTITIES = {
     "broker_id": "int32",
     "group_id": "string",
@@ -32,26 +32,26 @@ LISTENERS = ("broker", "controller")
 
 #: Versions of one message. Each costs a layout and a page of the reference; Kafka's messages have at most 18.
 VERSIONS_MAX = 128
-#: Structures inside each other, shared ones included; Kafka's messages use 5. Python nests no more than 20 loops, and
-#: what its engine compiles has two for each tagged array: nine arrays of structures, and one inside the innermost.
+#: Nested structures, shared ones included; Kafka's messages use 5. Python allows at most 20 nested loops, and the code
+#: of its engine has two for each tagged array: nine arrays of structures, and one inside the innermost.
 STRUCTURE_DEPTH_MAX = 9
-#: Fields of one message, those of a shared structure counted wherever it is used, because layouts repeat them; Kafka's
+#: Fields of one message, counting those of a shared structure at each use, because layouts repeat them; Kafka's
 #: messages have at most 73.
 FIELDS_MAX = 1024
 
-#: Primitives with a length, which can say null; structures and arrays can, too.
+#: Primitives with a length, which can encode null; structures and arrays can, too.
 _WITH_LENGTH = frozenset({"string", "bytes", "records"})
 
-#: The line of a problem and what it is.
+#: The line of a problem and its description.
 _Problem = tuple[int, str]
 
 
 def problems_of(path: Path, message: MessageSpec) -> list[Problem]:
-    """Return what is inconsistent in a message.
+    """Return the inconsistencies of a message.
 
     Args:
         path: its file, for the problems.
-        message: what was read from it.
+        message: the message that was read from it.
     """
     found = [*_in_ranges(message), *_in_structures(message)]
     if not found:
@@ -80,7 +80,7 @@ def _in_ranges(message: MessageSpec) -> Iterator[_Problem]:
 
 
 def _in_removed(message: MessageSpec) -> Iterator[_Problem]:
-    """Yield removed versions that do not lead up to the current ones without a gap."""
+    """Yield removed versions that leave a gap before the current ones."""
     runs = [removal.versions for removal in message.removed]
     runs += [message.versions] if message.versions and runs else []
     for before, after in pairwise(runs):
@@ -109,7 +109,7 @@ def _in_structures(message: MessageSpec) -> Iterator[_Problem]:
 
 
 def _in_size(message: MessageSpec) -> Iterator[_Problem]:
-    """Yield structures that hold themselves or are nested too deeply, and messages that expand to too many fields."""
+    """Yield structures that contain themselves or nest too deeply, and messages that expand to too many fields."""
     structures = {name: fields for name, _line, fields in _structures(message)}
     sizes: dict[str, int] = {}
     depths: dict[str, int] = {}
@@ -153,7 +153,7 @@ def _in_all_fields(message: MessageSpec) -> Iterator[_Problem]:
 
 
 def _with_records(message: MessageSpec) -> set[str]:
-    """Return `records` and the names of the structures that hold some, however deep inside."""
+    """Return `records` and the names of the structures that contain some at any depth."""
     found: set[str] = set()
     more = {"records"}
     while more:
@@ -230,7 +230,7 @@ def _structures(message: MessageSpec) -> Iterator[tuple[str, int, tuple[FieldSpe
 
 
 def _all_fields(message: MessageSpec) -> Iterator[tuple[str, FieldSpec]]:
-    """Yield every field with its place in the message, as `topics.partitions` or `SharedStructure.partitions`."""
+    """Yield every field with its path in the message, such as `topics.partitions` or `SharedStructure.partitions`."""
     yield from _below("", message.fields)
     for struct in message.structs:
         yield from _below(f"{struct.name}.", struct.fields)

@@ -1,10 +1,11 @@
 """Read the message definitions inside a Kafka release, 2.8 to 4.3.
 
-Kafka's jars carry the JSON files that its own classes are generated from. Facts are taken over (names, types,
-versions, tags, defaults); texts are not: descriptions are written by this project and live in `schemas/` alone. The
-files are read as YAML, of which JSON is a part, so errors name lines.
+Kafka's jars contain the JSON files from which its own classes are generated. Facts are imported (names, types,
+versions, tags, defaults), but texts are not: this project writes its own descriptions in `schemas/`. The files are read
+as YAML, a superset of JSON, so errors name lines.
 
-Source: `common/message/*.json` in kafka-clients, and the like in Kafka's coordinator, metadata, raft and storage jars.
+Source: `common/message/*.json` in kafka-clients, and similar files in Kafka's coordinator, metadata, raft and storage
+jars.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ __all__ = ["Release", "read_jars", "read_release", "release_number", "release_or
 
 _FOLDERS = ("common/message/", "common/metadata/", "message/")
 
-#: Text in quotes, which stays, or a comment. What is not closed goes on to the end, so that no place is tried twice.
+#: Text in quotes, which is kept, or a comment. An unclosed one extends to the end, so no position is tried twice.
 _TEXT_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
-#: Releases before 4.0 distinguish brokers with ZooKeeper from those of KRaft. Both serve clients.
+#: Releases before 4.0 distinguish ZooKeeper brokers from KRaft brokers. Both serve clients.
 _LISTENERS = {"zkBroker": "broker"}
 
 _KINDS = ("request", "response", "header", "data", "metadata", "coordinator-key", "coordinator-value")
 _FLAGS = {"true": True, "false": False}
 
 
-#: The entry that says which release a jar is of, and where it says so.
+#: The entry that names the release of a jar, and the position of the name.
 _RELEASE_ENTRY = "kafka/kafka-version.properties"
 _RELEASE_LINE = re.compile(rb"^version=(?P<major>[0-9]+)\.(?P<minor>[0-9]+)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What the jars of one release define.
+    """The definitions in the jars of one release.
 
     Attributes:
-        number: without the patch, as 3.9.
-        messages: by name.
+        number: the release without the patch, such as 3.9.
+        messages: the messages by name.
     """
 
     number: str
@@ -55,18 +56,18 @@ class Release:
 
 
 def release_order(number: str) -> tuple[int, ...]:
-    """Return what sorts the numbers of releases from old to new."""
+    """Return a key that sorts release numbers from old to new."""
     return tuple(map(int, number.split(".")))
 
 
 def read_release(paths: Iterable[Path]) -> Release:
-    """Return the messages of a release, and which release it is.
+    """Return a release with its messages.
 
     Args:
-        paths: as `read_jars`; kafka-clients is among them.
+        paths: as for `read_jars`; kafka-clients must be among them.
 
     Raises:
-        SchemaError: as `read_jars`, or no jar says its release.
+        SchemaError: as for `read_jars`, or no jar names its release.
     """
     paths = list(paths)
     messages = read_jars(paths)
@@ -77,10 +78,10 @@ def read_release(paths: Iterable[Path]) -> Release:
 
 
 def release_number(paths: Iterable[Path]) -> str | None:
-    """Return the release that jars are of, without the patch; None if none of them says it.
+    """Return the release of jars, without the patch; None if none of them names it.
 
     Args:
-        paths: as `read_jars`, which has read them.
+        paths: as for `read_jars`, which has read them.
     """
     for jar in _jars(paths):
         with zipfile.ZipFile(jar) as archive:
@@ -92,14 +93,14 @@ def release_number(paths: Iterable[Path]) -> str | None:
 
 
 def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
-    """Return every message that is defined in Kafka's jars, by name.
+    """Return every message that Kafka's jars define, by name.
 
     Args:
-        paths: jars, or folders with jars, of which those of Kafka are read.
+        paths: jars, or folders with jars; in folders only Kafka's are read.
 
     Raises:
-        SchemaError: a jar cannot be read, definitions are wrong, none was found, or two disagree; it names jar, entry,
-        line, message and field of each.
+        SchemaError: a jar cannot be read, definitions are wrong, none was found, or two disagree; names jar, entry,
+            line, message and field of each problem.
     """
     problems = Problems()
     found: dict[str, MessageSpec] = {}
@@ -121,10 +122,10 @@ def read_jars(paths: Iterable[Path]) -> list[MessageSpec]:
 
 
 def _with_records(found: Mapping[str, MessageSpec]) -> Iterator[MessageSpec]:
-    """Yield the messages, keys and values of internal topics as releases from 4.1 on define them.
+    """Yield the messages, with keys and values of internal topics as releases from 4.1 on define them.
 
-    Older ones call them data and give the type of the record as the version of its key. The one key with two types,
-    OffsetCommitKey, stands for the newer of them.
+    Older releases call them data and give the record type as the version of its key. OffsetCommitKey, the only key with
+    two types, is the newer of them.
     """
     for name, message in found.items():
         stem = name.removesuffix("Key").removesuffix("Value")
@@ -175,14 +176,14 @@ def _read(path: Path, content: bytes) -> MessageSpec:
 
 
 def _without_comment(match: re.Match[str]) -> str:
-    """Return text unchanged, and only the line breaks of a comment."""
+    """Return a match unchanged if it is text, and only its line breaks if it is a comment."""
     return match[1] or "\n" * match[0].count("\n")
 
 
 def _message(source: Located) -> MessageSpec:
     name: str = source.require("name", str)
     source.place = name
-    if reason := type_problem(name):  # it becomes the name of a file
+    if reason := type_problem(name):  # it becomes a file name
         raise source.error(reason, "name")
     problems = Problems()
     attempt = problems.attempt
@@ -222,7 +223,7 @@ def _struct(source: Located) -> StructSpec:
 
 
 def _without_unused(message: MessageSpec) -> MessageSpec:
-    """Return the message without shared structures that nothing uses: 4.1 has one."""
+    """Return the message without unused shared structures: 4.1 has one."""
     used = {field.type for fields in (message.fields, *(each[1] for each in message.all_structs())) for field in fields}
     return replace(message, structs=tuple(struct for struct in message.structs if struct.name in used))
 
@@ -250,7 +251,7 @@ def _field(source: Located) -> FieldSpec:
         name=name,
         type=kind,
         array=array,
-        # A field without versions of its own exists where it is tagged.
+        # A field without versions exists in those in which it is tagged.
         versions=_versions(source, "versions", tagged),
         nullable=_versions(source, "nullableVersions", NONE),
         tag=_number(source, "tag"),
@@ -293,7 +294,7 @@ def _flag(source: Located, key: str) -> bool:
 
 
 def _default(source: Located, kind: str, array: bool) -> Default:
-    """Return a default as a value of the field's type; JSON's null gives none, the text "null" gives None."""
+    """Return a default as a value of the field's type; JSON's null means no default, the text "null" means None."""
     value = source.get("default")
     if value is None:
         return NO_DEFAULT

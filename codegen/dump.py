@@ -1,7 +1,7 @@
 """Write specs as YAML, in the layout of the schemas.
 
-The inverse of `load.py`: loading what was written gives equal specs, and writing what was loaded gives the same
-text, so an import of a new release changes only the lines that the release changed.
+The inverse of `load.py`: loading a written file gives equal specs, and writing a loaded file gives the same text, so
+importing a new release changes only the lines that the release changed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kafkawire.codegen.versions import ALL, Versions
 
 __all__ = ["dump", "dump_config_documentation", "dump_configs", "dump_enumerations", "dump_errors"]
 
-#: A field goes on one line up to this many characters, and on several beyond.
+#: A field of up to this many characters goes on one line, a longer one on several.
 _LINE_CHARACTERS = 120
 
-#: Text that needs no quotes wherever it is.
+#: Text that needs no quotes in any position.
 _PLAIN = re.compile(r"[A-Za-z_][^:#{}\[\],&*!|>'\"%@`\\]*")
 #: Words that YAML 1.1 or 1.2 does not read as text; numbers and dates do not match `_PLAIN`.
 _RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
@@ -43,8 +43,8 @@ def dump(file: SchemaFile, depth: int) -> str:
     """Return the text of a schema file.
 
     Args:
-        file: what it holds.
-        depth: how many folders it is below the root of the schemas, for the link to `schema.json`.
+        file: its content.
+        depth: number of folders between the file and the root of the schemas, for the link to `schema.json`.
     """
     lines = [f"# yaml-language-server: $schema={'../' * depth}schema.json"]
     match file:
@@ -226,7 +226,7 @@ def _field(field: FieldSpec, parent: Versions) -> Iterator[str]:
 
 
 def _item(pairs: Pairs, *, block: bool = False, margin: int = 8) -> Iterator[str]:
-    """Yield an element of a list: on one line if it fits after a margin, unless a block is wanted."""
+    """Yield an element of a list: on one line if it fits after a margin, unless a block is requested."""
     line = "- {" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
     if not block and len(line) <= _LINE_CHARACTERS - margin:
         yield line
@@ -264,7 +264,7 @@ def _default(value: Default) -> str:
     if isinstance(value, str):
         return f'"{"".join(map(_quoted, value))}"'
     text = json.dumps(value)
-    # YAML 1.1 takes 1e+16 for text: its numbers with an exponent have a point.
+    # YAML 1.1 reads 1e+16 as text: its numbers with an exponent have a point.
     return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
 
 
@@ -273,7 +273,7 @@ def _about(about: str) -> list[str]:
 
 
 def _text(value: str) -> str:
-    """Return a scalar, in quotes if YAML would read something else."""
+    """Return a scalar, in quotes if YAML would read a different value."""
     plain = (
         _PLAIN.fullmatch(value) and value.isprintable() and value.lower() not in _RESERVED and value == value.strip()
     )
@@ -285,7 +285,7 @@ def _quoted_text(value: str) -> str:
 
 
 def _quoted(character: str) -> str:
-    """Return a character as it is in quotes; unlike JSON, YAML knows no surrogate pairs."""
+    """Return a character as it is written in quotes; unlike JSON, YAML has no surrogate pairs."""
     if character in _ESCAPES or character.isprintable():
         return _ESCAPES.get(character, character)
     number = ord(character)

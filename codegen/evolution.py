@@ -1,7 +1,7 @@
-"""Say what changed between two states of the schemas, and whether old and new programs still understand each other.
+"""Report changes between two states of the schemas, and whether old and new programs still understand each other.
 
-Two peers agree on a version, so each version that both states have must be the same bytes in both: the layouts are
-compared version by version. What only one state has (a new version, a dropped one) breaks no peer that negotiates.
+Two peers agree on a version, so each version that both states have must have the same bytes in both: the layouts are
+compared version by version. A version that only one state has (new or dropped) breaks no peer that negotiates.
 
 Source: KIP-35 and KIP-482; Apache Kafka checks its own definitions in the same way.
 """
@@ -21,7 +21,7 @@ from kafkawire.codegen.versions import Versions
 
 __all__ = ["compare", "field_changes", "layout_changes"]
 
-#: What changes in every string, array and structure when a message becomes flexible, by whether lengths are compact.
+#: The change in every string, array and structure when a message becomes flexible, by whether lengths are compact.
 _LENGTH_CHANGES = {True: "length became compact", False: "length became classic"}
 
 #: A change without its message and versions: field, words, verdict.
@@ -29,7 +29,7 @@ _Found = tuple[str, str, Verdict]
 
 
 def compare(old: State, new: State) -> list[Change]:
-    """Return every change from `old` to `new`: messages by name and version, then what has no versions.
+    """Return every change from `old` to `new`: messages by name and version, then subjects without versions.
 
     Tables and record formats are compared if both states have them.
     """
@@ -59,7 +59,7 @@ def compare(old: State, new: State) -> list[Change]:
 
 
 def field_changes(message: MessageSpec, version: int) -> Iterator[tuple[str, str]]:
-    """Yield what `version` changed against the one before it, as field and words; nothing for the first version."""
+    """Yield the changes of `version` relative to the previous one, as field and words; none for the first version."""
     if version - 1 not in message.known:
         return
     if (version in message.flexible) != (version - 1 in message.flexible):
@@ -84,7 +84,7 @@ def _unstable(state: State) -> dict[str, int]:
 
 
 def _topics(state: State) -> dict[str, str]:
-    """Return the topic of each message that records of a topic begin with: their key, or the message in their frame."""
+    """Return the topic of each message that begins records of a topic: their key, or the message in their frame."""
     return {
         message.name: topic_of(path, file)
         for path, file in state.files.items()
@@ -101,7 +101,7 @@ def _topic_changes(old: State, new: State) -> Iterator[Change]:
 
 
 def _headers(state: State) -> dict[str, Mapping[int, int]]:
-    """Return, by request or response and its version, the version of the header in front of it."""
+    """Return, by request or response and its version, the version of its header."""
     headers = headers_of(state.files.values())
     return {
         message.name: {version: file.header_version(message, version, headers) for version in message.known}
@@ -118,8 +118,8 @@ def _message_changes(
 
     Args:
         old, new: its two states.
-        unstable: the version that was free to change, None if there was none.
-        headers: of the two states, the version of the header by version of the message; empty for what has no header.
+        unstable: the version that was free to change; None if there was none.
+        headers: for the two states, the header version by message version; empty for messages without a header.
     """
     name = old.name
     if (old.kind, old.key) != (new.kind, new.key):
@@ -144,13 +144,13 @@ def _message_changes(
 
 
 def _header_changes(old: Mapping[int, int], new: Mapping[int, int], version: int) -> Iterator[_Found]:
-    """Compare the header in front of one version, whatever it follows from."""
+    """Compare the header version of one message version, regardless of which rule determines it."""
     if version in old and version in new and old[version] != new[version]:
         yield "", f"header {old[version]} became {new[version]}", Verdict.BREAKS
 
 
 def _stability_changes(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
-    """Compare which version may still change."""
+    """Compare the unstable version, which may still change."""
     before, after = (message.versions.last if message.unstable else None for message in (old, new))
     if before is not None and before != after and before in new.versions:
         yield Change(old.name, "", "became stable", Verdict.COMPATIBLE, Versions(before, before))
@@ -200,7 +200,7 @@ def layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str = "
 
     Args:
         old, new: its two states.
-        path: in front of the names of fields.
+        path: prefix of the field names.
     """
     before = {entry.field.name: entry for entry in old}
     after = {entry.field.name: entry for entry in new}
@@ -231,7 +231,7 @@ def layout_changes(old: tuple[Entry, ...], new: tuple[Entry, ...], path: str = "
 
 
 def _renamed(before: dict[str, Entry], after: dict[str, Entry], path: str) -> dict[str, tuple[str, list[_Found]]]:
-    """Return, by old name, the new name of fields whose place and bytes stayed, and what else changed in them."""
+    """Return, by old name, the new name of fields that kept their position and bytes, and their other changes."""
     found = {}
     if len(before) == len(after):
         for (old, entry), (new, other) in zip(before.items(), after.items(), strict=True):
@@ -243,7 +243,7 @@ def _renamed(before: dict[str, Entry], after: dict[str, Entry], path: str) -> di
 
 
 def _entry_changes(old: Entry, new: Entry, where: str) -> Iterator[_Found]:
-    """Compare one field that is in both."""
+    """Compare one field that both states have."""
     if old.tag != new.tag:
         yield where, f"{_place(old)} became {_place(new)}", Verdict.BREAKS
     same_type = old.field.array == new.field.array and (
@@ -265,9 +265,9 @@ def _place(entry: Entry) -> str:
 
 
 def _declared_changes(old: Entry, new: Entry, where: str) -> Iterator[_Found]:
-    """Compare what is not in the bytes: defaults and flags."""
+    """Compare properties that are not encoded: defaults and flags."""
     if _default(old) != _default(new):
-        # An absent tagged field means its default, so the default is part of the encoding.
+        # An absent tagged field has its default, so the default is part of the encoding.
         verdict = Verdict.NOTE if new.tag is None else Verdict.BREAKS
         yield where, f"default {_default(old)} became {_default(new)}", verdict
     if old.field.ignorable != new.field.ignorable:

@@ -1,8 +1,8 @@
 """Replace several files of a folder together: all of them, or none.
 
-New text is written beside the old files first, the step that fails on a full disk. After that, files are only renamed,
-so a failure can be undone without any space; the old ones are removed last. A process that is killed half-way leaves
-files under other names; the next call refuses to go on until somebody has put them back.
+New text is first written beside the old files; this is the step that fails on a full disk. After that, files are only
+renamed, so a failure can be undone without free space; the old files are removed last. A process that is killed
+half-way leaves files under other names; the next call refuses to continue until they have been restored.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def replace_files(folder: Path, texts: Mapping[Path, str], removed: Collection[P
     """Write `texts` into `folder` and remove others from it.
 
     Args:
-        folder: created if it is missing.
-        texts: by path relative to `folder`.
-        removed: relative paths.
+        folder: the folder; created if it is missing.
+        texts: the texts, by path relative to `folder`.
+        removed: relative paths of the files to remove.
 
     Raises:
         ValueError: a path leads out of `folder`; nothing is touched.
@@ -73,6 +73,6 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _parents(folder: Path, paths: Collection[Path]) -> list[Path]:
-    """Return the folders that `paths` need, each after its own parent."""
+    """Return the folders that `paths` need, each after its parent."""
     needed = {parent for path in paths for parent in (folder / path).parents}
     return sorted(needed, key=lambda path: len(path.parts))

@@ -1,6 +1,6 @@
 """Check that the files of a folder of schemas fit together: names, keys, modules, headers, topics.
 
-`load.py` calls this once it has read all files; what is wrong inside one message is in `consistency.py`.
+`load.py` calls this after reading all files; `consistency.py` checks each message.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def folder_problems(
     documents: Mapping[Path, list[Located]],
     headers: Mapping[str, MessageSpec],
 ) -> Iterator[Problem]:
-    """Yield what is wrong with files beside each other.
+    """Yield the conflicts between files.
 
     Args:
-        folder: where they are.
-        files: what was read, by path relative to `folder`.
-        documents: of each file, by path.
+        folder: the folder of the files.
+        files: the content that was read, by path relative to `folder`.
+        documents: the documents of each file, by path.
         headers: `RequestHeader` and `ResponseHeader`.
     """
     yield from _path_problems(folder, files)
@@ -47,7 +47,7 @@ def folder_problems(
 
 
 def _path_problems(folder: Path, files: Iterable[Path]) -> Iterator[Problem]:
-    """Yield what is wrong with paths that cannot become modules."""
+    """Yield the problems of paths that cannot become modules."""
     modules: dict[tuple[str, ...], Path] = {}
     packages: dict[tuple[str, ...], Path] = {}
     for path in files:
@@ -72,7 +72,7 @@ def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem
             if message.name in names:
                 yield Problem(folder / path, message.line, f"{message.name} is also in {names[message.name]}")
             names[message.name] = path
-            # As ListConfigResources has that of ListClientMetricsResources.
+            # For example, ListConfigResources has the key of ListClientMetricsResources.
             taken_over = message.removed and not message.versions
             if message.key is not None and not taken_over:
                 other = keys.setdefault((message.kind, path.parent, message.key), message.name)
@@ -81,7 +81,7 @@ def _clashes(folder: Path, files: Mapping[Path, SchemaFile]) -> Iterator[Problem
 
 
 def _header_problems(source: Located, file: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[Problem]:
-    """Yield versions of headers that there are not."""
+    """Yield header versions that do not exist."""
     for key, version, name in (
         ("request_header", file.request_header, "RequestHeader"),
         ("first_request_header", file.first_request_header, "RequestHeader"),

@@ -1,7 +1,7 @@
-"""Generate the tree of a folder of schemas, and compare a tree on disk with it.
+"""Generate the tree of a folder of schemas, and compare it with a tree on disk.
 
-A tree is a mapping from relative path to text, so writing and checking see the same. The same schemas give the same
-bytes on every machine.
+A tree is a mapping from relative path to text, so writing and checking use the same data. The same schemas give the
+same bytes on every machine.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from kafkawire.codegen.state import State, load_state
 
 __all__ = ["Drift", "drift", "generated_tree", "reference_of", "write_tree"]
 
-#: The folders of a tree that belong to the generator alone: a file there that it would not write is drift.
+#: The folders of a tree that belong only to the generator: any other file there is drift.
 OWNED_FOLDERS = ("messages", "tables")
 
-#: The messages that records of a topic hold.
+#: The messages in the records of a topic.
 _RECORD_KINDS = {"coordinator-key", "metadata"}
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a tree on disk differs from the one its schemas give, as relative paths."""
+    """The differences between a tree on disk and the one that its schemas give, as relative paths."""
 
     missing: tuple[Path, ...]
     changed: tuple[Path, ...]
@@ -50,10 +50,10 @@ def generated_tree(schemas: Path) -> dict[Path, str]:
     """Return every generated file of the protocol package, by path relative to it.
 
     Args:
-        schemas: a folder of schemas, Kafka's or a user's own; missing tables are left out.
+        schemas: a folder of schemas, Kafka's or a user's; missing tables are left out.
 
     Raises:
-        SchemaError: schemas are wrong; it lists every problem.
+        SchemaError: schemas are wrong; lists every problem.
     """
     state = load_state(schemas)
     files = state.files
@@ -112,7 +112,7 @@ def reference_of(schemas: Path) -> dict[Path, str]:
         schemas: a folder of schemas, Kafka's or a user's own.
 
     Raises:
-        SchemaError: schemas are wrong; it lists every problem.
+        SchemaError: schemas are wrong; lists every problem.
     """
     state = load_state(schemas)
     formats = (state.formats or {}).values()
@@ -123,14 +123,14 @@ def write_tree(tree: dict[Path, str], folder: Path) -> Drift:
     """Bring `folder` to the state of `tree`: all files or none.
 
     Returns:
-        What was different before.
+        The previous differences.
 
     Raises:
         FileExistsError: a file that would be replaced or removed was not generated; `folder` is as before.
         OSError: a file cannot be written; `folder` is as before.
     """
     before = drift(tree, folder)
-    # A folder that was named by mistake may hold a package that somebody wrote.
+    # A folder named by mistake may contain a hand-written package.
     foreign = [str(folder / path) for path in before.changed + before.surplus if not _is_generated(folder / path)]
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
@@ -148,7 +148,7 @@ def _is_generated(path: Path) -> bool:
 
 
 def drift(tree: dict[Path, str], folder: Path) -> Drift:
-    """Compare `folder` with `tree`: each of its files, and what else is in the folders that the generator owns."""
+    """Compare `folder` with `tree`: each file of the tree, and all others in the folders that the generator owns."""
     missing = tuple(path for path in tree if not (folder / path).is_file())
     changed = tuple(
         path for path in tree if path not in missing and (folder / path).read_bytes() != tree[path].encode()

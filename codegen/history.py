@@ -1,7 +1,7 @@
-"""Join two states of a message: what one release defines, and the versions that only an older one had.
+"""Join two states of a message: the definition of one release, and versions that only an older one had.
 
-One definition then describes all of them: each field keeps its ranges in the versions of either state. What was joined
-is compared with both states, version by version, so a field that cannot be joined is an error and never a wrong byte.
+One definition then describes all versions: each field keeps its ranges in the versions of either state. The result is
+compared with both states, version by version, so a field that cannot be joined is an error and never a wrong byte.
 
 Source: KIP-896 removed versions in 4.0; the definitions in older jars still have them.
 """
@@ -34,7 +34,7 @@ __all__ = ["RemovedIn", "file_as_history", "file_with_history", "with_history"]
 
 _Fields = tuple[FieldSpec, ...]
 
-#: Gives the release that removed a version of a message, by name and version.
+#: Returns the release that removed a version of a message, by name and version.
 RemovedIn = Callable[[str, int], str]
 
 
@@ -42,7 +42,7 @@ def file_with_history(new: SchemaFile, old: SchemaFile, removed_in: RemovedIn) -
     """Return `new` with the versions and messages that only `old`, an older state of the same file, has.
 
     Raises:
-        SchemaError: as `with_history`.
+        SchemaError: as for `with_history`.
     """
     before = {message.name: message for message in old.messages}
 
@@ -70,7 +70,7 @@ def _either(one: int | None, other: int | None) -> int | None:
 
 
 def file_as_history(old: SchemaFile, removed_in: RemovedIn) -> SchemaFile:
-    """Return a file whose messages no longer live."""
+    """Return a file whose messages have no current versions."""
 
     def gone(message: MessageSpec) -> MessageSpec:
         return _as_history(message, message, removed_in, listeners=())
@@ -88,12 +88,12 @@ def with_history(new: MessageSpec, old: MessageSpec, removed_in: RemovedIn) -> M
     """Return `new` with the versions that only `old` has, as removed ones.
 
     Args:
-        new: the state that lives; what it knows already stays as it is.
+        new: the current state; versions that it already knows stay unchanged.
         old: an older state of the same message.
-        removed_in: asked about each version that only `old` has.
+        removed_in: called for each version that only `old` has.
 
     Raises:
-        SchemaError: versions between the two are missing, or one definition cannot say what both say.
+        SchemaError: versions between the two are missing, or one definition cannot express both.
     """
     if not new.known:
         return _as_history(old, new, removed_in, new.listeners)
@@ -125,7 +125,7 @@ def _as_history(old: MessageSpec, new: MessageSpec, removed_in: RemovedIn, liste
 
 
 def _removals(message: MessageSpec, versions: Versions, removed_in: RemovedIn) -> tuple[Removal, ...]:
-    """Return which release removed which of the versions; what the message says of them stays."""
+    """Return which release removed which of the versions; those that the message already lists stay."""
     releases = ((message.removed_in(version) or removed_in(message.name, version), version) for version in versions)
     runs = ((release, [version for _release, version in run]) for release, run in groupby(releases, itemgetter(0)))
     return tuple(Removal(release, Versions(run[0], run[-1])) for release, run in runs)
@@ -157,7 +157,7 @@ class _Scope:
         return _Scope(self.old & old, self.new & new)
 
     def joined(self, old: Versions, new: Versions) -> Versions | None:
-        """Return one range that is `old` in the old versions and `new` in the new ones; None if there is no such."""
+        """Return one range that equals `old` in the old versions and `new` in the new ones; None if there is none."""
         wanted = (old & self.old, new & self.new)
         for candidate in (new, old):
             if (candidate & self.old, candidate & self.new) == wanted:
@@ -172,7 +172,7 @@ class _Scope:
 
 @dataclass(slots=True)
 class _Join:
-    """One message of two states, its structures, and what was found out about the shared ones."""
+    """One message of two states, its structures, and the facts found about the shared ones."""
 
     old: MessageSpec
     new: MessageSpec
@@ -200,7 +200,7 @@ class _Join:
         return found
 
     def _fields(self, scope: _Scope, old: _Fields, new: _Fields, prefix: str) -> _Fields:
-        """Return the fields of a structure: those of the new state, and the others after the one they followed."""
+        """Return the fields of a structure: those of the new state, and the others after their predecessors."""
         before = {item.name: item for item in old}
         result = [self._field(scope, before.get(item.name), item, prefix) for item in new]
         for number, item in enumerate(old):
@@ -231,7 +231,7 @@ class _Join:
         )
 
     def _inner(self, scope: _Scope, old: FieldSpec, new: FieldSpec, place: str) -> _Fields | None:
-        """Return the fields of a structure that is defined here, and note those of a shared one."""
+        """Return the fields of an inline structure, and note those of a shared one."""
         structures = {name: fields for name, fields, _about in self.old.all_structs()}
         if old.type not in structures:
             return new.fields
@@ -241,7 +241,7 @@ class _Join:
         return self._fields(scope, structures[old.type], new.fields, f"{place}.")
 
     def _struct(self, scope: _Scope, struct: StructSpec) -> StructSpec:
-        """Return a shared structure; only fields tell in which versions it is used."""
+        """Return a shared structure; only fields determine in which versions it is used."""
         versions = Versions(min(scope.old.first, struct.versions.first), struct.versions.last)
         inner = _Scope(scope.old, scope.new & struct.versions)
         fields = self._fields(inner, self.shared.get(struct.name, struct.fields), struct.fields, f"{struct.name}.")

@@ -1,7 +1,8 @@
-"""Bring the tables of the schemas to the state of a Kafka release: error codes, enumerations, constants.
+"""Update the tables of the schemas to a Kafka release: error codes, enumerations, constants.
 
-The message definitions in a jar do not have them; a program inside the release prints them, as it does the tables
-beside the golden vectors. Descriptions are ours and stay, and so does which errors are fatal to a client.
+The message definitions in a jar do not include them; a program that uses the release's classes prints them, together
+with the tables of the golden vectors. Descriptions are ours and stay, and so does the list of errors that are fatal to
+a client.
 
 Source: `error_codes.json` and `api_keys.json`, written by `conformance/vector_generator`.
 """
@@ -20,12 +21,12 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enum
 
 __all__ = ["table_texts"]
 
-#: What the tables call the number of an enumeration's member; Kafka's classes have several names for it.
+#: Names for the number of an enumeration's member in the tables; Kafka's classes use several.
 _NUMBERS = ("id", "code", "type_id", "value")
 
 
 def table_texts(tables: Path, schemas: Path) -> dict[Path, str]:
-    """Return what `errors.yaml` and `enumerations.yaml` become with the tables of a release.
+    """Return `errors.yaml` and `enumerations.yaml`, updated with the tables of a release.
 
     Args:
         tables: a folder with `error_codes.json` and `api_keys.json`.
@@ -35,8 +36,8 @@ def table_texts(tables: Path, schemas: Path) -> dict[Path, str]:
         The text of each file, by path relative to `schemas`.
 
     Raises:
-        SchemaError: a table does not have what a `source` names, or is not such a table; or a table of the schemas is
-        wrong.
+        SchemaError: a table lacks the value that a `source` names, or is not such a table; or a table of the schemas is
+            wrong.
     """
     errors, enumerations = schemas / "errors.yaml", schemas / "enumerations.yaml"
     known = {error.name: error for error in load_errors(errors)} if errors.exists() else {}
@@ -61,7 +62,7 @@ def table_texts(tables: Path, schemas: Path) -> dict[Path, str]:
 
 
 def _converted(path: Path, convert: Callable[[Any], str]) -> str:
-    """Return what `convert` makes of a JSON file; whatever the file holds, a mistake in it is a `SchemaError`."""
+    """Return the result of `convert` for a JSON file; any mistake in the file is a `SchemaError`."""
     try:
         return convert(json.loads(path.read_text(encoding="utf-8")))
     except KeyError as error:

@@ -1,10 +1,10 @@
-"""Bring a folder of schemas to the state of a Kafka release, or add what older releases had; all files or none.
+"""Update a folder of schemas to a Kafka release, or add versions of older releases; all files or none.
 
-Facts come from the release, descriptions stay: a field or message keeps its text, new ones arrive without. A version
-that the release no longer has stays, too, as a removed one. What the folder becomes is checked as a whole before a file
+Facts come from the release, descriptions stay: a field or message keeps its text, and new ones have none. A version
+that the release no longer has stays, too, as a removed one. The resulting folder is checked as a whole before any file
 changes, and only files whose text changes are written.
 
-Source: the definitions inside Kafka's jars, see `definitions.py`.
+Source: the definitions inside Kafka's jars; see `definitions.py`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from kafkawire.codegen.versions import NONE
 
 __all__ = ["ImportResult", "arrange", "import_history", "import_release"]
 
-#: The one API whose response header does not follow the rule: a client must be able to read the response before it
-#: knows which versions the broker speaks (KIP-511).
+#: The only API whose response header does not follow the rule: a client must be able to read the response before it
+#: knows which versions the broker supports (KIP-511).
 _RESPONSE_HEADERS = {"ApiVersions": 0}
 
-#: The one API whose first requests have a header of their own, without a client id.
+#: The only API whose first requests have a special header, without a client id.
 _FIRST_REQUEST_HEADERS = {"ControlledShutdown": 0}
 
-#: The constant of the schemas that says which release they describe.
+#: The constant of the schemas that names the release they describe.
 _RELEASE = "KAFKA_RELEASE"
 _ENUMERATIONS = "enumerations.yaml"
 
@@ -57,20 +57,20 @@ _DATA_FOLDERS = {
     "QuorumStateData": "storage",
 }
 
-#: Record types of the internal topics, by what their names begin with.
+#: Record types of the internal topics, by the prefix of their names.
 _COORDINATOR_TOPICS = {"Share": "__share_group_state", "Transaction": "__transaction_state"}
 _SHARE_STATE_RECORDS = ("ShareSnapshot", "ShareUpdate")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import changed, as paths relative to the folder of schemas.
+    """The changes of an import, as paths relative to the folder of schemas.
 
     Attributes:
-        added: files that were not there.
+        added: new files.
         changed: files whose text changed.
         removed: files that the release no longer has.
-        kept: files that the release does not have either, kept because `remove` was not set.
+        kept: more files that the release no longer has, kept because `remove` was not set.
         undescribed: messages without a description.
     """
 
@@ -92,17 +92,18 @@ def import_release(
     """Write `messages` into `folder`, keeping its descriptions and, as removed, the versions that they lack.
 
     Args:
-        messages: those of a release.
-        folder: of schemas; created if it is missing.
-        tables: text of tables that change with them, by path relative to `folder`.
-        remove: whether to remove messages that are not among `messages`: they become history, or their files go if
-            none is kept. Without it, an incomplete set of jars does no harm.
-        release: the number of the release, as 4.4, which is said to have removed what it lacks. None keeps no history,
-            and so does a release older than the one that the folder describes: it has removed nothing.
+        messages: the messages of a release.
+        folder: the folder of schemas; created if it is missing.
+        tables: texts of tables that change with them, by path relative to `folder`.
+        remove: whether to remove messages that are not among `messages`: they become history, or their files are
+            removed if no history is kept. Without it, an incomplete set of jars does no harm.
+        release: the number of the release, such as 4.4, which is recorded as the one that removed missing versions.
+            None keeps no history, and so does a release older than the one that the folder describes, because it has
+            removed nothing.
 
     Raises:
-        SchemaError: a schema in the folder is wrong, or what the folder would become is, or a message cannot be joined
-            with its history; nothing was changed.
+        SchemaError: a schema in the folder is wrong or would become wrong, or a message cannot be joined with its
+            history; nothing was changed.
         OSError: a file cannot be written; nothing was changed.
     """
     old = load_folder(folder) if any(folder.rglob("*.yaml")) else {}
@@ -127,7 +128,7 @@ def import_release(
 def _with_history(
     files: Mapping[Path, SchemaFile], old: Mapping[Path, SchemaFile], gone: Iterable[Path], release: str
 ) -> dict[Path, SchemaFile]:
-    """Return the files of a release with what it removed: versions of messages, and the whole files in `gone`."""
+    """Return the files of a release including what it removed: versions of messages, and the whole files in `gone`."""
 
     def removed_in(_name: str, _version: int) -> str:
         return release
@@ -146,17 +147,17 @@ def _lives(file: SchemaFile) -> bool:
 def import_history(older: Release, later: Iterable[Release], folder: Path) -> ImportResult:
     """Add the versions that only an older release has to the schemas in `folder`, with the release that removed each.
 
-    What the folder knows already stays as it is, so a second import changes nothing.
+    Versions that the folder already knows stay unchanged, so a second import changes nothing.
 
     Args:
         older: the release whose versions are added.
-        later: releases between that one and the one of the folder, which tell when a version was removed; without them
-            that is the release of the folder.
-        folder: of schemas.
+        later: releases between that one and the folder's, which determine when a version was removed; without them, the
+            folder's release counts as the one that removed it.
+        folder: the folder of schemas.
 
     Raises:
-        SchemaError: the folder does not say which release it describes, a schema in it is wrong, or a message cannot be
-            joined with its history; nothing was changed.
+        SchemaError: the folder does not name the release that it describes, a schema in it is wrong, or a message
+            cannot be joined with its history; nothing was changed.
         OSError: a file cannot be written; nothing was changed.
     """
     old = load_folder(folder)
@@ -179,7 +180,7 @@ def import_history(older: Release, later: Iterable[Release], folder: Path) -> Im
 
 
 def _release(folder: Path) -> str | None:
-    """Return the release that the schemas in `folder` describe, as 4.3; None if they do not say it."""
+    """Return the release that the schemas in `folder` describe, such as 4.3; None if they do not name it."""
     path = folder / _ENUMERATIONS
     constants = load_enumerations(path)[1] if path.exists() else ()
     found = next((str(constant.value) for constant in constants if constant.name == _RELEASE), None)
@@ -193,7 +194,7 @@ def _texts(files: Mapping[Path, SchemaFile], old: dict[Path, SchemaFile]) -> dic
 
 
 def _write(folder: Path, new: Mapping[Path, str], removed: tuple[Path, ...], kept: tuple[Path, ...]) -> ImportResult:
-    """Check what the folder becomes, then write what changes."""
+    """Check the resulting folder, then write the changes."""
     added = tuple(path for path in new if not (folder / path).exists())
     changed = tuple(path for path in new if path not in added and (folder / path).read_bytes() != new[path].encode())
     touched = {path: new[path] for path in (*added, *changed)}
@@ -203,7 +204,7 @@ def _write(folder: Path, new: Mapping[Path, str], removed: tuple[Path, ...], kep
 
 
 def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...]) -> tuple[str, ...]:
-    """Check what `folder` would become, in a copy, and return its messages without a description.
+    """Check the resulting `folder` in a copy, and return its messages without a description.
 
     Raises:
         SchemaError: the schemas would be wrong; names the files by their paths in `folder`.
@@ -230,7 +231,7 @@ def _checked(folder: Path, texts: Mapping[Path, str], removed: tuple[Path, ...])
 
 
 def _all_but_schemas(folder: str, names: list[str]) -> list[str]:
-    """Return which entries of a folder are neither schemas nor folders."""
+    """Return the entries of a folder that are neither schemas nor folders."""
     return [name for name in names if not name.endswith(".yaml") and not (Path(folder) / name).is_dir()]
 
 
@@ -269,7 +270,7 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
 
 
 def _other(messages: Mapping[str, MessageSpec], one: MessageSpec, name: str) -> MessageSpec:
-    """Return the message that belongs to `one`."""
+    """Return the message that belongs with `one`."""
     if name not in messages:
         raise SchemaError(Path(f"{one.name}.json"), 0, f"{one.name} has no {name}; are all jars of the release there?")
     return messages[name]
@@ -289,7 +290,7 @@ class _Texts:
     """The descriptions of a folder, by message and field path."""
 
     def __init__(self, files: dict[Path, SchemaFile]) -> None:
-        #: By kind and name: an API and a record can have the same name, as OffsetCommit does.
+        #: By kind and name: an API and a record can have the same name, for example OffsetCommit.
         self._files: dict[tuple[type[SchemaFile], str], str] = {}
         self._texts: dict[tuple[str, str], str] = {}
         for file in files.values():
@@ -308,7 +309,7 @@ class _Texts:
             self._learn(message, f"{prefix}{field.name}.", field.fields or ())
 
     def describe(self, file: SchemaFile) -> SchemaFile:
-        """Return `file` with the descriptions that are known."""
+        """Return `file` with the known descriptions."""
         match file:
             case ApiFile():
                 about = self._files.get((type(file), file.name), "")

@@ -1,6 +1,6 @@
-"""Narrow a message to one version: which fields it has, in which order and encoding.
+"""Narrow a message to one version: its fields, with their order and encoding.
 
-The emitters of readable text and the comparison of releases work from it; a field's ranges are resolved only here.
+The emitters of readable text and the comparison of releases use it; a field's ranges are resolved only here.
 
 Source: KIP-482: in each structure, the ordinary fields come first, then the tagged ones by number.
 """
@@ -25,7 +25,7 @@ class Entry:
     Attributes:
         field: its definition over all versions.
         nullable: whether it may be null.
-        tag: its number, None for an ordinary field.
+        tag: its number; None for an ordinary field.
         compact: whether its length is an unsigned varint; false for types without a length.
         entries: the fields of its structure; empty for a primitive.
     """
@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def type(self) -> str:
-        """The type in the notation of the schemas, as `[]FetchTopic?`."""
+        """The type in the notation of the schemas, such as `[]FetchTopic?`."""
         return f"{'[]' if self.field.array else ''}{self.field.type}{'?' if self.nullable else ''}"
 
     @property
@@ -48,7 +48,7 @@ class Entry:
 
 
 def layout(message: MessageSpec, version: int) -> tuple[Entry, ...]:
-    """Return what `message` holds in `version`, which is current or was removed, in wire order.
+    """Return the fields of `message` in `version`, which may be current or removed, in wire order.
 
     Raises:
         ValueError: the version does not exist.

@@ -1,7 +1,7 @@
 """Read a folder of message schemas into specs.
 
-`schemas/README.md` describes the language. Errors name file, line, message and field, and come all at once. Record
-formats and the tables (errors, enumerations) have loaders of their own.
+`schemas/README.md` describes the language. Errors name file, line, message and field, and are all reported together.
+Record formats and the tables (errors, enumerations) have separate loaders.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _FIELD = {
     "name", "type", "versions", "nullable", "tag", "tagged", "flexible", "default",
     "ignorable", "map_key", "zero_copy", "entity", "about", "fields",
 }  # fmt: skip
-#: The key that opens a document says what it holds; messages are read here, the others by loaders of their own.
+#: The first key of a document says what it contains; messages are read here, other documents by separate loaders.
 _MESSAGE_KINDS = {"api", "record", "message"}
 _OTHER_KINDS = {"record_format", "errors", "enumerations", "constants", "configs", "config_documentation"}
-#: What every frame has; a folder that does not define both has Kafka's.
+#: The headers of every frame; a folder that does not define both uses Kafka's.
 _HEADERS = {"RequestHeader", "ResponseHeader"}
 _SINGLE_KINDS = ("header", "data", "metadata")
-#: The Python types of a default, as YAML reads it.
+#: The Python types of a default as read from YAML.
 _DEFAULT_TYPES: dict[str, tuple[type, ...]] = {"bool": (bool,), "string": (str,), "float64": (int, float)}
 _RELEASE = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
-#: As Kafka's `Topic.validate` has it.
+#: The rule of Kafka's `Topic.validate`.
 _LEGAL_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _TYPE = re.compile(r"(?P<array>\[\])?(?P<name>\w+)(?P<nullable>\?)?")
 
@@ -73,8 +73,8 @@ def load_folder(folder: Path) -> dict[Path, SchemaFile]:
         Each file's content by its path relative to `folder`, sorted.
 
     Raises:
-        SchemaError: files are wrong, two messages share a name or two requests a key, or there is no file; it lists
-            every problem of every file.
+        SchemaError: files are wrong, two messages share a name or two requests a key, or there is no file; lists every
+            problem of every file.
     """
     problems = Problems()
     files: dict[Path, SchemaFile] = {}
@@ -94,13 +94,13 @@ def load_file(path: Path) -> SchemaFile:
     """Read one message file.
 
     Raises:
-        SchemaError: it is wrong; lists every problem.
+        SchemaError: the file is wrong; lists every problem.
     """
     return _file(path, read_documents(path))
 
 
 def headers_of(files: Iterable[SchemaFile]) -> dict[str, MessageSpec]:
-    """Return the specs of `RequestHeader` and `ResponseHeader`, by name: Kafka's if the files do not have both."""
+    """Return the specs of `RequestHeader` and `ResponseHeader`, by name: Kafka's unless the files have both."""
     own = {message.name: message for file in files for message in file.messages if message.name in _HEADERS}
     return own if own.keys() == _HEADERS else _kafka_headers()
 
@@ -111,10 +111,10 @@ def _kafka_headers() -> dict[str, MessageSpec]:
 
 
 def _message_documents(folder: Path, problems: Problems) -> dict[Path, list[Located]]:
-    """Return the documents of each file that holds messages."""
+    """Return the documents of each file that contains messages."""
     found: dict[Path, list[Located]] = {}
     for path in sorted(folder.rglob("*.yml")):
-        problems.add(Problem(path, 0, "the names of schemas end with .yaml: rename it, it is not read otherwise"))
+        problems.add(Problem(path, 0, "the names of schemas end with .yaml: rename it, or it is not read"))
     for path in sorted(folder.rglob("*.yaml")):
         with problems.collect():
             documents = read_documents(path)
@@ -144,7 +144,7 @@ def _file(path: Path, documents: list[Located]) -> SchemaFile:
 
 
 def _each(items: Iterable[Located], read: Callable[[Located], T], problems: Problems) -> tuple[T, ...]:
-    """Return what `read` gives for each item; what is wrong with one goes to `problems`."""
+    """Return the result of `read` for each item, and add the errors to `problems`."""
     found = []
     for item in items:
         with problems.collect():
@@ -211,7 +211,7 @@ def _single(source: Located) -> MessageSpec:
 def _body(
     source: Located, name: str, kind: str, key: int | None, listeners: tuple[str, ...] = (), extra: Iterable[str] = ()
 ) -> MessageSpec:
-    """Read the part of a document that is a message."""
+    """Read the message part of a document."""
     source.place = name
     problems = Problems()
     attempt = problems.attempt
@@ -239,7 +239,7 @@ def _body(
 
 
 def _removed(source: Located) -> tuple[Removal, ...]:
-    """Read which release removed which versions; oldest versions first."""
+    """Read which release removed which versions, oldest versions first."""
     removed = source.optional("removed", dict, None)
     found = []
     for release in removed or ():
@@ -265,7 +265,7 @@ def _struct(source: Located, message: str) -> StructSpec:
 
 
 def _fields(source: Located, parent: Versions, message: str, prefix: str) -> tuple[FieldSpec, ...]:
-    """Read the fields of a message or structure; `prefix` is in front of their names in errors."""
+    """Read the fields of a message or structure; errors put `prefix` before their names."""
     problems = Problems()
     source.require("fields", list)
     names: set[str] = set()
@@ -292,7 +292,7 @@ def _field(source: Located, parent: Versions, message: str, prefix: str) -> Fiel
     name = attempt(lambda: source.require("name", str), "")
     if "name" in source and (reason := field_problem(name)):
         problems.add(source.problem(f"name: {reason}", "name"))
-    # What depends on a type that could not be read has no problem of its own.
+    # An unreadable type is reported only once, not again by checks that depend on it.
     kind, array, optional = attempt(lambda: _type(source), ("", False, False))
     versions = attempt(lambda: _versions(source, "versions", parent), parent)
     tag = attempt(lambda: source.optional("tag", int, None), None)
@@ -344,7 +344,7 @@ def _type(source: Located) -> tuple[str, bool, bool]:
 
 
 def _with_default(source: Located, field: FieldSpec) -> FieldSpec:
-    """Return the field with the default that its source gives, checked against its type."""
+    """Return the field with the default in its source, checked against its type."""
     value: Any = source["default"]
 
     def wrong(reason: str) -> SchemaError:
@@ -386,7 +386,7 @@ def _topic(source: Located) -> str:
 
 
 def _int16(source: Located, key: str, low: int = INTEGERS["int16"][0]) -> int:
-    """Read an int16; `low` is the lowest one that is allowed, 0 for what is written as an unsigned varint."""
+    """Read an int16; `low` is the lowest allowed value, 0 for values written as unsigned varints."""
     high = INTEGERS["int16"][1]
     value: int = source.require(key, int)
     if not low <= value <= high:

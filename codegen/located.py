@@ -1,8 +1,8 @@
 """YAML documents whose mappings remember their lines, so that an error can name file, line and key.
 
 The first step of loading; `load.py` turns the documents into specs. Plain scalars follow the core schema of YAML 1.2,
-so `no` is text. Tags, anchors and aliases are refused, and depth and size are bounded: whatever a file contains,
-reading it takes time proportional to its size and ends with documents or with `SchemaError`.
+so `no` is text. Tags, anchors and aliases are refused, and depth and size are bounded: reading any file takes time
+proportional to its size and ends with documents or with `SchemaError`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Loader: type | None = getattr(yaml, "CSafeLoader", None)
 
 #: The largest schema of Kafka has 20 kB.
 FILE_BYTES_MAX = 1 << 20
-#: Levels of mappings and lists inside each other; Kafka's schemas use 12.
+#: Levels of nested mappings and lists; Kafka's schemas use 12.
 NESTING_MAX = 64
 #: Characters of a number: the longest int64 has 20, and a float needs no more than 25.
 _NUMBER_CHARACTERS_MAX = 40
@@ -43,12 +43,12 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a schema.
+    """One problem of a schema.
 
     Attributes:
         path: the file.
-        line: from 1; 0 if no line can be named.
-        reason: what is wrong, with message, field and value.
+        line: the line, from 1; 0 if unknown.
+        reason: the problem, with message, field and value.
     """
 
     path: Path
@@ -65,7 +65,7 @@ class SchemaError(Exception):
     Args:
         path: the file of the first problem.
         line: its line.
-        reason: what is wrong there.
+        reason: its description.
         more: the other problems.
     """
 
@@ -85,7 +85,7 @@ class SchemaError(Exception):
 
 
 class Problems:
-    """Collects problems, so that one does not hide the next."""
+    """Collects problems, so one does not hide the next."""
 
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}
@@ -111,14 +111,14 @@ class Problems:
             return fallback
 
     def __bool__(self) -> bool:
-        """Return whether there are any."""
+        """Return whether there are any problems."""
         return bool(self._found)
 
     def check(self) -> None:
         """Raise the problems, if there are any.
 
         Raises:
-            SchemaError: it lists all of them.
+            SchemaError: lists all of them.
         """
         if self._found:
             raise SchemaError.of(self._found)
@@ -128,7 +128,7 @@ class Located(dict[str, Any]):
     """A YAML mapping with the file and line where it begins, and the line of each key.
 
     Attributes:
-        place: what errors call it, as `FetchRequest: field topics.partitions`; empty for a whole document.
+        place: the name that errors use, such as `FetchRequest: field topics.partitions`; empty for a whole document.
     """
 
     def __init__(self, path: Path, line: int) -> None:
@@ -151,7 +151,7 @@ class Located(dict[str, Any]):
         """Return the value of `key`.
 
         Raises:
-            SchemaError: it is missing or of another type.
+            SchemaError: the key is missing, or its value has the wrong type.
         """
         if key not in self:
             raise self.error(f"{key!r} is missing")
@@ -161,7 +161,7 @@ class Located(dict[str, Any]):
         """Return the value of `key`, or `default` if it is missing.
 
         Raises:
-            SchemaError: it is of another type.
+            SchemaError: the value has the wrong type.
         """
         if key not in self:
             return default
@@ -176,7 +176,7 @@ class Located(dict[str, Any]):
         """Return the elements of the list `key`, none if it is missing.
 
         Raises:
-            SchemaError: it is not a list, or elements are not mappings.
+            SchemaError: the value is not a list, or elements are not mappings.
         """
         items: list[Any] = self.optional(key, list, [])
         wrong = [item for item in items if not isinstance(item, Located)]
@@ -185,7 +185,7 @@ class Located(dict[str, Any]):
         return items
 
     def only(self, allowed: Iterable[str]) -> None:
-        """Check that no other keys are there.
+        """Check that the mapping has no other keys.
 
         Raises:
             SchemaError: names each key that is not allowed, and those that are.
@@ -203,7 +203,7 @@ class Located(dict[str, Any]):
         """Return a required text of one line.
 
         Raises:
-            SchemaError: it is missing, or what `text` raises.
+            SchemaError: the key is missing, or as for `text`.
         """
         self.require(key, str)
         return self.text(key)
@@ -212,7 +212,7 @@ class Located(dict[str, Any]):
         """Return a text of one line, as descriptions are; empty if it is missing.
 
         Raises:
-            SchemaError: it is not text, is empty, or has characters that do not print.
+            SchemaError: the value is not text, is empty, or has unprintable characters.
         """
         text: str = self.optional(key, str, "")
         if key in self and not text.strip():
@@ -237,8 +237,8 @@ def read_documents(path: Path) -> list[Located]:
     """Return the documents of a YAML file.
 
     Raises:
-        SchemaError: it cannot be read, is not YAML, has a tag, anchor or alias, is not made of mappings, or a key is
-        there twice.
+        SchemaError: the file cannot be read, is not YAML, has a tag, anchor or alias, does not consist of mappings, or
+            repeats a key.
     """
     try:
         with path.open("rb") as file:
@@ -252,12 +252,12 @@ def parse(path: Path, content: bytes, *, repeated_keys: bool = False) -> Iterato
     """Yield the documents of YAML text, each as soon as it is complete.
 
     Args:
-        path: where it is from, for errors.
-        content: UTF-8.
-        repeated_keys: whether a key may be there twice; the last one counts, as in most readers of JSON.
+        path: the file, for errors.
+        content: the text in UTF-8.
+        repeated_keys: whether a key may be repeated; the last one counts, as in most JSON readers.
 
     Raises:
-        SchemaError: as `read_documents`.
+        SchemaError: as for `read_documents`.
     """
     if _Loader is None:
         raise SchemaError(path, 0, "PyYAML has no libyaml here; its wheels do")
@@ -278,7 +278,7 @@ def parse(path: Path, content: bytes, *, repeated_keys: bool = False) -> Iterato
 
 
 class _Reader:
-    """Makes values from the events of one document."""
+    """Builds values from the events of one document."""
 
     def __init__(self, path: Path, events: Iterator[yaml.Event], repeated_keys: bool) -> None:
         self._path = path
@@ -319,7 +319,7 @@ class _Reader:
         return items
 
     def _check_properties(self, event: yaml.Event) -> None:
-        """Refuse anchors and aliases, which let a small file mean a huge one, and tags, which need code to read."""
+        """Refuse anchors and aliases, which let a small file expand to a huge one, and tags, which need code."""
         if isinstance(event, yaml.AliasEvent):
             raise self._error(event, f"alias *{event.anchor}: schemas have no anchors and aliases")
         if isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)):

@@ -1,6 +1,6 @@
-"""Which names a schema may use: those that generated code can carry. And which known name an unknown one is near to.
+"""Check that generated code can use the names of a schema, and find the known name closest to an unknown one.
 
-Each function says what is wrong with a name, or nothing; the caller adds file, line and place.
+Each function returns the problem of a name, or nothing; the caller adds file, line and place.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ __all__ = [
     "type_problem",
 ]
 
-#: What the package of constants and enumerations has besides them.
+#: Other names in the package of constants and enumerations.
 TAKEN_CONSTANTS = frozenset({"MODULES", "TYPE_CHECKING"})
 
-#: What every generated message class has besides its fields.
+#: Attributes of every generated message class besides its fields.
 TAKEN_FIELDS = frozenset({"self", "unknown_tags"})
 
-#: What generated modules import, and what every message class has besides its structures.
+#: Names that generated modules import, and attributes of every message class besides its structures.
 TAKEN_TYPES = frozenset(
     {"Buffer", "DEFAULT", "FIELDS", "Field", "Final", "IntEnum", "MODULES", "Message", "SCHEMA", "Schema"}
     | {"Sequence", "UnknownTags", "V"}
 )
 
-#: How the names of messages end; who leaves it out means one of them.
+#: Suffixes of message names, which may be left out in a query.
 _ENDINGS = re.compile("(?:request|response|key|value|record)$")
 
-#: Characters of a name that are compared: the time grows with them, and no known name has more.
+#: Compared characters of a name: the time grows with them, and no known name has more.
 _COMPARED_CHARACTERS_MAX = 100
 
 #: Characters of a value that an error repeats.
@@ -48,17 +48,17 @@ _CAPITALS = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
 
 def field_problem(name: str) -> str:
-    """Say why a field, a module or a few bits cannot have this name; empty if they can."""
+    """Return why a field, a module or bits cannot have this name; empty if they can."""
     return _problem(name, _SNAKE, "snake_case", TAKEN_FIELDS, "every generated class has one")
 
 
 def type_problem(name: str) -> str:
-    """Say why a message, structure or enumeration cannot have this name; empty if it can."""
+    """Return why a message, structure or enumeration cannot have this name; empty if it can."""
     return _problem(name, _CAMEL, "CamelCase", TAKEN_TYPES, "generated modules use it")
 
 
 def constant_problem(name: str) -> str:
-    """Say why a constant, error code or enumeration value cannot have this name; empty if it can."""
+    """Return why a constant, error code or enumeration value cannot have this name; empty if it can."""
     return _problem(name, _CAPITALS, "in capitals, as NO_NODE", TAKEN_CONSTANTS, "generated modules use it")
 
 
@@ -71,11 +71,11 @@ def _problem(name: str, form: re.Pattern[str], form_name: str, taken: frozenset[
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """Return the end of an error about a name: which known one it may be, in any case; empty if none is near.
+    """Return the end of an error about a name: the closest known one, ignoring case; empty if none is close.
 
     Args:
-        name: what somebody wrote.
-        names: what could have been meant.
+        name: the unknown name.
+        names: the known names.
     """
     known: dict[str, str] = {}
     for each in names:
@@ -86,6 +86,6 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as an error repeats it: as Python writes it, in one line, and the beginning of a long one."""
+    """Return a value as errors quote it: its repr on one line, cut if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"

@@ -1,8 +1,8 @@
-"""Read the record formats: what lies at which byte of a batch, a record or an old message.
+"""Read the record formats: the byte layout of a batch, a record or an old message.
 
-A format is a sequence of fields like a message's, with what messages do not need: bits of a number, varints, lengths
-and checksums over a range of fields, a compressed region. Errors name file, line, format and field, and come all at
-once.
+A format is a sequence of fields like a message's, with features that messages do not need: bits of a number, varints,
+lengths and checksums over a range of fields, a compressed region. Errors name file, line, format and field, and are all
+reported together.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FIELD = {
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """Bits of a number that have a name.
+    """Named bits of a number.
 
     Attributes:
         name: snake_case.
@@ -66,16 +66,16 @@ class RecordField:
         type: `int8` to `int64`, `varint`, `varlong`, `bytes`, `string`, or the name of a format.
         array: whether it is a sequence.
         nullable: whether a length of -1 means null.
-        offset: where it begins, in bytes from the start; None after a field of variable size.
+        offset: its position, in bytes from the start; None after a field of variable size.
         default: its value if none was set.
         const: the only value that it may have.
-        measures: it counts the bytes from this field to the end.
+        measures: the first field of the range to the end whose bytes it counts.
         checksum: `crc32` or `crc32c` of the bytes from the field `covers` to the end.
         covers: see `checksum`.
         bits: its named bits.
         length: the type of the length before bytes and strings.
         count: the type of the count before a sequence, or the field that holds the count.
-        compressed_by: the bits that say how it is compressed, as `attributes.compression`.
+        compressed_by: the bits that give its compression, such as `attributes.compression`.
         about: one sentence.
     """
 
@@ -98,7 +98,7 @@ class RecordField:
 
     @property
     def notation(self) -> str:
-        """The type in the notation of the schemas, as `[]Record` or `bytes?`."""
+        """The type in the notation of the schemas, such as `[]Record` or `bytes?`."""
         return f"{'[]' if self.array else ''}{self.type}{'?' if self.nullable else ''}"
 
 
@@ -112,7 +112,7 @@ class RecordFormat:
     fields: tuple[RecordField, ...]
 
     def field(self, name: str) -> RecordField:
-        """Return the field of that name."""
+        """Return the field with this name."""
         return next(field for field in self.fields if field.name == name)
 
     @property
@@ -125,7 +125,7 @@ def load_record_formats(folder: Path) -> dict[str, RecordFormat]:
     """Read every record format of a folder of schemas, by name.
 
     Raises:
-        SchemaError: files are wrong, two formats share a name, or a field is of a format that is not there.
+        SchemaError: files are wrong, two formats share a name, or the type of a field is an unknown format.
     """
     problems = Problems()
     formats: dict[str, RecordFormat] = {}
@@ -147,7 +147,7 @@ def load_record_format(path: Path) -> RecordFormat:
     """Read one record format.
 
     Raises:
-        SchemaError: it is wrong.
+        SchemaError: the format is wrong.
     """
     documents = read_documents(path)
     if len(documents) != 1:
@@ -168,7 +168,7 @@ def load_record_format(path: Path) -> RecordFormat:
 
 
 def _type_problems(path: Path, format_: RecordFormat, formats: Mapping[str, RecordFormat]) -> list[Problem]:
-    """Return the fields whose type is no format."""
+    """Return the problems of fields whose type is not a format."""
     return [
         Problem(
             path,
@@ -200,7 +200,7 @@ def _fields(source: Located, format_: str) -> tuple[RecordField, ...]:
 
 
 def _reference_problems(field: RecordField, fields: list[RecordField], index: int, item: Located) -> list[Problem]:
-    """Return what a field says of others that is not so."""
+    """Return the problems of a field's references to other fields."""
     known = {other.name: other for other in fields}
     before = {other.name for other in fields[:index]}
     found = []
@@ -229,7 +229,7 @@ def _field(item: Located, offset: int | None) -> RecordField:
     name: str = attempt(lambda: item.require("name", str), "")
     if "name" in item and (reason := field_problem(name)):
         problems.add(item.problem(f"name: {reason}", "name"))
-    # What depends on a type that could not be read has no problem of its own.
+    # An unreadable type is reported only once, not again by checks that depend on it.
     kind, array, nullable = attempt(lambda: _type(item), ("", False, False))
     length: str | None = attempt(lambda: item.optional("length", str, None), None)
     if (kind and (kind in _WITH_LENGTH) != ("length" in item)) or length not in (None, *FIXED, *_VARINTS):
@@ -273,7 +273,7 @@ def _type(item: Located) -> tuple[str, bool, bool]:
 
 
 def _number(item: Located, key: str, kind: str) -> int | None:
-    """Return a number that must fit into a type, None if it is missing."""
+    """Return a number that must fit into a type; None if it is missing."""
     value: int | None = item.optional(key, int, None)
     if value is None:
         return None
@@ -284,7 +284,7 @@ def _number(item: Located, key: str, kind: str) -> int | None:
 
 
 def _from(item: Located, key: str) -> str | None:
-    """Return the first field of a range `first..end`; every range goes to the end."""
+    """Return the first field of a range `first..end`; every range extends to the end."""
     text: str | None = item.optional(key, str, None)
     if text is None:
         return None

@@ -1,7 +1,7 @@
-"""What a schema says, as Python values: messages, structures, fields.
+"""The content of a schema as Python values: messages, structures, fields.
 
-`load.py` makes these from YAML, `definitions.py` from the definitions inside a Kafka release, `dump.py` writes them
-back; the emitters, the comparison of releases and the documentation read them. They know nothing of files or of
+`load.py` creates these from YAML, `definitions.py` from the definitions inside a Kafka release, and `dump.py` writes
+them back; the emitters, the comparison of releases and the documentation read them. They know nothing about files or
 generated code.
 """
 
@@ -32,7 +32,7 @@ __all__ = [
     "topic_of",
 ]
 
-#: Integer types with their lowest and highest value.
+#: Integer types with their lowest and highest values.
 INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),
     "int16": (-(2**15), 2**15 - 1),
@@ -42,20 +42,20 @@ INTEGERS = {
     "int64": (-(2**63), 2**63 - 1),
 }
 
-#: Bytes of a string in UTF-8, whose classic length is an int16; Kafka keeps to it in flexible versions, too.
+#: Bytes of a string in UTF-8, whose classic length is an int16; Kafka keeps this limit in flexible versions, too.
 STRING_BYTES_MAX = INTEGERS["int16"][1]
 
 PRIMITIVES = frozenset({*INTEGERS, "bool", "float64", "uuid", "string", "bytes", "records"})
 
 
 class _NoDefault:
-    """The type of `NO_DEFAULT`, so that None can be a default."""
+    """The type of `NO_DEFAULT`, which lets None be a default."""
 
     def __repr__(self) -> str:
         return "NO_DEFAULT"
 
 
-#: The definition has no default, so that of the type holds: 0, empty, a new structure.
+#: The definition has no default, so the type's default applies: 0, empty, a new structure.
 NO_DEFAULT = _NoDefault()
 
 Default = bool | int | float | str | None | _NoDefault
@@ -67,20 +67,20 @@ class FieldSpec:
 
     Attributes:
         name: snake_case.
-        type: a primitive or the name of a structure; of the elements, if `array`.
+        type: a primitive or the name of a structure; the type of the elements if `array`.
         array: whether the field is a sequence.
         versions: the versions that have it.
         nullable: the versions in which it may be null.
-        tag: its number among the tagged fields, None for an ordinary field.
+        tag: its number among the tagged fields; None for an ordinary field.
         tagged: the versions in which it is a tagged field.
         flexible: overrides the message's flexible versions for this field; None follows the message.
         default: the value if none was set.
         ignorable: dropped silently by a version that does not have it.
         map_key: part of the key by which Kafka indexes the elements.
         zero_copy: Kafka reads it without a copy.
-        entity: what the value names, such as `topic_name`.
-        about: what the name does not say; may be empty.
-        fields: the fields of a structure that is defined here.
+        entity: the kind of thing that the value names, such as `topic_name`.
+        about: facts that the name does not express; may be empty.
+        fields: the fields of an inline structure.
         line: its line, for errors.
     """
 
@@ -119,7 +119,7 @@ class Removal:
 
     Attributes:
         release: the first release without them, such as `4.0`.
-        versions: what it removed.
+        versions: the versions that it removed.
     """
 
     release: str
@@ -134,15 +134,15 @@ class MessageSpec:
         name: Kafka's name, such as `FetchRequest`.
         kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
         key: API key or record type; None for headers and data.
-        versions: the current versions: what is advertised and negotiated.
+        versions: the current versions, which are advertised and negotiated.
         flexible: the versions with compact lengths and tagged fields, current or not.
         deprecated: versions that a later release will remove.
         unstable: whether the highest version may still change.
         listeners: where a request is accepted: `broker`, `controller`.
-        removed: the removed versions, oldest first; `versions` follows on from them.
+        removed: the removed versions, oldest first; `versions` directly follows them.
         structs: shared structures.
-        fields: in wire order.
-        about: what it is for.
+        fields: the fields in wire order.
+        about: its purpose.
         line: its line, for errors.
     """
 
@@ -162,14 +162,14 @@ class MessageSpec:
 
     @property
     def known(self) -> Versions:
-        """Every version since the definitions exist: the removed ones and the current ones."""
+        """All versions since the first definitions: the removed and the current ones."""
         if not self.removed:
             return self.versions
         last = self.versions.last if self.versions else self.removed[-1].versions.last
         return Versions(self.removed[0].versions.first, last)
 
     def removed_in(self, version: int) -> str | None:
-        """Return the release that removed a version; None if it lives or never existed."""
+        """Return the release that removed a version; None if it is current or never existed."""
         return next((removal.release for removal in self.removed if version in removal.versions), None)
 
     def struct_fields(self, name: str) -> tuple[FieldSpec, ...]:
@@ -180,7 +180,7 @@ class MessageSpec:
         raise KeyError(f"{self.name} has no structure {name}")
 
     def all_structs(self) -> Iterator[tuple[str, tuple[FieldSpec, ...], str]]:
-        """Yield (name, fields, about) of each structure once, after those that are defined inside it."""
+        """Yield (name, fields, about) of each structure once, after those defined inside it."""
         for struct in self.structs:
             yield from _inner(struct.fields)
             yield struct.name, struct.fields, struct.about
@@ -224,7 +224,7 @@ class ApiFile:
         return _header_versions(headers["RequestHeader"], self.request_header)
 
     def response_headers(self, headers: Mapping[str, MessageSpec]) -> tuple[int, int]:
-        """Return the same of the response header."""
+        """Return the same for the response header."""
         return _header_versions(headers["ResponseHeader"], self.response_header)
 
     def header_version(self, message: MessageSpec, version: int, headers: Mapping[str, MessageSpec]) -> int:
@@ -267,13 +267,13 @@ SchemaFile = ApiFile | RecordFile | SingleFile
 
 
 def topic_of(path: Path, file: SchemaFile) -> str:
-    """Return the topic whose records a file describes; empty if it is of none.
+    """Return the topic whose records a file describes; empty if it describes none.
 
     A record of a coordinator names its topic; metadata records belong to the topic that their folder is named after.
 
     Args:
-        path: of the file, relative to the folder of schemas.
-        file: what it holds.
+        path: path of the file, relative to the folder of schemas.
+        file: its content.
     """
     if isinstance(file, RecordFile):
         return file.topic

@@ -1,4 +1,4 @@
-"""All that a folder of schemas, or the jars of a release, say: what is compared, checked and turned into code."""
+"""The complete content of a folder of schemas, or of the jars of a release."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enum
 
 __all__ = ["State", "comparable", "load_state"]
 
-#: What every release of Kafka defines, because connections begin with it, and what no folder of own APIs needs.
+#: The message that every release of Kafka defines, because connections begin with it, and that no folder of custom APIs
+#: needs.
 _IN_EVERY_RELEASE = "ApiVersionsRequest"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What schemas say.
+    """The content of schemas.
 
     Attributes:
         files: the messages, by path.
-        formats: the record formats, by name; None where there are none, as in a jar.
+        formats: the record formats, by name; None if there are none, as in a jar.
         errors: the error codes, or None.
         enumerations: the enumerations, or None.
         constants: the constants, or None.
@@ -47,7 +48,7 @@ class State:
         return {message.name for file in self.files.values() for message in file.messages if message.versions}
 
     def within(self, part: State) -> State:
-        """Return what there is here of that which another state defines, by name; error codes also by number."""
+        """Return the part of this state that another state also defines, by name; error codes also by number."""
         names = {message.name for file in part.files.values() for message in file.messages}
         errors = {error.code for error in part.errors or ()} | {error.name for error in part.errors or ()}
         enumerations = {item.name for item in part.enumerations or ()}
@@ -63,7 +64,7 @@ class State:
 
 
 def _with_messages(file: SchemaFile, names: set[str]) -> SchemaFile | None:
-    """Return a file with those of its messages that are named; None if there is none."""
+    """Return a file with only the named messages; None if it has none of them."""
     kept = tuple(message for message in file.messages if message.name in names)
     if not kept:
         return None
@@ -71,10 +72,10 @@ def _with_messages(file: SchemaFile, names: set[str]) -> SchemaFile | None:
 
 
 def comparable(old: State, new: State) -> tuple[State, State]:
-    """Return two states of which neither leaves out what the other defines only because it is no whole release.
+    """Return two states that can be compared, without differences that exist only because one is not a whole release.
 
-    A folder of somebody's own APIs, or one jar of several, defines a part of a protocol. Of a release beside it, that
-    part is compared. Two releases, or two states of the same part, are compared whole.
+    A folder of custom APIs, or one jar of several, defines a part of a protocol. Only that part of a release is
+    compared with it. Two releases, or two states of the same part, are compared as a whole.
     """
     is_old_whole, is_new_whole = (_IN_EVERY_RELEASE in state.names for state in (old, new))
     if is_old_whole and not is_new_whole:
@@ -88,7 +89,7 @@ def load_state(folder: Path) -> State:
     """Read a folder of schemas.
 
     Raises:
-        SchemaError: files are wrong; it lists every problem of every file.
+        SchemaError: files are wrong; lists every problem of every file.
     """
     problems = Problems()
     attempt = problems.attempt

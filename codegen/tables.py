@@ -1,6 +1,6 @@
 """Read the tables of the schemas: error codes, enumerations and constants.
 
-Errors name file, line and entry, and come all at once.
+Errors name file, line and entry, and are all reported together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Constant", "Enumeration", "ErrorSpec", "load_enumerations", "load_er
 
 @dataclass(frozen=True, slots=True)
 class ErrorSpec:
-    """An error code and what a client may do about it."""
+    """An error code, and how a client may react to it."""
 
     code: int
     name: str
@@ -34,10 +34,10 @@ class Enumeration:
     """Numbers with names.
 
     Attributes:
-        name: ours, in CamelCase.
-        about: what they are for.
+        name: our name, in CamelCase.
+        about: their purpose.
         values: the numbers by name.
-        source: the class of Kafka that has them; empty if there is none.
+        source: the Kafka class that has them; empty if there is none.
     """
 
     name: str
@@ -51,10 +51,9 @@ class Constant:
     """One value with a name.
 
     Attributes:
-        name: ours, in capitals.
+        name: our name, in capitals.
         value: the number or text.
-        about: what it stands for.
-        source: Kafka's class and constant; empty if there is none.
+        about: its meaning. source: Kafka's class and constant; empty if there is none.
     """
 
     name: str
@@ -70,7 +69,7 @@ def load_errors(path: Path) -> tuple[ErrorSpec, ...]:
     """Read `errors.yaml`, in order of the codes.
 
     Raises:
-        SchemaError: it is wrong, or a code or name is used twice.
+        SchemaError: the file is wrong, or a code or name is used twice.
     """
     problems = Problems()
     codes: set[int] = set()
@@ -91,7 +90,7 @@ def load_enumerations(path: Path) -> tuple[tuple[Enumeration, ...], tuple[Consta
     """Read `enumerations.yaml`.
 
     Raises:
-        SchemaError: it is wrong, or a name is used twice.
+        SchemaError: the file is wrong, or a name is used twice.
     """
     problems = Problems()
     names: set[str] = set()
@@ -138,7 +137,7 @@ def _enumeration(item: Located) -> Enumeration:
 
 
 def _enumeration_problem(name: str) -> str:
-    """Say why an enumeration, which has a module of its own, cannot have this name; empty if it can."""
+    """Return why an enumeration, which gets its own module, cannot have this name; empty if it can."""
     return type_problem(name) or field_problem(snake_case(name))
 
 
@@ -161,11 +160,11 @@ def _read_all(path: Path, key: str, read: Callable[[Located], T], names: set[str
     """Read each entry of the list `key`.
 
     Args:
-        path: of the file.
-        key: of the list.
+        path: the file.
+        key: the key of the list.
         read: returns an entry.
-        names: those that are used so far; the new ones are added.
-        problems: takes what is wrong, a name that is used already among it.
+        names: the names used so far; the new ones are added.
+        problems: collects the problems, including names used twice.
     """
     found: list[T] = []
     for item in _entries(path, key, problems):
@@ -179,7 +178,7 @@ def _read_all(path: Path, key: str, read: Callable[[Located], T], names: set[str
 
 
 def _entries(path: Path, key: str, problems: Problems) -> Iterator[Located]:
-    """Yield the elements of the list `key` in every document; what is wrong goes to `problems`."""
+    """Yield the elements of the list `key` in every document; errors go to `problems`."""
     with problems.collect():
         for document in read_documents(path):
             document.require(key, list)

@@ -19,10 +19,10 @@ OPEN = 32767
 
 _FORM = re.compile(r"(?P<first>[0-9]+)(?:(?P<open>\+)|-(?P<last>[0-9]+))?")
 
-#: Digits of a number that is read; one of more digits is taken for too large without looking at it.
+#: Most digits of a number that is read; a longer one is considered too large without parsing it.
 _DIGITS_MAX = 9
 
-#: Characters shown of what is no range of versions.
+#: Characters shown of an invalid version range.
 _SHOWN_CHARACTERS_MAX = 40
 
 
@@ -81,7 +81,7 @@ class Versions:
         return iter(range(self.first, self.last + 1))
 
     def __and__(self, other: Versions) -> Versions:
-        """Return the versions that are in both."""
+        """Return the versions in both ranges."""
         both = Versions(max(self.first, other.first), min(self.last, other.last))
         return both or NONE
 

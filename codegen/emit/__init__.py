@@ -1,1 +1,1 @@
-"""From spec to text."""
+"""Turn specs into text."""

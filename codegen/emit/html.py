@@ -1,4 +1,4 @@
-"""Build HTML: elements with escaped texts, and the frame of a page."""
+"""Build HTML: elements with escaped text, and the frame of a page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Html(str):
     __slots__ = ()
 
 
-#: What an element can contain.
+#: The possible content of an element.
 Content = str | Html
 
 
@@ -22,9 +22,9 @@ def element(tag: str, *content: Content, **attributes: str) -> Html:
     """Return an element.
 
     Args:
-        tag: its name.
-        content: what is inside; text that is not `Html` is escaped.
-        attributes: `class_` stands for `class`; empty ones are left out.
+        tag: the name of the tag.
+        content: the content; text that is not `Html` is escaped.
+        attributes: `class_` means `class`; empty attributes are left out.
     """
     names = {name.rstrip("_"): value for name, value in attributes.items() if value}
     opening = "".join(f' {name}="{html.escape(value)}"' for name, value in names.items())
@@ -44,9 +44,9 @@ def page(title: str, root: str, *content: Content) -> str:
     """Return a whole page.
 
     Args:
-        title: of the page.
-        root: the path to the top of the site, as `../`; empty for the pages there.
-        content: what is below the bar of links.
+        title: the title of the page.
+        root: the path to the top of the site, such as `../`; empty for pages at the top.
+        content: the content below the bar of links.
     """
     links = (("index.html", "Messages"), ("records.html", "Record formats"), ("errors.html", "Error codes"),
              ("enumerations.html", "Enumerations"))  # fmt: skip

@@ -52,7 +52,7 @@ _DEFAULTS = {
 
 
 def module_name(path: Path) -> str:
-    """Return the module of a schema file below the package of messages, as `groups.consumer_protocol_assignment`."""
+    """Return the module of a schema file in the package of messages, like `groups.consumer_protocol_assignment`."""
     parts = path.with_suffix("").parts
     return ".".join(parts[1:] if parts[0] == "messages" else parts)
 
@@ -61,7 +61,7 @@ def emit_messages(path: Path, file: SchemaFile, digest: str) -> str:
     """Return the module of a schema file.
 
     Args:
-        path: of the schema, relative to the folder of schemas.
+        path: path of the schema, relative to the folder of schemas.
         file: its content.
         digest: SHA-256 of its text, in hexadecimal.
     """
@@ -120,7 +120,7 @@ def _message_about(file: SchemaFile, message: MessageSpec) -> str:
 
 
 def _struct_about(message: MessageSpec, struct: str, about: str) -> str:
-    """Return the description of a shared structure, or which field uses the structure."""
+    """Return the description of a shared structure, or a text that names the field that uses it."""
     if struct in {shared.name for shared in message.structs}:
         return about or f"A structure that several fields of `{message.name}` share"
     groups = [message.fields, *(fields for _name, fields, _about in message.all_structs())]
@@ -133,10 +133,10 @@ def _sentences(first: str, second: str) -> str:
 
 
 def _wrapped(text: str, margin: str, opening: str = "", hanging: str = "") -> list[str]:
-    """Return text as lines of a docstring that fit, with a full stop at the end.
+    """Return text as wrapped lines of a docstring, with a full stop at the end.
 
     Args:
-        text: in words.
+        text: the words.
         margin: before every line.
         opening: before the first word.
         hanging: before every line but the first.
@@ -177,7 +177,7 @@ def _docstring(about: str, fields: tuple[FieldSpec, ...], margin: str) -> Iterat
 
 
 def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -> Iterator[str]:
-    # What only removed versions have comes last: the order of the others is that of the positional arguments.
+    # Fields of removed versions come last: the order of the others is that of the positional arguments.
     history = [field for field in fields if _is_history(message, field)]
     living = [field for field in fields if field not in history]
     names = [*(field.name for field in living), "unknown_tags", *(field.name for field in history)]
@@ -190,17 +190,17 @@ def _members(message: MessageSpec, fields: tuple[FieldSpec, ...], margin: str) -
     yield ""
     tags = "unknown_tags: UnknownTags = ()"
     yield from _call(f"{margin}def __init__(", ["self", *arguments, tags, *more], ") -> None:")
-    # DEFAULT stays in the slot until the structure is read, see `MessageType`.
+    # DEFAULT stays in the slot until the structure is read; see `MessageType`.
     yield from (f"{margin}{_STEP}self.{name} = {name}" for name in names)
 
 
 def _is_history(message: MessageSpec, field: FieldSpec) -> bool:
-    """Return whether only removed versions have a field, of a message that lives."""
+    """Return whether only removed versions have a field of a current message."""
     return bool(message.versions and field.versions & message.known) and not field.versions & message.versions
 
 
 def _call(opening: str, parts: list[str], closing: str) -> list[str]:
-    """Return parts between brackets: on one line if they fit, otherwise one on each line."""
+    """Return parts between brackets: on one line if they fit, otherwise one per line."""
     single = f"{', '.join(parts)}{',' if len(parts) == 1 and closing == ')' else ''}"
     line = f"{opening}{single}{closing}"
     if len(line) <= _LINE:
@@ -248,7 +248,7 @@ def _tables(message: MessageSpec) -> Iterator[str]:
 
 
 def removed_text(message: MessageSpec) -> str:
-    """Return which release removed which versions of a message, as Python source."""
+    """Return, as Python source, which release removed which versions of a message."""
     pairs = [
         f"({json.dumps(each.release)}, V({each.versions.first}, {each.versions.last}))" for each in message.removed
     ]
@@ -285,6 +285,6 @@ def _field(message: MessageSpec, field: FieldSpec) -> Iterator[str]:
 
 
 def _range(message: MessageSpec, versions: Versions) -> str:
-    """Return the versions that the message really has or had; an empty range is written as V(0, -1)."""
+    """Return a range limited to versions that the message has or had; an empty one is written as V(0, -1)."""
     both = versions & message.known
     return f"V({both.first}, {both.last})"

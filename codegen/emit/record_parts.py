@@ -1,6 +1,6 @@
-"""Say what the generated code of the record engines does with each field of a record.
+"""Define how the generated code of the record engines handles each field of a record.
 
-Both emitters, of Python and of Cython, ask here, so that the engines agree on what a schema may say.
+Both emitters, for Python and Cython, use this module, so the engines agree on what a schema may contain.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from kafkawire.codegen.record_formats import FIXED, RecordField, RecordFormat
 
 __all__ = ["VARINT_BITS", "Part", "part", "passed"]
 
-#: Bits of the numbers of variable size.
+#: Bits of the variable-size numbers.
 VARINT_BITS = {"varint": 32, "varlong": 64}
 
 
 class Part(Enum):
-    """What the engines do with a field of a record."""
+    """How the engines handle a field of a record."""
 
-    #: A varint that measures everything after it; it comes first.
+    #: A varint with the size of everything after it; it comes first.
     LENGTH = auto()
-    #: A byte with a default: skipped when read, written as its default.
+    #: A byte with a default: skipped when read, and written with its default.
     RESERVED = auto()
     #: A varint or varlong.
     NUMBER = auto()
-    #: Bytes or a string after a varint, whose negative values stand for null if there is one.
+    #: Bytes or a string after a varint, whose negative values mean null if null is allowed.
     CONTENT = auto()
     #: Elements of another format after their count, a varint.
     ELEMENTS = auto()
 
 
 def part(format_: RecordFormat, field: RecordField) -> Part:
-    """Return what the engines do with a field.
+    """Return how the engines handle a field.
 
     Raises:
         ValueError: they have no code for such a field; names it.
@@ -55,9 +55,9 @@ def part(format_: RecordFormat, field: RecordField) -> Part:
 
 
 def passed(format_: RecordFormat) -> list[RecordField]:
-    """Return the fields that the engines pass to the generated code and get from it, sorted by name.
+    """Return the fields that the engines exchange with the generated code, sorted by name.
 
-    The order of the wire is known to the generated code alone.
+    Only the generated code knows their order on the wire.
     """
     fields = [field for field in format_.fields if part(format_, field) not in (Part.LENGTH, Part.RESERVED)]
     return sorted(fields, key=lambda field: field.name)

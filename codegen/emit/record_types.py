@@ -1,4 +1,4 @@
-"""Write the table of the records that Kafka keeps in topics of its own, by topic and record type."""
+"""Write the table of the records in Kafka's internal topics, by topic and record type."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
-    """Return the module that says which messages the records of an internal topic hold.
+    """Return the module that says which messages the records of an internal topic contain.
 
-    Types that a release removed are among them, as old segments may have them.
+    It includes removed types, because old segments may have them.
     """
     keyed: dict[str, dict[int, tuple[str, str]]] = {}
     framed: dict[str, dict[int, str]] = {}
@@ -32,7 +32,7 @@ def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
                 framed.setdefault(topic_of(path, file), {})[message.key or 0] = message.name
     lines = [
         *header("coordinator/, cluster_metadata/ and remote_log_metadata/", digest),
-        '"""What the records of Kafka\'s internal topics hold, by topic and record type."""',
+        '"""The messages in the records of Kafka\'s internal topics, by topic and record type."""',
         "",
         "from typing import Final",
         "",

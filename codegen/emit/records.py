@@ -1,4 +1,4 @@
-"""Write the layout of record batches: `record_formats.py`, and the same for the extension."""
+"""Write the layout of record batches: `record_formats.py`, and the same facts for the extension."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkawire.codegen.record_formats import FIXED, Bits, RecordField, RecordFor
 
 __all__ = ["RECORD_FORMATS", "emit_record_constants", "emit_record_formats"]
 
-#: The prefix of a format's names; the fixed part at its start is read with one `struct`.
+#: The prefix of a format's names; a single `struct` reads the fixed part at its start.
 _PREFIXES = {
     "RecordBatch": "BATCH",
     "MessageV0": "MESSAGE_V0",
@@ -23,13 +23,13 @@ _PREFIXES = {
     "TimeIndexEntry": "TIME_INDEX_ENTRY",
 }
 
-#: The formats that the tables are made from; a folder may hold others, which only the reference shows.
+#: The formats that go into the tables; a folder may have others, which only the reference shows.
 RECORD_FORMATS = frozenset(_PREFIXES)
 
-#: What the extension needs; old messages are read in Python everywhere.
+#: The formats that the extension needs; old messages are always read in Python.
 _NATIVE = ("RecordBatch", "Record", "RecordHeader")
 
-#: Written out as the constructors of messages are: a dataclass takes a millisecond to make.
+#: Written out like the constructors of messages, because creating a dataclass takes a millisecond.
 _FIELD_CLASS = [
     "class FormatField:",
     '    """One field of a record format; the `construct` engine is made from these.',
@@ -108,7 +108,7 @@ def emit_record_constants(formats: Mapping[str, RecordFormat], digest: str) -> s
 
 
 def _names(formats: Mapping[str, RecordFormat]) -> list[str]:
-    """Return the names that the module gives, sorted as the linter wants them: constants first."""
+    """Return the names that the module exports, sorted as the linter requires: constants first."""
     constants = ["FORMATS"]
     for name, prefix in _PREFIXES.items():
         constants += [constant for constant, _ in _constants(formats[name], prefix)]
@@ -122,7 +122,7 @@ def _enumeration(name: str, about: str, bits: Bits) -> list[str]:
 
 
 def _constants(format_: RecordFormat, prefix: str) -> Iterator[tuple[str, int]]:
-    """Yield every number that code needs to find its way in a format."""
+    """Yield every number that code needs to navigate a format."""
     fields = format_.fixed
     if fields:
         last = fields[-1]
@@ -142,7 +142,7 @@ def _constants(format_: RecordFormat, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def _declaration(field: RecordField) -> Iterator[str]:
-    """Yield the lines that make a field, without what is as usual."""
+    """Yield the lines that create a field, without arguments that equal the defaults."""
     arguments = [f'"{field.name}"', f'"{field.type}"']
     arguments += [f"{name}=True" for name in ("array", "nullable") if getattr(field, name)]
     texts = ("length", "count", "measures")
@@ -162,12 +162,12 @@ def _declaration(field: RecordField) -> Iterator[str]:
 
 
 def _size(kind: str) -> int:
-    """Return the fewest bytes that a value of a type takes."""
+    """Return the minimum size of a value of a type."""
     return calcsize(f">{FIXED[kind]}") if kind in FIXED else 1
 
 
 def _smallest(field: RecordField) -> int:
-    """Return the fewest bytes that a field takes: those of its length or count, if it has one."""
+    """Return the minimum size of a field: that of its length or count, if it has one."""
     if field.array:
         return 0 if field.count is None or not _is_type(field.count) else _size(field.count)
     return _size(field.length or field.type)

@@ -1,8 +1,7 @@
 """Write the Cython that reads and writes a record and the header of a batch: `record_codec.pxi`.
 
-The code is straight-line: order and width of every field are in its text, and nothing is looked up. The extension
-passes and gets structures with the fields of a format by name, so that a change of the order in a schema changes this
-text and no other.
+The code is straight-line: the order and width of every field are part of its text, and nothing is looked up. The
+extension exchanges structures with named fields, so a changed order in a schema changes only this text.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def emit_native_record_codec(formats: Mapping[str, RecordFormat], digest: str) -
 
     Args:
         formats: all record formats, by name.
-        digest: of the schemas.
+        digest: the digest of the schemas.
 
     Raises:
         ValueError: a record has a field for which the engines have no code; names it.

@@ -1,7 +1,7 @@
 """Write the Python that reads and writes a record and the header of a batch: `record_codec.py`.
 
-The code is straight-line: order and width of every field are in its text, and nothing is looked up. What callers pass
-and get is sorted by name, so that a change of the order in a schema changes this module and no other.
+The code is straight-line: the order and width of every field are part of its text, and nothing is looked up. Arguments
+and results are sorted by name, so a changed order in a schema changes only this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.codegen.spec import snake_case
 
 __all__ = ["emit_record_codec"]
 
-#: As the formatter has it.
+#: As the formatter would break lines.
 _LINE_LENGTH = 120
 
 _HEAD = '''\
@@ -59,7 +59,7 @@ def emit_record_codec(formats: Mapping[str, RecordFormat], digest: str) -> str:
 
     Args:
         formats: all record formats, by name.
-        digest: of the schemas.
+        digest: the digest of the schemas.
 
     Raises:
         ValueError: a record has a field for which the engines have no code; names it.

@@ -1,7 +1,7 @@
 """Write the protocol reference: static pages with every message, version and field, the error codes and enumerations.
 
-Like the generated code, the pages are a tree of texts: reproducible, and testable without a folder. The pages need no
-script: layouts fold with `details`.
+Like the generated code, the pages are a tree of texts, reproducible and testable without a folder. They need no script:
+layouts fold with `details`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _index(files: Mapping[Path, SchemaFile]) -> str:
 
 
 def _sections(files: Mapping[Path, SchemaFile]) -> Iterator[tuple[str, list[Path]]]:
-    """Yield the title of each section and its files; folders without a title of their own come last."""
+    """Yield the title of each section and its files; folders without a title come last."""
 
     def folder(path: Path) -> str:
         return path.as_posix() if len(path.parts) == 1 else path.parent.as_posix()
@@ -239,7 +239,7 @@ def _layouts(message: MessageSpec) -> Iterator[Html]:
     """Yield a folded table for each range of versions with the same bytes."""
 
     def key(version: int) -> tuple[object, ...]:
-        """What versions of one table share: the bytes, and the release that removed them."""
+        """The common facts of the versions of one table: the bytes, and the release that removed them."""
         return message.removed_in(version), *map(_wire, walk(layout(message, version)))
 
     for (release, *_wires), group in groupby(message.known, key=key):
@@ -262,7 +262,7 @@ def _wire(item: tuple[tuple[str, ...], Entry]) -> tuple[object, ...]:
 
 
 def _encoding(entry: Entry, flexible: bool) -> str:
-    """Return in words how a field is written."""
+    """Return a description of the encoding of a field."""
     place = "" if entry.tag is None else f"tagged field {entry.tag}: "
     if entry.field.array:
         count = "varint of count + 1, 0 for null" if entry.nullable else "varint of count + 1"
@@ -282,7 +282,7 @@ def _encoding(entry: Entry, flexible: bool) -> str:
 
 
 def _versions(message: MessageSpec) -> Content:
-    """Return the current versions, and which release removed the others."""
+    """Return the current versions, and the release that removed the others."""
     removed = "; ".join(f"{each.versions} removed in {each.release}" for each in message.removed)
     if not message.versions:
         return element("span", removed or "removed", class_="quiet")

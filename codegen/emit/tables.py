@@ -1,4 +1,4 @@
-"""Write the modules made from tables: error codes, enumerations, the list of APIs, the registry of messages."""
+"""Write the modules generated from tables: error codes, enumerations, the list of APIs, the registry of messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 
 __all__ = ["emit_apis", "emit_enumerations", "emit_errors", "emit_registry", "emit_tables_package"]
 
-#: What the module of error codes defines.
+#: The names that the module of error codes defines.
 _ERROR_NAMES = ["FATAL", "INVALID_METADATA", "RETRIABLE", "ErrorCode"]
 
 
@@ -22,7 +22,7 @@ def emit_errors(errors: Iterable[ErrorSpec], digest: str) -> str:
     errors = tuple(errors)
     lines = [
         *header("errors.yaml", digest),
-        '"""Error codes of the protocol, and what a client may do about them."""',
+        '"""Error codes of the protocol, and how a client may react to them."""',
         "",
         "from __future__ import annotations",
         "",
@@ -56,7 +56,7 @@ def emit_enumerations(
 ) -> dict[Path, str]:
     """Return the package of enumerations and constants, by path: a module for each enumeration.
 
-    Making an `IntEnum` takes longer than loading a module, and a program needs few of them.
+    Creating an `IntEnum` takes longer than loading a module, and a program needs few of them.
     """
     enumerations, constants = tuple(enumerations), tuple(constants)
     modules = {item.name: snake_case(item.name) for item in sorted(enumerations, key=lambda item: item.name)}
@@ -106,11 +106,11 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
     """Return the module that lists every API with its messages, versions and headers.
 
     Args:
-        files: those of APIs are used.
+        files: the schema files; those of APIs are used.
         headers: `RequestHeader` and `ResponseHeader`.
         digest: SHA-256 of all schemas, in hexadecimal.
     """
-    # Of two APIs with one key, the current one is first: it gave the other's key a new name.
+    # Of two APIs with the same key, the current one is first: it gave the key a new name.
     found = (file for file in files if isinstance(file, ApiFile))
     apis = sorted(found, key=lambda file: (file.request.key or 0, not file.request.versions))
     named = {file.request.key: file for file in reversed(apis)}
@@ -144,10 +144,10 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
         *(f"    {line}" for api in apis if api.request.versions for line in _api(api, headers)),
         "}",
         "",
-        "#: The APIs without a current version whose key nothing else has taken over.",
+        "#: The APIs without a current version whose key has not been reused.",
         *_removed_apis(removed, headers),
         "",
-        "#: Both: what can be read and written, not what is served.",
+        "#: Both: the APIs that can be read and written, not those that are served.",
         "KNOWN_APIS = {**APIS, **REMOVED_APIS}",
     ]
     return "\n".join(lines) + "\n"
@@ -155,7 +155,7 @@ def emit_apis(files: Iterable[SchemaFile], headers: Mapping[str, MessageSpec], d
 
 def _removed_apis(apis: Sequence[ApiFile], headers: Mapping[str, MessageSpec]) -> Iterator[str]:
     opening = "REMOVED_APIS: dict[ApiKey, Api] = {"
-    if not apis:  # on one line, as formatters have it
+    if not apis:  # on one line, as formatters write it
         yield opening + "}"
         return
     yield opening
@@ -187,7 +187,7 @@ def _api(api: ApiFile, headers: Mapping[str, MessageSpec]) -> Iterator[str]:
 
 
 def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
-    """Return the package of all messages, which loads the module of a message when it is first used."""
+    """Return the package of all messages, which loads the module of a message on first use."""
     modules = {
         message.name: module_name(path) for path, file in files.items() for message in file.messages if message.known
     }
@@ -206,7 +206,7 @@ def emit_registry(files: Mapping[Path, SchemaFile], digest: str) -> str:
 
 
 def emit_tables_package(errors: bool, digest: str) -> str:
-    """Return the package of the tables; it loads the error codes when one is first used.
+    """Return the package of the tables; it loads the error codes on first use.
 
     Args:
         errors: whether there are error codes.
