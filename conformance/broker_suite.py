@@ -1,7 +1,7 @@
-"""Send a running broker requests made from the schemas, and broken frames, and check how it reacts.
+"""Send requests built from the schemas, and broken frames, to a running broker, and check its reactions.
 
 Every advertised API and version that is safe to call gets well-formed requests. The response must decode to its last
-byte and re-encode to the same bytes; what it says is not compared with Apache Kafka yet. Malformed input follows: as in
+byte and re-encode to the same bytes; its content is not compared with Apache Kafka yet. Malformed input follows: as in
 Apache Kafka, an ApiVersions request in an unknown version gets a response, and anything else closes the connection.
 
 Source: observed with Apache Kafka; KIP-511; `SocketServer` and `RequestContext` in Apache Kafka.
@@ -42,7 +42,7 @@ class BrokerSuite:
         host: name or address.
         port: TCP port of a plaintext listener.
         names: the topic and group that requests mention.
-        timeout_seconds: how long one response may take.
+        timeout_seconds: limit for one response.
     """
 
     def __init__(self, host: str, port: int, names: Names, timeout_seconds: float = 10.0) -> None:
@@ -101,7 +101,7 @@ class BrokerSuite:
                 suite.add(f"version {version} {shape}", self._ask(api, version, message))
 
     def _ask(self, api: Api, version: int, message: Message) -> str | None:
-        """Send one request on its own connection and return what is wrong with the response."""
+        """Send one request on its own connection and return the problem of the response, if any."""
         connection = ClientConnection("kafkawire-conformance")
         try:
             with self._socket() as socket:
@@ -179,7 +179,7 @@ class BrokerSuite:
         return connection.request(message, version)
 
     def _closes(self, data: bytes, *, finish: bool = False) -> str | None:
-        """Send bytes; return None if the broker closes the connection without a response, else what it did."""
+        """Send bytes; return None if the broker closes the connection without a response, else its reaction."""
         try:
             with self._socket() as socket:
                 socket.send(data)
@@ -196,7 +196,7 @@ class BrokerSuite:
 
 
 def _header(key: int, version: int, *, classic: bool) -> bytes:
-    """Return a request header, built by hand since `ClientConnection` would refuse it."""
+    """Return a request header, built by hand because `ClientConnection` would refuse it."""
     header_version = RequestHeader.SCHEMA.versions[0 if classic else 1]
     return program(RequestHeader, header_version).encode(RequestHeader(key, version, _CORRELATION_ID, "conformance"))
 
@@ -210,7 +210,7 @@ def _in_order(socket: FrameSocket, connection: ClientConnection, request: Sent) 
 
 
 def _check_response(api: Api, version: int, data: bytes, connection: ClientConnection) -> str | None:
-    """Return what is wrong with a response: it must decode to its last byte and re-encode to the same bytes."""
+    """Return the problem of a response, if any: it must decode to its last byte and re-encode to the same bytes."""
     received = connection.receive(data)
     if received.unread_bytes:
         return f"{received.unread_bytes} of {len(data)} bytes follow the message"

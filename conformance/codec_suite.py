@@ -1,7 +1,7 @@
 """Check the codecs against a folder of golden vectors: one suite per file, on one engine.
 
-Nothing passes because nothing was checked: a file that is damaged, has no checker or holds no vectors is a failure, and
-so is one that `coverage.json` lists and the folder lacks. `vectors/README.md` describes the files.
+Unchecked vectors never count as passed: a file that is damaged, has no checker or contains no vectors is a failure, and
+so is a missing file that `coverage.json` lists. `vectors/README.md` describes the files.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def run_vectors(folder: Path, engine: str) -> Iterator[Suite]:
     """Check every vector of a folder on one engine.
 
     Args:
-        folder: holds `*.jsonl.gz` and the tables, `*.json`.
+        folder: contains `*.jsonl.gz` and the tables, `*.json`.
         engine: `native`, `python` or `construct`.
 
     Yields:
-        One suite per file, in the order of their names. `coverage.json`, if it is there, says what the others hold.
-        Then the same of each folder inside, which holds what differs in an older release.
+        One suite per file, in the order of their names. `coverage.json`, if it exists, describes the content of the
+        others. Then the suites of each subfolder, which contains the vectors that differ in an older release.
 
     Raises:
-        FileNotFoundError: the folder does not exist or holds no vectors.
+        FileNotFoundError: the folder does not exist or contains no vectors.
     """
     paths = _files(folder)
     if not paths:
@@ -145,7 +145,7 @@ _TABLES: dict[str, Callable[[Any, Path], Iterable[tuple[str, str | None]]]] = {
     ),
 }
 
-#: The same for the folders of older releases, which have vectors of messages only.
+#: The same for the folders of older releases, which only have vectors of messages.
 _OLDER_LINES: dict[str, Checker] = {
     **dict.fromkeys(history_vectors.MESSAGE_FILES, history_vectors.check_history_message),
     "write_rules.jsonl.gz": history_vectors.check_history_write_rule,

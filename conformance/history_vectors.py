@@ -1,8 +1,8 @@
-"""Check the codecs against the vectors of an older release, which lie in a folder beside those of the newest one.
+"""Check the codecs against the vectors of an older release, which are in a folder beside those of the newest one.
 
-Such a folder holds only the vectors that differ from those beside it: the generator counts the others, which are the
-same values and the same bytes, made by both releases. Whatever the older release has is checked with the codecs of
-today, removed versions included.
+Such a folder contains only the vectors that differ from those beside it; the generator counts the others, for which
+both releases have the same values and bytes. Everything in the older release is checked with today's codecs, including
+removed versions.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ MESSAGE_FILES = tuple(
 )
 
 #: Message-versions that Kafka changed without a new number, while share groups were in early access: a codec is named
-#: by message and version, so it has the current form.
+#: by message and version, so it uses the current form.
 CHANGED_IN_PLACE = {
     ("ReadShareGroupStateSummaryResponse", 0): "4.1 added leader_epoch",
     ("ShareGroupMetadataValue", 0): "4.1 added metadata_hash",
 }
 
-#: Fields with a new name in a later release, as JSON has them; the bytes are the same.
+#: Fields that a later release renamed, by JSON name; the bytes are the same.
 _RENAMED = {
     "VoteRequest": {
         "candidateEpoch": "replicaEpoch",
@@ -60,7 +60,7 @@ _RENAMED = {
     }
 }
 
-#: A field on the wire: path, type, whether it may be null, tag; what is inside a tagged field counts as tagged, too.
+#: A field on the wire: path, type, whether it may be null, tag; fields inside a tagged field count as tagged, too.
 _Wire = tuple[str, str, bool, int | None]
 
 
@@ -70,12 +70,12 @@ def check_history_message(vector: Vector, engine: str) -> str | None:
 
 
 def check_history_write_rule(vector: Vector, engine: str) -> str | None:
-    """Encode what a version of an older release cannot carry; see `check_write_rule_vector`."""
+    """Encode values that a version of an older release cannot carry; see `check_write_rule_vector`."""
     return message_vectors.check_write_rule_vector(with_new_names(vector), engine)
 
 
 def with_new_names(vector: Vector) -> Vector:
-    """Return a vector of an older release with the names that its fields have today."""
+    """Return a vector of an older release with today's field names."""
     names = _RENAMED.get(vector["name"], {})
     if not names:
         return vector
@@ -93,7 +93,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def check_history_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
-    """Compare the fields of each message-version of an older release; yield (message-version, what differs or None)."""
+    """Compare the fields of each message-version of an older release; yield (message-version, difference or None)."""
     for entry in table:
         for version in _versions(entry):
             yield f"{entry['name']} {version}", _compare(entry, version)
@@ -110,7 +110,7 @@ def _compare(entry: dict[str, Any], version: int) -> str | None:
     if found.flexible != (version in _range(entry.get("flexible_versions"))):
         return f"it is {'flexible' if found.flexible else 'not flexible'}"
     theirs = list(_expected(entry["fields"], version, _RENAMED.get(name, {})))
-    # A later release may give a version more tagged fields; who does not know them skips them.
+    # A later release may add tagged fields to a version; peers that do not know them skip them.
     known = {wire[0] for wire in theirs}
     ours = [wire for wire in _found(found, "") if wire[3] is None or wire[0] in known]
     differs = sorted(theirs) != sorted(ours) or _order(theirs) != _order(ours)
@@ -120,7 +120,7 @@ def _compare(entry: dict[str, Any], version: int) -> str | None:
 
 
 def _order(wires: list[_Wire]) -> list[str]:
-    """Return the ordinary fields as they follow each other."""
+    """Return the ordinary fields in order."""
     return [path for path, _type, _nullable, tag in wires if tag is None]
 
 
@@ -168,10 +168,10 @@ def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
 
     Args:
         folder: the vectors of the release, with `schema_parity.json` and `coverage.json`.
-        beside: the folder that has the vectors which the release shares with a newer one.
+        beside:
 
-    Yields:
-        The message-version, and what is wrong or None.
+    the folder with the vectors that the release shares with a newer one. Yields: The message-version, and the problem
+    or None.
     """
     found = _counts(folder)
     shared: dict[str, dict[str, int]] = {}
@@ -187,10 +187,10 @@ def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
 
 
 def check_newest_versions(folder: Path) -> Iterator[Case]:
-    """Check that every known version has a vector: current ones in `folder`, removed ones in a folder inside.
+    """Check that every known version has a vector: current ones in `folder`, removed ones in a subfolder.
 
-    Yields as `check_versions`; nothing for a folder without the table of messages, and nothing about removed versions
-    for one of a single release, as the generator writes it. The folder of the package must have both.
+    Yields like `check_versions`; nothing for a folder without the table of messages, and nothing about removed versions
+    for a folder of a single release, as the generator writes it. The folder of the package must have both.
     """
     if not (folder / "schema_parity.json").exists():
         return
@@ -206,7 +206,7 @@ def check_newest_versions(folder: Path) -> Iterator[Case]:
 
 
 def _counts(folder: Path) -> Counter[tuple[str, int]]:
-    """Return how many vectors each message-version has."""
+    """Return the number of vectors of each message-version."""
     found: Counter[tuple[str, int]] = Counter()
     for path in (folder / name for name in MESSAGE_FILES):
         if path.exists():

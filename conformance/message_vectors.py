@@ -1,6 +1,6 @@
-"""Check the message codecs against golden vectors: values, and the bytes that Apache Kafka's own classes encode.
+"""Check the message codecs against golden vectors: values, and their bytes from Apache Kafka's own classes.
 
-Each check takes one vector (a line of a vector file) and an engine, and returns None or what differs. The test suite
+Each check takes one vector (a line of a vector file) and an engine, and returns None or the difference. The test suite
 and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
 """
 
@@ -25,7 +25,7 @@ __all__ = [
     "stricter",
 ]
 
-#: Kinds of corrupt input that Apache Kafka's message classes decode and this project refuses, and why.
+#: Kinds of corrupt input that Apache Kafka's message classes decode but this project refuses, and why.
 STRICTER = {
     "unsupported-version": "Kafka's readers accept any version number and leave the check to their callers; "
     "here, a version outside the schema has no codec, and a removed one is read as the release read it that had it",
@@ -35,7 +35,7 @@ Vector = dict[str, Any]
 
 
 def stricter(vector: Vector) -> str | None:
-    """Return why this project refuses what Apache Kafka decodes in this vector, None if it does not."""
+    """Return why this project refuses a vector that Apache Kafka decodes; None if it does not."""
     return STRICTER.get(vector.get("kind", "")) if vector.get("outcome") == "decoded" else None
 
 
@@ -47,7 +47,7 @@ def check_message_vector(vector: Vector, engine: str) -> str | None:
         engine: one of the engines.
 
     Returns:
-        What differs, or None.
+        The difference, or None.
     """
     data = bytes.fromhex(vector["hex"])
     expected = _message(vector["name"], vector["version"], vector["value"], vector.get("unknown_tags", []))
@@ -78,7 +78,7 @@ def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector
         engine: one of the engines.
 
     Returns:
-        What differs, or None.
+        The difference, or None.
     """
     data = bytes.fromhex(vector["hex"])
     header_name = "RequestHeader" if vector["type"] == "request" else "ResponseHeader"
@@ -111,7 +111,7 @@ def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
         engine: one of the engines.
 
     Returns:
-        What differs, or None.
+        The difference, or None.
     """
     message = from_json(vector["name"], vector["value_version"], vector["value"])
     try:
@@ -135,7 +135,7 @@ def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
         engine: one of the engines.
 
     Returns:
-        What differs, or None; being stricter in a way that `STRICTER` lists is no difference.
+        The difference, or None; strictness listed in `STRICTER` does not count as a difference.
     """
     data = bytes.fromhex(vector["hex"])
     try:

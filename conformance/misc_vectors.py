@@ -40,14 +40,14 @@ def check_misc_vector(vector: Vector, engine: str) -> str | None:
         engine: one of the engines; kinds without a codec ignore it.
 
     Returns:
-        What differs, or None.
+        The difference, or None.
     """
     check = _CHECKS.get(vector["kind"])
     return f"there is no check for the kind {vector['kind']}" if check is None else check(vector, engine)
 
 
 def _compare(vector: Vector, **found: object) -> str | None:
-    """Return the first value that differs from the vector's, None if none does."""
+    """Return the first value that differs from the vector's; None if none does."""
     for name, value in found.items():
         if value != vector[name]:
             return f"{name} {value!r}, expected {vector[name]!r}"
@@ -158,7 +158,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
     exact = assignment == expected or (assignor.name == "range" and _ordered(assignment) == _ordered(expected))
     if not exact:
         return f"assignment {assignment}, expected {expected}"
-    # Members of this project send the same user data, in another order.
+    # Members of this project send the same user data in a different order.
     ours = {
         member: sent._replace(
             user_data=sent.user_data and assignor.user_data(sent.owned_partitions, sent.generation_id)

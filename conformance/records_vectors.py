@@ -1,6 +1,6 @@
 """Check the record engines against golden vectors: batches of every magic, and damaged ones.
 
-Each check takes one vector (a line of a vector file) and an engine, and returns None or what differs. The test suite
+Each check takes one vector (a line of a vector file) and an engine, and returns None or the difference. The test suite
 and the conformance runner share them. `vectors/README.md` explains the fields of a vector.
 """
 
@@ -31,7 +31,7 @@ Vector = dict[str, Any]
 
 #: Larger values appear in a vector as length and SHA-256.
 _SHOWN_BYTES_MAX = 65536
-#: The most records that a vector lists for a damaged batch that decodes.
+#: The most records that a vector lists for a damaged but decodable batch.
 _LISTED_RECORDS_MAX = 50
 
 #: The kind of vectors that end in a partial batch, where Kafka's reader stops without an error.
@@ -44,7 +44,7 @@ _TIMESTAMP_NAMES: dict[TimestampType | None, str] = {
     **{member: name for name, member in _TIMESTAMP_TYPES.items()},
 }
 
-#: Fields of a vector's batch that are attributes of the same name here.
+#: Fields of a vector's batch that are attributes with the same name here.
 _COMMON = ("size_in_bytes", "crc", "attributes", "max_timestamp", "last_offset", "next_offset", "base_offset", "magic")
 _HEADER = (
     "batch_length",
@@ -60,7 +60,7 @@ _HEADER = (
     "is_control",
     "delete_horizon_ms",
 )
-#: Parameters of a vector that are parameters of the builder, under the same name.
+#: Parameters of a vector that are parameters of the builder with the same name.
 _BUILDER = (
     "log_append_time",
     "base_offset",
@@ -82,7 +82,7 @@ def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
         engine: one of the engines.
 
     Returns:
-        What differs, or None.
+        The difference, or None.
     """
     if vector["kind"] == "refused":
         try:
@@ -112,14 +112,14 @@ def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
 def check_corrupt_records_vector(vector: Vector, engine: str) -> str | None:
     """Read damaged input: an error in the same stage as Kafka's, or the same records.
 
-    Finding a batch and checking it is one step here, so that Kafka's two stages for it count as one.
+    Finding and checking a batch is one step here, so Kafka's two stages count as one.
 
     Args:
         vector: a line of corrupt with the target records.
         engine: one of the engines.
 
     Returns:
-        What differs, or None.
+        The difference, or None.
     """
     stage = "walk"
     found: list[Vector] = []
@@ -276,7 +276,7 @@ def _built(params: Vector, engine: str) -> bytes:
 def _rebuilt_control(batch: Batch, engine: str, version: int) -> bytes:
     """Decode the control records of a batch and build them again.
 
-    A version above 0 is that of a layout which Kafka defines but does not read: such records are copied.
+    Kafka defines but does not read layouts with a version above 0; such records are copied.
     """
     builder = batch_builder_class(engine)(
         base_offset=batch.base_offset, partition_leader_epoch=batch.partition_leader_epoch, is_control=True
@@ -288,7 +288,7 @@ def _rebuilt_control(batch: Batch, engine: str, version: int) -> bytes:
 
 
 def _compacted(params: Vector, engine: str) -> bytes:
-    """Filter a batch as Kafka's cleaner did: remaining tombstones give the batch a delete horizon."""
+    """Filter a batch as Kafka's cleaner did; remaining tombstones give the batch a delete horizon."""
     batch = next(walk(bytes.fromhex(params["input_hex"]), engine=engine))
     if isinstance(batch, MessageBatch):
         raise ValueError("a message set has no delete horizon")

@@ -29,10 +29,10 @@ class Suite:
         name: what was checked.
         passed: the number of cases that passed.
         failures: the cases that failed.
-        stricter: the number of cases that Kafka accepts and this project refuses on purpose, by kind; they count as
+        stricter: the number of cases that Kafka accepts but this project refuses on purpose, by kind; they count as
             passed.
         changed: the number of vectors left out because a later release changed the message without a new version.
-        seconds: how long the suite took.
+        seconds: the duration of the suite.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Suite:
     seconds: float = 0.0
 
     def add(self, case: str, failure: str | None) -> None:
-        """Add the result of a case: None if it passed, else what is wrong."""
+        """Add the result of a case: None if it passed, else the problem."""
         if failure is None:
             self.passed += 1
         else:

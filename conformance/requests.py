@@ -1,7 +1,7 @@
-"""Build requests from the schemas alone, and say which are safe to send to a broker in use.
+"""Build requests from the schemas alone, and list those that are safe to send to a production broker.
 
 A request has two shapes: `defaults` (nothing set: most APIs return empty lists or an error) and `filled` (one element
-in every array, values chosen by the names of fields), the latter only for APIs that change nothing.
+in every array, values chosen by field names); the latter is only used for APIs that change nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UNSAFE = {
     ApiKey.ADD_PARTITIONS_TO_TXN: "is never answered by Kafka when it lists no transaction",
 }
 
-#: APIs that change nothing, whatever the request; these are also sent filled.
+#: APIs that change nothing for any request; these are also sent filled.
 READ_ONLY = frozenset(
     {
         ApiKey.FETCH,
@@ -119,7 +119,7 @@ def requests(api: Api, version: int, names: Names) -> Iterator[tuple[str, Messag
 
     Args:
         api: not one of `UNSAFE`.
-        version: one that this release knows.
+        version: a version that this release knows.
         names: the topic and group to mention.
 
     Raises:

@@ -49,7 +49,7 @@ _NOT_ON_THE_WIRE = {
 
 
 def check_schema_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
-    """Compare each message's versions and fields; yield (message, what differs or None)."""
+    """Compare each message's versions and fields; yield (message, difference or None)."""
     for entry in table:
         versions = _range(entry["valid_versions"])
         if versions is None:
@@ -59,7 +59,7 @@ def check_schema_parity(table: list[dict[str, Any]]) -> Iterator[Case]:
 
 
 def _living(name: str) -> str | None:
-    """Return which versions of a message live, None if none does."""
+    """Return the current versions of a message; None if there are none."""
     lives = name in MODULES and message_class(name).SCHEMA.versions
     return f"in {MODULES[name]}, but removed" if lives else None
 
@@ -74,7 +74,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
     ours = (schema.kind, schema.key, schema.versions, _both(schema.flexible, versions))
     if theirs != ours:
         return f"kind, key, versions, flexible: {ours}, expected {theirs}"
-    # In a message with a history, the schema says of a field that all current versions have what older ones need.
+    # In a message with removed versions, the ranges of a field in all current versions also cover the older ones.
     history = bool(schema.removed)
     expected = {
         _path(field["path"]): _expected_field(field, versions, history)
@@ -91,7 +91,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
 def _fields(
     owner: type[Message], prefix: str, versions: VersionRange, history: bool
 ) -> Iterator[tuple[str, tuple[object, ...]]]:
-    """Yield the fields of a structure, without those that only removed versions have."""
+    """Yield the fields of a structure, except those that only removed versions have."""
     for field in owner.FIELDS:
         if history and not field.versions & versions:
             continue
@@ -130,7 +130,7 @@ def _expected_field(field: dict[str, Any], versions: VersionRange, history: bool
 
 
 def _expected_default(field: dict[str, Any]) -> object:
-    """Return the default as a value: the text "null" is None, a JSON null means that there is none."""
+    """Return the default as a value: the text "null" is None, and a JSON null means no default."""
     kind, value = field["type"], field.get("default")
     if value == "null":
         return None
@@ -166,7 +166,7 @@ def _within(text: str | None, versions: VersionRange) -> VersionRange | None:
 
 
 def _both(one: VersionRange | None, other: VersionRange) -> VersionRange | None:
-    """Return the versions that both ranges have, None if there are none."""
+    """Return the versions in both ranges; None if there are none."""
     return None if one is None else one & other or None
 
 
@@ -178,7 +178,7 @@ def _path(path: str) -> str:
 
 
 def check_error_codes(table: list[dict[str, Any]]) -> Iterator[Case]:
-    """Compare each error code; yield (name, what differs or None)."""
+    """Compare each error code; yield (name, difference or None)."""
     for entry in table:
         code = next((code for code in ErrorCode if code == entry["code"]), None)
         found = None if code is None else (code.name, code in RETRIABLE, code in INVALID_METADATA)
@@ -189,7 +189,7 @@ def check_error_codes(table: list[dict[str, Any]]) -> Iterator[Case]:
 
 
 def check_api_keys(table: dict[str, Any]) -> Iterator[Case]:
-    """Compare each API's versions and header versions, and each enumeration; yield (name, what differs or None)."""
+    """Compare each API's versions and header versions, and each enumeration; yield (name, difference or None)."""
     for entry in table["api_keys"]:
         yield entry["name"], _compare_api(entry)
     enumerations: dict[str, list[dict[str, Any]]] = table["enumerations"]
@@ -234,7 +234,7 @@ def _compare_enumeration(name: str, members: list[dict[str, Any]]) -> str | None
 
 
 def check_coverage(table: dict[str, Any], folder: Path) -> Iterator[Case]:
-    """Check that every file has as many lines as the generator counted; yield (file, what differs or None)."""
+    """Check that every file has as many lines as the generator counted; yield (file, difference or None)."""
     for name, entry in table["files"].items():
         path = folder / name
         if not path.exists():

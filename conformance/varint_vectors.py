@@ -1,7 +1,7 @@
-"""Check how the engines read and write variable length integers against golden vectors of Apache Kafka.
+"""Check the engines' variable-length integers against golden vectors of Apache Kafka.
 
-An engine shows such a number only inside a format, so the checks put it there: an unsigned one is the tag of a field
-that no version knows, a zigzag one the offset or the timestamp of a record. `vectors/README.md` explains the fields.
+An engine exposes such a number only inside a format, so the checks embed it: an unsigned one is the tag of an unknown
+field, a zigzag one the offset or the timestamp of a record. `vectors/README.md` explains the fields.
 
 Source: `ByteUtils` in Apache Kafka; KIP-482 (flexible versions).
 """
@@ -33,7 +33,7 @@ _BEFORE_TAG = bytes(4) + b"\1"
 
 
 def check_varint(vector: Vector, engine: str) -> str | None:
-    """Read and write an int32 in both encodings; return what differs, or None.
+    """Read and write an int32 in both encodings; return the difference, or None.
 
     Negative tags and offset deltas are never written; `check_varlong` writes negative zigzag numbers of any size.
     """
@@ -51,7 +51,7 @@ def check_varint(vector: Vector, engine: str) -> str | None:
 
 
 def check_varlong(vector: Vector, engine: str) -> str | None:
-    """Read and write a zigzag int64; return what differs, or None. No format has an unsigned one."""
+    """Read and write a zigzag int64; return the difference, or None. No format has an unsigned one."""
     value, zigzag = vector["value"], bytes.fromhex(vector["zigzag_hex"])
     if (found := _read_varlong(zigzag, engine)) != value:
         return f"zigzag: read as {found}, expected {value}"
@@ -59,11 +59,11 @@ def check_varlong(vector: Vector, engine: str) -> str | None:
 
 
 def check_varint_read(vector: Vector, engine: str) -> str | None:
-    """Read bytes that no writer makes, in each encoding; return what differs, or None."""
+    """Read bytes that no writer produces, in each encoding; return the difference, or None."""
     data = bytes.fromhex(vector["hex"])
     for name, read in (("unsigned_varint", _read_unsigned), ("varint", _read_varint), ("varlong", _read_varlong)):
         expected = vector[name]
-        # Another field follows at once, so that an engine that finds the end elsewhere fails; or Kafka finds no end.
+        # Another field follows directly, so an engine that finds a different end fails; or Kafka finds no end.
         for end in range(len(data) + 1) if "error" in expected else [expected["consumed"]]:
             if (value := read(data[:end], engine)) != expected.get("value"):
                 return f"{name} {value} of {end} bytes, expected {expected}"
@@ -91,13 +91,13 @@ def _read_varlong(data: bytes, engine: str) -> int | None:
 
 
 def _record(timestamp_delta: bytes = b"\0", offset_delta: bytes = b"\0") -> bytes:
-    """Return a record without key, value and headers after its length, its numbers as they are given."""
+    """Return a record without key, value and headers after its length, with the given encoded numbers."""
     content = b"\0" + timestamp_delta + offset_delta + b"\1\1\0"
     return bytes([2 * len(content)]) + content
 
 
 def _read(record: bytes, engine: str) -> Record | None:
-    """Read a batch of this record, whose offset and timestamp are the deltas; None if it is refused."""
+    """Read a batch of this record and return its offset and timestamp, which are the deltas; None if it is refused."""
     header = pack_batch_header(
         attributes=0,
         base_offset=0,
