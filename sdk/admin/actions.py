@@ -1,6 +1,6 @@
-"""What an admin does, as coroutines on the driver's side; `Admin` hands them to the driver.
+"""The operations of an admin, as coroutines on the driver's side; `Admin` passes them to the driver.
 
-Each sends requests to the broker in charge. Retriable errors are tried again until `api_timeout_ms` has passed.
+Each sends requests to the responsible broker, and retries retriable errors until `api_timeout_ms` has passed.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Actions"]
 
-#: The name of a topic, its error code and what the broker says about it.
+#: The name of a topic, its error code and the broker's message about it.
 _TopicResult = tuple[str, int, str | None]
 
 
 class Actions:
-    """What an admin does.
+    """The operations of an admin.
 
     Args:
-        operations: carry the requests.
+        operations: send the requests.
         queries: look up offsets at the leaders.
-        timeout_ms: how long a broker may take for creating or deleting topics.
+        timeout_ms: time that a broker may take for creating or deleting topics.
     """
 
     def __init__(self, operations: Operations, queries: OffsetQueries, timeout_ms: int) -> None:
@@ -106,9 +106,9 @@ class Actions:
         names: Collection[str],
         attempt: Callable[[Collection[str], int], Awaitable[Iterable[_TopicResult]]],
     ) -> None:
-        """Do something with topics, again with those that the controller throttles (KIP-599), as Java's admin does.
+        """Process topics, and retry those that the controller throttles (KIP-599), as Java's admin does.
 
-        What was done to a topic is not to be repeated: that would meet an error.
+        Topics that are done are not repeated, because that would cause an error.
 
         Raises:
             BrokerError: the first error of a topic, once all others are done.
@@ -252,7 +252,7 @@ def _creatable(topic: NewTopic) -> messages.CreateTopicsRequest.CreatableTopic:
 
 
 def _check_topics(response: Message, results: Collection[Any], names: Iterable[str]) -> None:
-    """Have the whole request sent again if the broker is not the controller; refuse a response without each topic."""
+    """Make the whole request be retried if the broker is not the controller; refuse a response that lacks a topic."""
     for result in results:
         if result.error_code == ErrorCode.NOT_CONTROLLER:
             raise BrokerError(result.error_code, error_text(f"topic {result.name}", result.error_message))

@@ -1,6 +1,6 @@
 """The admin client: topics, groups, offsets and configurations of a cluster.
 
-What its methods do is in `actions.py`; `kafkawire.sync.Admin` is its blocking face.
+Its operations are in `actions.py`; `kafkawire.sync.Admin` is the blocking client.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Admin(Hinting, hints=ADMIN):
         return summary(self, *self._state())
 
     def _state(self) -> tuple[AdminOptions | None, State]:
-        """Return the options and the state; the options are None if the constructor raised before it had them."""
+        """Return the options and the state; the options are None if the constructor raised before it set them."""
         started = getattr(self, "_started", None) is not None
         state: State = "started" if started else "closed" if getattr(self, "_is_closed", False) else "new"
         return getattr(self, "_options", None), state
@@ -103,13 +103,13 @@ class Admin(Hinting, hints=ADMIN):
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
             LocalProtocolError: the admin was started already.
-            Closed: it was closed; a closed admin is not started again.
+            Closed: the admin was closed; a closed admin cannot be started again.
         """
         if self._is_closed:
             raise Closed("the admin was closed; create a new one")
         if self._started is not None:
             raise LocalProtocolError("the admin was started already")
-        from kafkawire.sdk.admin.actions import Actions  # what connects is loaded here, not by the import
+        from kafkawire.sdk.admin.actions import Actions  # code that connects is loaded here, not by the import
         from kafkawire.sdk.client.core import ClientCore
         from kafkawire.sdk.client.offset_queries import OffsetQueries
         from kafkawire.sdk.client.operations import NO_SUCH_TOPIC
@@ -191,14 +191,14 @@ class Admin(Hinting, hints=ADMIN):
         return await self._do(self._actions.list_groups())
 
     async def describe_groups(self, *group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
-        """Return groups of consumers, classic or by KIP-848, by group id.
+        """Return consumer groups, classic or KIP-848, by group id.
 
         Args:
             group_ids: one by one, or in one list.
 
         Raises:
             BrokerError: the error of the first group that cannot be described: GROUP_ID_NOT_FOUND if it does not exist,
-                or is a share group or a group of Kafka Streams by KIP-1071, which the text says.
+                or is a share group or a Kafka Streams group (KIP-1071), which the text then says.
         """
         return await self._do(self._actions.describe_groups(checked_names("group_id", group_ids)))
 
@@ -212,8 +212,8 @@ class Admin(Hinting, hints=ADMIN):
                 LATEST, …), by partition.
 
         Returns:
-            Offset and timestamp by partition. The offset is -1 if no record is that recent; the timestamp is -1 when
-            the offset is not a record's.
+            Offset and timestamp by partition. The offset is -1 if no record is that recent; the timestamp is -1 if the
+            offset is not that of a record.
 
         Raises:
             BrokerError: a topic does not exist; a partition of one that does is still missing after `api_timeout_ms`;
@@ -228,7 +228,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             group_id: the group.
-            partitions: one by one, or in one list; all that the group has committed if none is given.
+            partitions: one by one, or in one list; all that have commits of the group if none is given.
 
         Returns:
             Offsets by partition; partitions without a commit are left out.
@@ -246,7 +246,8 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             resource_type: the kind of resource.
-            name: the topic or group; the node id of a broker, as text, or an empty text for what holds for all brokers.
+            name: the topic or group; the node id of a broker, as text, or an empty text for the defaults of all
+                brokers.
             keys: names of the entries to return, one by one or in one list; all if none is given.
 
         Returns:
@@ -254,7 +255,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Raises:
             BrokerError: the resource does not exist, or may not be described.
-            LocalProtocolError: there is no such kind of resource, or a broker's name is no node id.
+            LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
         """
         resource = checked_resource(resource_type, name)
         chosen = checked_names("key", keys) if keys else None
@@ -278,7 +279,7 @@ class Admin(Hinting, hints=ADMIN):
         return self._running()[1]
 
     def _running(self) -> tuple[ClientCore, Actions]:
-        started = self._started  # looked at once: a signal handler may close the admin in between
+        started = self._started  # read only once: a signal handler may close the admin in between
         if started is None:
             raise Closed("the admin is not started, or is closed")
         return started

@@ -1,4 +1,4 @@
-"""What applications pass to an admin: topics to create, and whose configuration to describe, checked on their side."""
+"""Check what applications pass to an admin: topics to create, and resources with a configuration."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from kafkawire.sdk.routing.topics import checked_topic
 
 __all__ = ["ConfigResource", "checked_new_topics", "checked_resource"]
 
-#: The largest replication factor, of 2 bytes on the wire.
+#: The largest replication factor, which has 2 bytes on the wire.
 _MAX_INT16: Final = (1 << 15) - 1
 
-#: What one broker alone can answer.
+#: Kinds of resources that only one broker can describe.
 _OF_A_BROKER: Final = frozenset({ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER})
 
 
 class ConfigResource(NamedTuple):
-    """What has a configuration.
+    """A resource that has a configuration.
 
     Attributes:
-        kind: of resource.
-        name: of the resource.
-        node_id: the broker that knows it; None if any does.
+        kind: the kind of resource.
+        name: the name of the resource.
+        node_id: the broker that knows the configuration; None if any does.
     """
 
     kind: ConfigResourceType
@@ -50,8 +50,8 @@ def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
         given: one by one, or as one iterable.
 
     Raises:
-        LocalProtocolError: something is neither a `NewTopic` nor a name, has an attribute of the wrong type, or is
-            named twice.
+        LocalProtocolError: an argument is neither a `NewTopic` nor a name, has an attribute of the wrong type, or is
+            repeated.
     """
     if len(given) == 1 and isinstance(given[0], Mapping):
         text = "expected NewTopics or names, such as NewTopic('orders', partitions=3)"
@@ -66,10 +66,11 @@ def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
 
 
 def checked_resource(kind: object, name: object) -> ConfigResource:
-    """Return what has a configuration.
+    """Return the resource to describe.
 
     Raises:
-        LocalProtocolError: there is no such kind of resource, the name is no text, or that of a broker no node id.
+        LocalProtocolError: there is no such kind of resource, the name is not text, or a broker's name is not a node
+            id.
     """
     chosen, text = _kind(kind), checked_text("name", name)
     if not chosen:

@@ -1,4 +1,4 @@
-"""What an admin creates and returns: plain values."""
+"""Plain values that an admin creates or returns."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -19,7 +19,7 @@ __all__ = [
     "NewTopic",
 ]
 
-#: Leaves a number to the broker's configuration.
+#: Leaves a count to the broker's configuration.
 _BROKER_DEFAULT = -1
 
 #: Defaults are shared by all instances, so they must be immutable.
@@ -44,11 +44,11 @@ class NewTopic(NamedTuple):
     assignments: Mapping[int, tuple[int, ...]] = _NONE
 
     def __reduce__(self) -> tuple[type["NewTopic"], tuple[Any, ...]]:
-        # A read-only view, as the defaults are, can be neither pickled nor copied.
+        # A read-only view like the defaults can be neither pickled nor copied.
         return type(self), (*self[:3], dict(self.configs), dict(self.assignments))
 
 
-NewTopic.__new__ = explaining("NewTopic", NewTopic.__new__)  # type: ignore[method-assign]  # the same function, which explains
+NewTopic.__new__ = explaining("NewTopic", NewTopic.__new__)  # type: ignore[method-assign]  # the same function
 
 
 class ClusterDescription(NamedTuple):
@@ -56,7 +56,7 @@ class ClusterDescription(NamedTuple):
 
     Attributes:
         cluster_id: its id, None if the broker does not report one.
-        controller_id: node id of the broker that takes requests for the controller, None if there is none.
+        controller_id: node id of the broker that accepts requests for the controller; None if there is none.
         brokers: all brokers, by node id.
     """
 
@@ -70,7 +70,7 @@ class ConfigEntry(NamedTuple):
 
     Attributes:
         name: as in Kafka's documentation.
-        value: None if it is sensitive, or not set.
+        value: the value; None if it is sensitive or not set.
         source: where the value comes from, a `ConfigSource`.
         read_only: whether it cannot be changed while the broker runs.
         is_sensitive: whether the broker withholds the value.
@@ -88,7 +88,7 @@ class GroupListing(NamedTuple):
 
     Attributes:
         group_id: its id.
-        protocol_type: `consumer` for groups of consumers, empty if only offsets were committed.
+        protocol_type: `consumer` for consumer groups; empty if only offsets were committed.
         state: `Stable`, `Empty` and so on; empty if the broker does not report it.
         group_type: `classic`, `consumer` (KIP-848), `share` or `streams`; empty if the broker does not report it.
     """
@@ -103,18 +103,18 @@ class GroupMemberDescription(NamedTuple):
     """A member of a group.
 
     Attributes:
-        member_id: assigned by the coordinator.
+        member_id: the id assigned by the coordinator.
         group_instance_id: the id of a static member, None for a dynamic one.
         client_id: the client's name for itself.
         client_host: the host it connected from.
-        assignment: the partitions that it has.
-        target_assignment: in a group by KIP-848, the partitions that it shall have once others have given them up;
-            None in a classic group.
-        member_epoch: in a group by KIP-848, the epoch of the group that it has reached; None in a classic group.
-        group_protocol: how it takes part, `classic` or `consumer`: a group by KIP-848 may have members of both kinds
-            while it is upgraded. Empty if the broker does not report it.
-        other_assignment: what a classic group assigned to it, if that is not an assignment of consumers: the group is
-            one of other clients, such as Kafka Connect, or its leader wrote something else. Empty otherwise.
+        assignment: its current partitions.
+        target_assignment: in a KIP-848 group, the partitions that it will have once others have released them; None in
+            a classic group.
+        member_epoch: in a KIP-848 group, the epoch of the group that it has reached; None in a classic group.
+        group_protocol: its protocol, `classic` or `consumer`: a KIP-848 group may have members of both kinds while it
+            is upgraded. Empty if the broker does not report it.
+        other_assignment: the bytes of an assignment in a classic group that is not a consumer assignment, because the
+            group belongs to other clients, such as Kafka Connect, or its leader wrote other data. Empty otherwise.
     """
 
     member_id: str
@@ -129,20 +129,20 @@ class GroupMemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group of consumers by KIP-848, or a classic group.
+    """A KIP-848 consumer group or a classic group.
 
     Attributes:
         group_id: its id.
-        state: `Stable`, `Empty`, `Assigning` or `Reconciling`; of a classic group `Stable`, `Empty`,
+        state: `Stable`, `Empty`, `Assigning` or `Reconciling`; for a classic group `Stable`, `Empty`,
             `PreparingRebalance` or `CompletingRebalance`.
         protocol: the assignor in use.
         members: all members.
         group_type: `consumer` (KIP-848) or `classic`.
-        protocol_type: `consumer`, also of classic groups of consumers; of other classic groups, what their clients
-            call it, such as `connect`; empty if only offsets were committed.
-        group_epoch: in a group by KIP-848, increases when members, subscriptions or topics change; None in a classic
+        protocol_type: `consumer`, including classic consumer groups; for other classic groups the name that their
+            clients use, such as `connect`; empty if only offsets were committed.
+        group_epoch: in a KIP-848 group, increases when members, subscriptions or topics change; None in a classic
             group.
-        assignment_epoch: the group epoch that the target assignment was made for; None in a classic group.
+        assignment_epoch: the group epoch for which the target assignment was computed; None in a classic group.
     """
 
     group_id: str

@@ -1,7 +1,7 @@
-"""How an admin describes a group: of consumers by KIP-848, or a classic one.
+"""How an admin describes a group: a KIP-848 consumer group or a classic one.
 
-A coordinator describes each kind with an API of its own, and does not say which kind a group is. So it is asked as
-Java's admin asks: for a group by KIP-848 first, and for a classic one if there is none.
+A coordinator describes each kind through a separate API, and does not say which kind a group is. As in Java's admin,
+the KIP-848 API is called first, and the classic one if there is no such group.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = ["describe_group"]
 
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
-#: Kinds of groups that `describe_group` does not describe.
+#: Kinds of groups that `describe_group` does not support.
 _OTHER_KINDS = ("share", "streams")
 
-#: The protocol type of consumers; a group that has only committed offsets has none.
+#: The protocol type of consumers; a group with only committed offsets has none.
 _OF_CONSUMERS = (enums.CONSUMER_PROTOCOL_TYPE, "")
 
-#: The state of a classic group that is not there, to coordinators before Apache Kafka 4.0; later ones refuse.
+#: The state that coordinators before Apache Kafka 4.0 report for a nonexistent classic group; later ones refuse.
 _DEAD = "Dead"
 
-#: A coordinator has no group by KIP-848 with this id, or none at all.
+#: A coordinator has no KIP-848 group with this id, or does not support KIP-848.
 _NO_CONSUMER_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
-#: The protocol of a member, by its number in ConsumerGroupDescribe.
+#: Protocols of members, by their number in ConsumerGroupDescribe.
 _PROTOCOLS = {0: _CLASSIC, 1: _CONSUMER}
 
 
@@ -43,14 +43,14 @@ async def describe_group(operations: Operations, group_id: str) -> GroupDescript
     """Return a group.
 
     Raises:
-        BrokerError: GROUP_ID_NOT_FOUND if there is no such group, or it is of another kind; or the coordinator refused.
+        BrokerError: GROUP_ID_NOT_FOUND if there is no such group or it is of another kind; or the coordinator refused.
     """
     coordinator = Coordinator(enums.CoordinatorType.GROUP, group_id)
     deadline_ms = operations.attempts().deadline_ms
     try:
         return await _consumer_group(operations, coordinator, deadline_ms)
     except UnsupportedVersion:
-        pass  # the coordinator has classic groups only
+        pass  # the coordinator has only classic groups
     except BrokerError as error:
         if error.code not in _NO_CONSUMER_GROUP:
             raise
@@ -131,7 +131,7 @@ async def _classic_group(operations: Operations, coordinator: Coordinator, deadl
 
 
 async def _other_kind(operations: Operations, coordinator: Coordinator, deadline_ms: int | None) -> str | None:
-    """Return the kind of a group that is neither by KIP-848 nor classic, None if there is no such group."""
+    """Return the kind of a group that is neither a KIP-848 group nor classic; None if there is no such group."""
 
     def request(versions: Versions) -> tuple[messages.ListGroupsRequest, int]:
         version = versions.version_for(messages.ListGroupsRequest)
@@ -156,12 +156,12 @@ def _partitions(assignment: messages.ConsumerGroupDescribeResponse.Assignment) -
 
 
 def _assignment(data: Buffer) -> tuple[TopicPartition, ...] | None:
-    """Decode a member's assignment, which is empty during a rebalance; None if it is not that of a consumer."""
+    """Decode a member's assignment, which is empty during a rebalance; None if it is not a consumer's."""
     from kafkawire.sdk.groups.consumer_protocol import VERSION_BYTES, decode_assignment
 
     if len(data) <= VERSION_BYTES:
         return ()
     try:
         return decode_assignment(bytes(data))
-    except DecodeError:  # what one leader wrote must not hide its group
+    except DecodeError:  # data from one leader must not hide its group
         return None

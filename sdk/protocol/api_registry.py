@@ -1,8 +1,8 @@
-"""The APIs that a connection knows: Kafka's, and those of somebody's own schemas.
+"""The APIs that a connection knows: Kafka's, and those of custom schemas.
 
-A connection looks each API and version up once, so a registry adds no cost per request. Clashes and tables that do not
-fit their classes are found when a registry is made, not by the first request. Kafka's own table is compared with its
-schemas by `kafkawire codegen check` and not looked through again.
+A connection looks each API and version up once, so a registry adds no cost per request. Conflicts, and tables that do
+not fit their classes, are found when a registry is created, not by the first request. `kafkawire codegen check`
+compares Kafka's own table with its schemas, so it is not checked again here.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Key = TypeVar("Key", bound=int)
 
 _KAFKA: Final[Mapping[int, Api]] = {api.key: api for api in KNOWN_APIS.values()}
 
-#: What connections open with, whatever they carry later: these are in every registry.
+#: Connections open with these APIs, so they are in every registry.
 _OPENING: Final = tuple(APIS[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE))
 
 
 class ApiRegistry(Mapping[int, Api]):
-    """APIs by key, in order of their keys.
+    """A mapping from key to API, in order of the keys.
 
-    ApiVersions, SaslHandshake and SaslAuthenticate are always there: connections open with them.
+    ApiVersions, SaslHandshake and SaslAuthenticate are always included, because connections open with them.
 
     Args:
-        tables: generated tables `APIS` or registries; an API may be in several of them, if it is the same.
+        tables: generated tables `APIS` or registries; several of them may contain the same API.
 
     Raises:
-        TypeError: something is no table of APIs.
-        LocalProtocolError: two APIs share a key or a name, the classes of one are no generated request and response of
-            this key, or lack a version, or a header does not have the version that it says.
+        TypeError: an argument is not a table of APIs.
+        LocalProtocolError: two APIs share a key or a name, the classes of one are not the generated request and
+            response of its key, or lack a version, or a header does not have the version that the API names.
     """
 
     def __init__(self, *tables: Mapping[Any, Api]) -> None:
@@ -72,14 +72,14 @@ class ApiRegistry(Mapping[int, Api]):
         """Return the API of a request.
 
         Args:
-            request: its class.
+            request: the class of the request.
 
         Raises:
-            LocalProtocolError: it is no request, or its API is not in this registry.
+            LocalProtocolError: the class is not a request, or its API is not in this registry.
         """
         schema: Schema | None = getattr(request, "SCHEMA", None)
         if schema is None:
-            raise LocalProtocolError(f"{request.__qualname__} is no message, an instance of a request is needed")
+            raise LocalProtocolError(f"{request.__qualname__} is not a message, an instance of a request is needed")
         if schema.kind != "request" or schema.key is None:
             raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
         api = self._apis.get(schema.key)
@@ -93,15 +93,15 @@ class ApiRegistry(Mapping[int, Api]):
         return api
 
     def check_served(self, versions: Mapping[Key, VersionRange]) -> None:
-        """Refuse to serve what is not here.
+        """Raise an error unless a mapping of served versions fits this registry.
 
-        The same mapping is looked through once: all connections of a broker have it.
+        The same mapping is checked only once, because all connections of a broker share it.
 
         Args:
-            versions: that are served, by API key.
+            versions: the versions served, by API key.
 
         Raises:
-            LocalProtocolError: an API is not in this registry, or has not all these versions.
+            LocalProtocolError: an API is not in this registry, or lacks some of these versions.
         """
         if versions is self._checked:
             return
@@ -118,7 +118,7 @@ def _all_of(tables: Iterable[Mapping[Any, Api]]) -> Iterator[Api]:
             raise TypeError(f"table {number} is {quoted(table)}, a generated table `APIS` or an ApiRegistry is needed")
         for api in table.values():
             if not isinstance(api, Api):
-                raise TypeError(f"table {number} holds {quoted(api)}, which is no Api")
+                raise TypeError(f"table {number} holds {quoted(api)}, which is not an Api")
             yield api
 
 
@@ -148,7 +148,7 @@ def _check(api: Api) -> None:
 
 
 def _schema(api: Api, kind: str) -> Schema | None:
-    """Return the schema of a message of an API; None if that is no message."""
+    """Return the schema of a message class of an API; None if the class is not a message."""
     try:
         cls: object = api.request if kind == "request" else api.response
     except (ImportError, AttributeError) as error:
@@ -156,5 +156,5 @@ def _schema(api: Api, kind: str) -> Schema | None:
     return getattr(cls, "SCHEMA", None) if isinstance(cls, type) and issubclass(cls, Message) else None
 
 
-#: Kafka's own APIs, removed ones included: what a connection knows unless it is told otherwise.
+#: Kafka's own APIs, including removed ones: the default of every connection.
 KAFKA_APIS: Final = ApiRegistry(KNOWN_APIS)

@@ -1,7 +1,7 @@
 """A message in one version as a `construct.Construct`: `parse`, `build`, and a part of any other construct.
 
-`decode` and `encode` work on buffers and skip construct's streams. The work is done by a program of an engine
-(`programs.py`); code of this package calls that directly and so need not load construct.
+`decode` and `encode` work on buffers and skip construct's streams. A program of an engine (`programs.py`) does the
+work; code of this package calls the program directly and thus need not load construct.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Codec", "codec"]
 
 M = TypeVar("M", bound=Message)
 
-#: What is read of a stream at first. Most messages fit; a file of small ones is read again this often, not to its end.
+#: First read from a stream. Most messages fit; a file of small messages is thus read in small steps, not to its end.
 _FIRST_READ_BYTES = 1024
 
 
@@ -31,8 +31,8 @@ _FIRST_READ_BYTES = 1024
 class Codec(Construct, Generic[M]):
     """Read and write one message in one version.
 
-    Of a stream, which must be seekable, it takes the message and leaves what follows. To add to what it does, put it
-    into another construct, such as `construct.Adapter`; it cannot be derived from.
+    From a stream, which must be seekable, it consumes only the message. To extend a codec, put it into another
+    construct, such as `construct.Adapter`; it cannot be subclassed.
 
     Args:
         cls: the message class.
@@ -57,14 +57,14 @@ class Codec(Construct, Generic[M]):
         self.encode_parts = made.encode_parts  # type: ignore[method-assign]  # as above
 
     def __init_subclass__(cls, **arguments: object) -> Never:
-        # A method that it overrides would not be called, nor would a copy be of its class.
+        # Overridden methods would not be called, and a copy would not have the subclass.
         raise TypeError(f"{cls.__qualname__} cannot derive from Codec: use a codec, or put it into a construct.Adapter")
 
     def __copy__(self) -> Codec[M]:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A codec of the default engine becomes one of the default engine where it is unpickled.
+        # A codec of the default engine uses the default engine of the process that unpickles it.
         return codec, (self.cls, self.version, None if self.engine == ENGINE else self.engine)
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ class Codec(Construct, Generic[M]):
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> M:
         if type(stream) is io.BytesIO:
-            # Shared with the stream, not copied, and unlike getbuffer() without a lock on it.
+            # Shared with the stream, not copied, and without locking it as getbuffer() would.
             data, start = stream.getvalue(), stream.tell()
             message, end = self.decode(data, start)
             stream.seek(end)
@@ -124,7 +124,7 @@ class Codec(Construct, Generic[M]):
                 message, end = self.decode(data, 0)
                 break
             except DecodeError:
-                more = stream.read(len(data))  # doubled, so a long message is decoded anew only a few times
+                more = stream.read(len(data))  # doubled, so a long message is decoded only a few times
                 if not more:
                     raise
                 data += more
@@ -152,7 +152,7 @@ def codec(message: str | type[M], version: int, engine: str | None = None) -> Co
 
     Args:
         message: a message class, or Kafka's name of one, such as `FetchRequest`.
-        version: a version of it.
+        version: the version.
         engine: `native`, `python` or `construct`; the one in use by default.
 
     Raises:

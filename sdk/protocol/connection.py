@@ -1,8 +1,8 @@
 """The client's side of a connection, without the socket: requests out, responses in.
 
 `ClientConnection` numbers requests, pairs responses with them, and passes the gate (`gate.py`: versions, login).
-Requests are pipelined. Frames are cut by `frames.py` or by a transport; a connection whose `receive` raised is to be
-closed. The broker's side, which is offered here too, is in `server_connection.py`.
+Requests are pipelined. Frames are cut by `frames.py` or by a transport; a connection whose `receive` raised must be
+closed. The broker's side, which is exported here too, is in `server_connection.py`.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
@@ -40,11 +40,11 @@ __all__ = [
     "opens_with_unsupported_version",
 ]
 
-#: Requests that may wait for their response on one connection, those held back included. Kafka's clients use 5 for
-#: producing and few for the rest; the bound only keeps a runaway caller from filling the memory.
+#: Requests that may wait for a response on one connection, including those held back. Kafka's clients use 5 for
+#: producing and few for anything else; the bound only keeps a runaway caller from filling memory.
 MAX_IN_FLIGHT = 1000
 
-#: Largest frame before the broker is known to be the right one: a challenge of the greatest size fits.
+#: Largest frame before the broker has been authenticated: the largest challenge fits.
 GATE_FRAME_BYTES_MAX = 1024 * 1024
 
 #: Correlation ids are int32 and wrap to 0.
@@ -57,11 +57,11 @@ class Sent(NamedTuple):
     """A request that is ready to be written.
 
     Attributes:
-        correlation_id: what its response will carry.
-        api: what was asked.
-        version: of the request and of its response.
-        parts: the frame, length included, in pieces for `writelines`; `records` values are in it as they were given.
-            Empty if the request is held back: it will be part of `take_outgoing`.
+        correlation_id: the id that its response will carry.
+        api: the API of the request.
+        version: the version of the request and of its response.
+        parts: the frame, including its length, in pieces for `writelines`; it contains `records` values as they were
+            passed. Empty if the request is held back: `take_outgoing` will return it.
     """
 
     correlation_id: int
@@ -81,11 +81,11 @@ class Received(NamedTuple):
     """A response and the request that it answers.
 
     Attributes:
-        correlation_id: of the request.
-        api: what was asked.
-        version: in which the response was written.
+        correlation_id: the id of the request.
+        api: the API of the request.
+        version: the version in which the response was written.
         message: the response.
-        unread_bytes: what was left of the frame after the message; Kafka's own clients ignore it.
+        unread_bytes: number of bytes left in the frame after the message; Kafka's own clients ignore them.
     """
 
     correlation_id: int
@@ -103,11 +103,11 @@ class Received(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How the requests and responses of one API are written in one version: looked up once a connection.
+    """How the requests and responses of one API are written in one version; looked up once per connection.
 
     Attributes:
-        api: what is asked.
-        version: of the request and of its response.
+        api: the API.
+        version: the version of the request and of its response.
         header_end: the request header after its correlation id, the same in each request.
         request: writes the request.
         response_header: reads the header of the response.
@@ -123,10 +123,10 @@ class _Form(NamedTuple):
 
 
 def checked_in_flight(max_in_flight: int) -> int:
-    """Return how many requests may wait for their response.
+    """Return a valid limit of requests that wait for a response.
 
     Raises:
-        LocalProtocolError: it is no number from 1 on: nothing could be asked.
+        LocalProtocolError: the limit is not a number from 1 on, so nothing could be sent.
     """
     if not isinstance(max_in_flight, int) or max_in_flight < 1:
         raise LocalProtocolError(f"max_in_flight is {quoted(max_in_flight)}, a number from 1 on is needed")
@@ -136,18 +136,18 @@ def checked_in_flight(max_in_flight: int) -> int:
 class ClientConnection:
     """The client's side of a connection.
 
-    A driver tells it how far the network is (`enter`), opens the gate (`start`), gives it an authenticator when it
-    `wants_login` and again at `reauthenticate_at_ms`, and after each of these, and after `receive`, writes
-    `take_outgoing` at once. Programs that send single requests by hand leave the gate alone.
+    A driver reports the state of the network (`enter`), opens the gate (`start`), and passes an authenticator when the
+    connection `wants_login` and again at `reauthenticate_at_ms`. After each of these calls, and after `receive`, it
+    writes `take_outgoing` at once. Programs that send single requests by hand can ignore the gate.
 
     Args:
         client_id: the name that the broker uses in logs and for quotas; None for none.
-        max_in_flight: requests that may wait for their response, see `MAX_IN_FLIGHT`.
+        max_in_flight: requests that may wait for a response; see `MAX_IN_FLIGHT`.
         authenticates: whether the connection logs in.
-        apis: what can be asked, `ApiRegistry(APIS, …)` for APIs of one's own.
+        apis: the APIs that can be called, `ApiRegistry(APIS, …)` for custom APIs.
 
     Raises:
-        LocalProtocolError: `max_in_flight` is no number from 1 on.
+        LocalProtocolError: `max_in_flight` is not a number from 1 on.
     """
 
     def __init__(
@@ -172,17 +172,17 @@ class ClientConnection:
 
     @property
     def state(self) -> ConnectionState:
-        """How far the connection is."""
+        """The state of the connection."""
         return self._gate.state
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that wait for their response, or to be sent, the gate's own left out."""
+        """The number of requests that wait for a response or to be sent, except the gate's own."""
         return len(self._waiting) + len(self._held) - self._gate_waits
 
     @property
     def answers_others_first(self) -> bool:
-        """Whether requests of before the login are not answered yet."""
+        """Whether requests from before the login are still unanswered."""
         return len(self._waiting) > self._gate_waits > 0
 
     @property
@@ -192,36 +192,36 @@ class ClientConnection:
 
     @property
     def reauthenticate_at_ms(self) -> float:
-        """When to `log_in` again, on the clock that `log_in` was given; infinite if never."""
+        """When to `log_in` again, on the clock passed to `log_in`; infinite if never."""
         return self._gate.reauthenticate_at_ms
 
     @property
     def session_ends_ms(self) -> float:
-        """When the broker will take no more requests unless the client logs in again; infinite if never."""
+        """When the broker stops accepting requests unless the client logs in again; infinite if never."""
         return self._gate.session_ends_ms
 
     def enter(self, state: ConnectionState) -> None:
-        """Note how far the network is: RESOLVING, CONNECTING or TLS.
+        """Set the state of the network: RESOLVING, CONNECTING or TLS.
 
         Raises:
-            LocalProtocolError: it is another state, or the gate was opened.
+            LocalProtocolError: the state is another one, or the gate was opened.
         """
         self._gate.report(state)
 
     def start(self) -> None:
-        """Open the gate: the network has connected.
+        """Open the gate after the network has connected.
 
         Raises:
-            LocalProtocolError: it was opened before.
+            LocalProtocolError: the gate was opened before.
         """
         self._ask(self._gate.start())
 
     def log_in(self, authenticator: Authenticator, now_ms: int, fraction: float) -> None:
-        """Begin to log in; until the broker agrees, requests are held back. See `Gate.log_in`."""
+        """Begin to log in; requests are held back until the broker accepts the login. See `Gate.log_in`."""
         self._ask(self._gate.log_in(authenticator, now_ms, fraction))
 
     def take_outgoing(self) -> list[Buffer]:
-        """Return what is to be written now, in pieces for `writelines`: before any later request."""
+        """Return the bytes to write now, before any later request, in pieces for `writelines`."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
@@ -230,23 +230,23 @@ class ClientConnection:
         return self.request(self._negotiation.request(), self._negotiation.request_version)
 
     def negotiate(self, response: ApiVersionsResponse) -> bool:
-        """Learn which versions the broker speaks from its answer to `handshake`; see `Negotiation.receive`."""
+        """Learn which versions the broker supports from its response to `handshake`; see `Negotiation.receive`."""
         return self._negotiation.receive(response)
 
     def version_for(self, api: Api) -> int:
-        """Return the highest version that both sides know; the highest stable one of ours before negotiation.
+        """Return the highest version that both sides know; before negotiation, our highest stable one.
 
         Raises:
-            UnsupportedVersion: there is none.
+            UnsupportedVersion: there is no common version.
         """
         return self._negotiation.version_for(api)
 
     def offers(self, api: Api) -> bool:
-        """Return whether a version is known to both sides; False before negotiation."""
+        """Return whether both sides know a version; False before negotiation."""
         return self._negotiation.offers(api)
 
     def feature_level(self, name: str) -> int:
-        """Return the level of a feature that the cluster has finalized; 0 if it has not."""
+        """Return the finalized level of a feature of the cluster; 0 if it is not finalized."""
         return self._negotiation.features.get(name, 0)
 
     def request(
@@ -261,14 +261,14 @@ class ClientConnection:
 
         Args:
             message: a request of an API of the registry.
-            version: None for the highest that both sides know.
-            expect_response: False for the one request that has none, Produce with `acks` 0.
-            now_ms: the time now, on the clock of `log_in`: a request of a session that has ended is held back. Needed
-                only if the broker limits sessions.
+            version: the version; None for the highest that both sides know.
+            expect_response: False for the only request without a response, Produce with `acks` 0.
+            now_ms: the current time on the clock of `log_in`; requests are held back after the session has ended.
+                Needed only if the broker limits sessions.
 
         Raises:
-            LocalProtocolError: not a request of the registry, a value that the version cannot carry, a frame of more
-                than 2 GiB, too many requests in flight, or the first login is not complete.
+            LocalProtocolError: the message is not a request of the registry, the version cannot carry a value, the
+                frame has more than 2 GiB, too many requests are in flight, or the first login is not complete.
         """
         in_flight = len(self._waiting) + len(self._held) - self._gate_waits
         if in_flight >= self._max_in_flight:
@@ -286,13 +286,13 @@ class ClientConnection:
         return sent
 
     def check_length(self, length: int) -> None:
-        """Refuse the next frame before it is there; all frames before it were given to `receive`.
+        """Refuse the next frame by its length, before it arrives; `receive` must have taken all earlier frames.
 
         Args:
-            length: that the four bytes in front of it announce.
+            length: the length that the frame's first four bytes announce.
 
         Raises:
-            RemoteProtocolError: it answers no request, or is larger than any response to one of the gate.
+            RemoteProtocolError: no request waits for a response, or the frame is larger than any response to the gate.
         """
         if not self._waiting:
             raise RemoteProtocolError(f"frame of {length} bytes, but no request waits for a response")
@@ -303,11 +303,11 @@ class ClientConnection:
             )
 
     def receive(self, frame: Buffer) -> Received:
-        """Read the response in a frame; one to a request of the gate opens it, or adds to `take_outgoing`.
+        """Read the response in a frame; a response to the gate opens it, or adds to `take_outgoing`.
 
         Raises:
-            RemoteProtocolError: it answers no request, answers out of order, or cannot be decoded; or the broker breaks
-                the rules of a login.
+            RemoteProtocolError: the response answers no request, is out of order, or cannot be decoded; or the broker
+                violates the login protocol.
             BrokerError: the broker refuses a login.
         """
         if type(frame) is not bytes:
@@ -323,7 +323,7 @@ class ClientConnection:
             )
         version = form.version
         if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(frame, start):
-            # The broker does not know the version of the request and answers in the one that every client reads.
+            # The broker does not know the version of the request and responds in the one that every client can read.
             version = api.versions.first
             message, end = program(api.response, version).decode(frame, start)
         else:
@@ -357,7 +357,7 @@ class ClientConnection:
         return form
 
     def _ask(self, message: Message) -> None:
-        """Send a request of the gate, which no limit holds up."""
+        """Send a request of the gate, to which no limit applies."""
         is_first = message.SCHEMA.key == ApiKey.API_VERSIONS
         sent, form = self._framed_request(message, self._negotiation.request_version if is_first else None)
         self._waiting.append((sent.correlation_id, form, True))
@@ -378,6 +378,6 @@ class ClientConnection:
 
 
 def opens_with_unsupported_version(frame: Buffer, start: int) -> bool:
-    """Return whether the error code that opens an ApiVersions response is UNSUPPORTED_VERSION."""
+    """Return whether an ApiVersions response begins with the error code UNSUPPORTED_VERSION."""
     has_code = len(frame) - start >= _ERROR_CODE.size
     return has_code and bool(_ERROR_CODE.unpack_from(frame, start)[0] == ErrorCode.UNSUPPORTED_VERSION)

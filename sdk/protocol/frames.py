@@ -1,7 +1,7 @@
-"""Split a byte stream into frames, and put frames together.
+"""Split a byte stream into frames, and build frames.
 
 Every request and response travels as a frame: an int32 length, then that many bytes. This is the first step after the
-socket and the last one before it; what a frame means is decided in `connection.py`. It does no I/O and keeps no clock.
+socket and the last one before it; `connection.py` interprets the content. This module does no I/O and has no clock.
 
 Source: Kafka protocol guide, "Network"; `NetworkReceive` in Apache Kafka.
 """
@@ -23,16 +23,16 @@ __all__ = [
     "frame_prefix",
 ]
 
-#: Largest frame accepted by default. Kafka's brokers take 100 MiB (`socket.request.max.bytes`); without a bound, four
+#: Largest frame accepted by default. Kafka's brokers accept 100 MiB (`socket.request.max.bytes`); without a bound, four
 #: hostile bytes could make the receiver reserve 2 GiB.
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 
-#: Bytes of the length in front of each frame.
+#: Size of the length in front of each frame.
 LENGTH_BYTES = 4
 
 
 class FrameTooLarge(RemoteProtocolError):
-    """The peer announced a frame outside 0..limit bytes; the connection cannot be read any further."""
+    """The peer announced a frame outside 0..limit bytes; nothing more can be read from the connection."""
 
     def __init__(self, length: int, limit: int) -> None:
         super().__init__(f"frame of {length} bytes announced, 0 to {limit} allowed")
@@ -41,16 +41,15 @@ class FrameTooLarge(RemoteProtocolError):
 
 
 class FrameBuffer:
-    """Collect received bytes and give out whole frames.
+    """Collect received bytes and return whole frames.
 
-    Receiving costs O(bytes), however the stream was cut; at most one unfinished frame is held.
+    Receiving costs O(bytes) for any segmentation of the stream; at most one incomplete frame is held.
 
     Args:
         limit: largest frame accepted, in bytes.
 
     Attributes:
-        error: why nothing after the last frames can be read: the next one is too large. None while there is no such
-            thing.
+        error: the reason why the next frame cannot be read: it is too large. None if there is no such frame.
     """
 
     __slots__ = ("_data", "_limit", "error")
@@ -62,7 +61,7 @@ class FrameBuffer:
 
     @property
     def announced(self) -> int | None:
-        """The length of the frame that has begun; None if it is not known yet."""
+        """The length of the incomplete frame; None if it is not known yet."""
         if len(self._data) < LENGTH_BYTES:
             return None
         return int.from_bytes(self._data[:LENGTH_BYTES], "big")
@@ -71,14 +70,14 @@ class FrameBuffer:
         """Add received bytes and return the frames that they complete.
 
         Args:
-            data: the next bytes of the stream, any number of them.
+            data: the next bytes of the stream.
 
         Returns:
             The content of each frame, without its length, in order.
 
         Raises:
-            FrameTooLarge: an announced length is outside 0..limit. The frames that came with it are returned first:
-                then `error` says so at once, and the next call raises it.
+            FrameTooLarge: an announced length is outside 0..limit. The frames before it are returned first: `error` is
+                then set at once, and the next call raises it.
         """
         if self.error is not None:
             raise self.error.again()
@@ -110,7 +109,7 @@ def frame_length(prefix: bytes | bytearray | memoryview, limit: int = MAX_FRAME_
     """Return the length that the four bytes in front of a frame announce.
 
     Raises:
-        FrameTooLarge: it is outside 0..limit.
+        FrameTooLarge: the length is outside 0..limit.
     """
     length = int.from_bytes(prefix, "big", signed=True)
     if not 0 <= length <= limit:
@@ -122,7 +121,7 @@ def frame_prefix(length: int) -> bytes:
     """Return the four bytes in front of a frame of `length` bytes.
 
     Raises:
-        LocalProtocolError: the frame is too long for an int32 to say so.
+        LocalProtocolError: the length does not fit into an int32.
     """
     if length > MAX_LENGTH:
         raise LocalProtocolError(f"frame of {length} bytes, at most {MAX_LENGTH} can be sent")
@@ -133,8 +132,8 @@ def frame(content: Buffer) -> bytes:
     """Return `content` after its int32 length.
 
     Raises:
-        LocalProtocolError: it is too long for a frame.
-        TypeError: it is no buffer.
+        LocalProtocolError: the content is too long for a frame.
+        TypeError: the content is not a buffer.
     """
     content = frame_bytes(content)
     return frame_prefix(len(content)) + content
@@ -144,7 +143,7 @@ def frame_bytes(content: Buffer) -> Buffer:
     """Return the content of a frame as a buffer whose `len` is its size in bytes; a copy if it is not contiguous.
 
     Raises:
-        TypeError: it is no buffer.
+        TypeError: the content is not a buffer.
     """
     if type(content) is bytes or type(content) is bytearray:
         return content

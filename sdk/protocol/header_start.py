@@ -1,4 +1,4 @@
-"""What headers begin with in every version, so that it can be read before the version is known."""
+"""The part of headers that is the same in every version and can be read before the version is known."""
 
 from struct import Struct
 from typing import Final
@@ -9,13 +9,13 @@ from kafkawire.sdk.protocol.primitives import FIXED
 
 __all__ = ["CORRELATION_ID_BYTES", "HEADER_START", "correlation_id_of"]
 
-#: What every request header begins with: API key, version, correlation id.
+#: The beginning of every request header: API key, version, correlation id.
 HEADER_START: Final = Struct(">" + "".join(FIXED[field.kind].format for field in layout(RequestHeader, 1).fields[:3]))
 
-#: The size of what every response header begins with.
+#: The size of the correlation id, with which every response header begins.
 CORRELATION_ID_BYTES: Final = Struct(">" + FIXED[layout(ResponseHeader, 0).fields[0].kind].format).size
 
 
 def correlation_id_of(response: bytes | bytearray | memoryview) -> int:
-    """Return the correlation id of a response, of which `CORRELATION_ID_BYTES` must be there."""
+    """Return the correlation id of a response, which must have `CORRELATION_ID_BYTES` or more."""
     return int.from_bytes(response[:CORRELATION_ID_BYTES], "big", signed=True)

@@ -1,9 +1,9 @@
 """Messages as JSON values, in the form that Apache Kafka's own converters print.
 
-Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding; a tagged field
-that has its default is left out, every other field of the version is there; null is allowed where any version allows
-it; numbers that JSON does not have are the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints and does not
-read. Unknown tagged fields have no JSON form.
+Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding; a tagged field with
+its default is omitted, and every other field of the version is present; null is allowed where any version allows it;
+numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints but does not read. Unknown
+tagged fields have no JSON form.
 
 Source: `JsonConverterGenerator` and `MessageUtil` in Apache Kafka; Jackson for base64.
 """
@@ -38,15 +38,15 @@ from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["from_json", "to_json"]
 
-#: Groups of four characters, padded where they stand for fewer bytes, and space between them. Possessive, so that no
-#: place is tried twice.
+#: Groups of four characters, padded if they encode fewer bytes, with optional space in between. Possessive, so no
+#: position is tried twice.
 _BASE64 = re.compile(
     r"(?:[\x00-\x20]*+(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*+[\x00-\x20]*+", re.ASCII
 )
-#: What ends with padding, where another decoder would stop reading.
+#: Text up to a padding, where other decoders would stop reading.
 _PADDED = re.compile("[^=]+={0,2}")
 
-#: Unknown names that are compared with a missing one: more would take long.
+#: Unknown names that are compared with a missing one; more would take too long.
 _COMPARED_MAX = 100
 
 T = TypeVar("T")
@@ -59,12 +59,12 @@ def to_json(message: Message, version: int) -> dict[str, Any]:
     """Return the JSON value of a message.
 
     Args:
-        message: the message; fields that the version does not have are dropped when they may be.
+        message: the message; ignorable fields that the version does not have are dropped.
         version: the version.
 
     Raises:
         UnsupportedVersion: the version does not exist, or lacks a field that is set and cannot be dropped.
-        EncodeError: a field is not of its type, or is None and may be null in no version.
+        EncodeError: a field has the wrong type, or is None but not nullable in any version.
     """
     return _structure_to_json(message, layout(type(message), version), "")
 
@@ -129,7 +129,7 @@ def _content(message: Message, name: str, path: str) -> Any:
 
 
 def _checked(path: str, check: Callable[..., T], *args: Any) -> T:
-    """Return what a check of a value gives; name the field if it refuses the value."""
+    """Return the result of a check of a value; name the field in the error if it refuses the value."""
     try:
         return check(*args)
     except Refused as reason:
@@ -163,7 +163,7 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
 
 
 def _meant(name: str, value: dict[str, Any], structure: Layout) -> str:
-    """Return the end of the error about a missing field: a name that no version has may be a misspelt one."""
+    """Return the end of the error about a missing field: an unknown name may be a misspelling of it."""
     known = {_json_name(field.name) for field in structure.cls.FIELDS}
     others = [given for given in value if isinstance(given, str) and given not in known]
     near = nearest(name, others[:_COMPARED_MAX])
@@ -188,7 +188,7 @@ def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
 
 
 def _field_from_json(value: Any, field: Field, structure: Layout | None, path: str) -> Any:
-    """Return the value of a field; `structure` is None if its structure is not in this version."""
+    """Return the value of a field; `structure` is None if the version lacks its structure."""
     if value is None:
         if field.nullable is None:
             raise EncodeError(path, "null is not allowed in any version")
@@ -241,7 +241,7 @@ def _bytes_from_json(text: str, kind: str, path: str) -> bytes:
 
 
 def _decode_base64(text: str) -> bytes:
-    """Return the bytes of base64 as Jackson reads it; raise ValueError if it does not."""
+    """Decode base64 as Jackson does; raise ValueError where Jackson fails."""
     if not _BASE64.fullmatch(text):
         raise ValueError
     return b"".join(map(base64.b64decode, _PADDED.findall(text)))

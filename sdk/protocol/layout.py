@@ -1,8 +1,8 @@
 """Narrow a message class to one version: the flat description that all three engines work from.
 
 A generated class lists its fields over all versions (`schema.py`). A `Layout` says for one version which fields are
-on the wire, in which order and encoding, and which are not; every question about versions is answered here, so that
-the engines ask none.
+on the wire, in which order and encoding, and which are not. All decisions that depend on versions are made here, so the
+engines make none.
 
 Source: Kafka protocol guide; KIP-482 for flexible versions; `MessageDataGenerator` in Apache Kafka.
 """
@@ -23,11 +23,11 @@ class FieldLayout(NamedTuple):
 
     Attributes:
         name: the attribute.
-        kind: a primitive, or `struct`; of the elements, if `array`.
+        kind: a primitive, or `struct`; the kind of the elements if `array`.
         array: whether it is an array.
         nullable: whether null is allowed.
         compact: whether lengths are unsigned varints of length + 1; else they are int16 (strings) or int32.
-        tag: its number if it is a tagged field, else None.
+        tag: the number of a tagged field, else None.
         structure: the layout of a `struct`, else None.
         default: the value when absent; `DEFAULT` for a new instance of the structure.
     """
@@ -42,7 +42,7 @@ class FieldLayout(NamedTuple):
     default: Any
 
     def new_default(self) -> Any:
-        """Return the value that the field has when it is not on the wire."""
+        """Return the value of the field when it is not on the wire."""
         return self.structure.cls() if self.default is DEFAULT and self.structure else self.default
 
 
@@ -53,8 +53,8 @@ class AbsentField(NamedTuple):
         name: the attribute.
         default: its value; `DEFAULT` for a new instance of the structure.
         structure: the class of a structure, else None.
-        ignorable: whether another value than the default is dropped silently.
-        versions: where it exists, as text.
+        ignorable: whether a value other than the default is dropped silently.
+        versions: the versions that have the field, as text.
     """
 
     name: str
@@ -64,7 +64,7 @@ class AbsentField(NamedTuple):
     versions: str
 
     def new_default(self) -> Any:
-        """Return the value that the field has when nothing was set."""
+        """Return the value of the field when nothing was set."""
         return self.structure() if self.default is DEFAULT and self.structure else self.default
 
 
@@ -97,8 +97,7 @@ class Layout:
         self.invalid_tags = tuple(sorted(known - own))
         self.absent = absent_fields(cls, version)
         if any(field.kind == "records" or (field.structure and field.structure.has_records) for field in self.tagged):
-            # `encode_parts` leaves records out of the buffer, where the size of a tagged field would have to count
-            # them.
+            # `encode_parts` keeps records out of the buffer, but the size of a tagged field would have to include them.
             raise TypeError(f"{self.name}: a tagged field holds records, which is not supported")
 
     def __repr__(self) -> str:
@@ -122,7 +121,7 @@ class Layout:
 
     @cached_property
     def has_records(self) -> bool:
-        """Whether it holds `records`, which are views of the bytes that were read."""
+        """Whether the structure has `records`, which are views of the bytes that were read."""
         return any(
             field.kind == "records" or (field.structure is not None and field.structure.has_records)
             for field in self.fields

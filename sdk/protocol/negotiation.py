@@ -1,7 +1,7 @@
-"""Which version of each API a client uses with one broker.
+"""Choose the version of each API that a client uses with one broker.
 
 A client asks ApiVersions in its highest version; a broker that does not know that version says which ones it knows, and
-the client asks again. Part of `ClientConnection`, which sends what is asked here.
+the client asks again. It is a part of `ClientConnection`, which sends the requests.
 
 Source: Kafka protocol guide, "Retrieving supported API versions"; KIP-511, KIP-584 (features).
 """
@@ -16,7 +16,7 @@ from kafkawire.sdk.version import __version__
 
 __all__ = ["Negotiation"]
 
-#: Of a broker that does not know the finalized features yet.
+#: The epoch that a broker reports before it knows the finalized features.
 _EPOCH_UNKNOWN = -1
 
 
@@ -24,7 +24,7 @@ class Negotiation:
     """The versions that both sides know.
 
     Attributes:
-        request_version: of the ApiVersions request that comes next.
+        request_version: version of the next ApiVersions request.
         features: the finalized level of each feature of the cluster; empty before negotiation, and from old brokers.
     """
 
@@ -34,17 +34,17 @@ class Negotiation:
         self._versions: dict[int, VersionRange] | None = None
 
     def request(self) -> ApiVersionsRequest:
-        """Return the request that asks the broker, to be sent in `request_version`."""
+        """Return the ApiVersions request, to be sent in `request_version`."""
         return ApiVersionsRequest(client_software_name="kafkawire", client_software_version=__version__)
 
     def receive(self, response: ApiVersionsResponse) -> bool:
-        """Learn which versions the broker speaks.
+        """Learn which versions the broker supports.
 
         Returns:
-            True when done; False when the broker does not know the version that was asked in: ask again.
+            True when done; False if the broker does not know the version of the request: send another `request`.
 
         Raises:
-            RemoteProtocolError: the broker refuses for another reason, or refuses the lowest version too.
+            RemoteProtocolError: the broker refuses for a different reason, or refuses even the lowest version.
         """
         ours = APIS[ApiKey.API_VERSIONS].versions
         offered = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
@@ -60,10 +60,10 @@ class Negotiation:
         return True
 
     def version_for(self, api: Api) -> int:
-        """Return the highest version that both sides know; the highest stable one of ours before negotiation.
+        """Return the highest version that both sides know; before negotiation, our highest stable one.
 
         Raises:
-            UnsupportedVersion: there is none.
+            UnsupportedVersion: there is no common version.
         """
         ours = api.stable_versions
         if not ours:
@@ -78,6 +78,6 @@ class Negotiation:
         return (ours & theirs).last
 
     def offers(self, api: Api) -> bool:
-        """Return whether a version is known to both sides; False before negotiation."""
+        """Return whether both sides know a version; False before negotiation."""
         theirs = (self._versions or {}).get(api.key)
         return theirs is not None and bool(api.versions & theirs)

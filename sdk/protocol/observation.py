@@ -1,8 +1,8 @@
-"""Decode the traffic between a client and a broker that you are not part of, in a proxy or a capture.
+"""Decode the traffic between a client and a broker as a third party, in a proxy or from a capture.
 
 `read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it pairs responses
-with requests and knows which have none. It decides nothing and refuses nothing, so what it cannot read is an
-`Unread` with the reason, not an error.
+with requests and knows which have none. It refuses nothing, so a frame that it cannot read is an `Unread` with the
+reason, not an error.
 
 Source: Kafka protocol guide, "Network", "SASL Authentication Sequence"; KIP-511 (unknown versions of ApiVersions).
 """
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
 
-#: Characters shown of the reason why a frame was not read; it may quote the frame.
+#: Characters shown of the reason why a frame was not read; the reason may quote the frame.
 _REASON_CHARACTERS_MAX = 200
 
 
@@ -42,13 +42,13 @@ class Unread(NamedTuple):
     """A frame that was not decoded.
 
     Attributes:
-        what: what it is, such as `response` or `SASL token of the client`.
-        size_bytes: of the frame, without its length.
+        what: a description, such as `response` or `SASL token of the client`.
+        size_bytes: size of the frame, without its length.
         reason: why it was not decoded; empty if there is nothing to decode.
-        api_key: what is asked; None if that is not known.
-        version: of the request; None if that is not known.
-        correlation_id: None if that is not known.
-        name: of the API, or its key if there is no such API here; empty if it is not known which one it is.
+        api_key: key of the API; None if unknown.
+        version: version of the request; None if unknown.
+        correlation_id: id of the request; None if unknown.
+        name: name of the API, or its key if the API is unknown here; empty if the key is unknown.
     """
 
     what: str
@@ -71,12 +71,12 @@ class Unread(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A request whose response is expected: only what its response needs, so that no frame is kept for it.
+    """A request whose response is expected, reduced to the data that the response needs, so no frame is kept.
 
     Attributes:
-        correlation_id: None for a SASL token, whose answer has none.
-        asked: what `observe` needs; None if the request could not be read.
-        unread: what is known of it then.
+        correlation_id: id of the request; None for a SASL token, whose response has none.
+        asked: the request for `observe`; None if the request could not be read.
+        unread: the known facts about a request that could not be read.
     """
 
     correlation_id: int | None
@@ -88,14 +88,14 @@ class ObservedConnection:
     """Follow one connection between a client and a broker.
 
     Give it the frames of each side in the order of the stream, each request before its response; `FrameBuffer` cuts
-    them. It may begin inside a connection: responses to requests that it has not seen are `Unread`.
+    them. Observation may begin inside a connection: responses to requests that were not seen are `Unread`.
 
     Args:
-        max_in_flight: requests remembered until their response comes; of more, the oldest are forgotten.
-        apis: by key, what is read: `ApiRegistry(APIS, …)` for APIs of one's own.
+        max_in_flight: requests remembered until their response arrives; beyond that, the oldest are forgotten.
+        apis: the APIs to decode, by key: `ApiRegistry(APIS, …)` for custom APIs.
 
     Raises:
-        LocalProtocolError: `max_in_flight` is no number from 1 on.
+        LocalProtocolError: `max_in_flight` is not a number from 1 on.
     """
 
     def __init__(self, max_in_flight: int = MAX_IN_FLIGHT, apis: Mapping[int, Api] = KAFKA_APIS) -> None:
@@ -107,26 +107,26 @@ class ObservedConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests whose response has not come yet."""
+        """The number of requests whose response has not arrived yet."""
         return len(self._waiting)
 
     @property
     def unanswered(self) -> int:
-        """The number of requests that were passed over: later ones were answered, or there were too many."""
+        """The number of dropped requests: later ones were answered first, or there were too many."""
         return self._unanswered
 
     def expects(self, correlation_id: int) -> bool:
-        """Return whether a request with this correlation id waits for its response."""
+        """Return whether a request with this correlation id waits for a response."""
         return any(waiting.correlation_id == correlation_id for waiting in self._waiting)
 
     def receive_request(self, frame: Buffer) -> Request | Unread:
-        """Read what the client sent.
+        """Read a frame from the client.
 
         Args:
-            frame: without its length.
+            frame: the frame without its length.
 
         Returns:
-            The request; `Unread` for a token of SASL, an API or version that is unknown here, and anything else.
+            The request; `Unread` for a SASL token, an unknown API or version, and anything else.
         """
         frame = frame_bytes(frame)
         try:
@@ -143,14 +143,14 @@ class ObservedConnection:
         return request
 
     def receive_response(self, frame: Buffer) -> Received | Unread:
-        """Read what the broker sent.
+        """Read a frame from the broker.
 
         Args:
-            frame: without its length.
+            frame: the frame without its length.
 
         Returns:
-            The response; `Unread` for a token of SASL, for a response to a request that was not seen or not read, and
-            for one that cannot be decoded.
+            The response; `Unread` for a SASL token, for a response to a request that was not seen or not read, and for
+            one that cannot be decoded.
         """
         frame = frame_bytes(frame)
         if self._waiting and self._waiting[0].correlation_id is None:
@@ -164,7 +164,7 @@ class ObservedConnection:
             return Unread("response", len(frame), "its request was not seen", correlation_id=correlation_id)
         if found.asked is None:
             unread = found.unread
-            assert unread is not None, "what was not read is known by its header"
+            assert unread is not None, "the header identifies the frame"
             reason = "its request could not be decoded"
             return unread._replace(what="response", size_bytes=len(frame), reason=reason)
         asked = found.asked
@@ -177,7 +177,7 @@ class ObservedConnection:
         return received
 
     def _take(self, correlation_id: int) -> _Waiting | None:
-        """Return the request of a response; those before it get none, as brokers answer in order."""
+        """Return the request of a response; drop earlier requests, because brokers respond in order."""
         for number, waiting in enumerate(self._waiting):
             if waiting.correlation_id == correlation_id:
                 for _ in range(number + 1):
@@ -207,7 +207,7 @@ class ObservedConnection:
 
 
 def _without_body(request: Request) -> Request:
-    """Return what `observe` needs of a request: its body may be as large as a frame."""
+    """Return a request reduced to what `observe` needs, because its body can be as large as a frame."""
     asked_version = request.asked_version if request.version_error else None
     return Request(request.api, request.version, request.correlation_id, None, None, request.size_bytes, asked_version)
 
@@ -217,10 +217,10 @@ def read_request(frame: Buffer, apis: Mapping[int, Api] = KAFKA_APIS) -> Request
 
     Args:
         frame: header and body, without the length.
-        apis: by key, what it may be: `ApiRegistry(APIS, …)` for APIs of one's own.
+        apis: the known APIs, by key: `ApiRegistry(APIS, …)` for custom APIs.
 
     Returns:
-        The request; `version_error` is set for ApiVersions in a version that is unknown here, whose body stays unread.
+        The request; `version_error` is set for ApiVersions in an unknown version, whose body is not read.
 
     Raises:
         RemoteProtocolError: the API is unknown here, or the bytes cannot be decoded.
@@ -230,7 +230,7 @@ def read_request(frame: Buffer, apis: Mapping[int, Api] = KAFKA_APIS) -> Request
 
 
 def _read_request(frame: Buffer, apis: Mapping[int, Api]) -> tuple[Request, int]:
-    """Return the request, and how many bytes follow it."""
+    """Return the request and the number of bytes that follow it."""
     if len(frame) < HEADER_START.size:
         raise RemoteProtocolError(f"request of {len(frame)} bytes, {HEADER_START.size} are needed for its header")
     key, version, correlation_id = HEADER_START.unpack_from(frame)
@@ -249,7 +249,7 @@ def _read_request(frame: Buffer, apis: Mapping[int, Api]) -> tuple[Request, int]
 
 
 def _client_id(frame: Buffer) -> str | None:
-    """Return the client id, which stands at one place in every header so far; None if it does not stand there."""
+    """Return the client id, which has had the same position in every header so far; None if it is not there."""
     try:
         return program(RequestHeader, RequestHeader.SCHEMA.versions.first).decode(frame)[0].client_id
     except DecodeError:
@@ -257,17 +257,17 @@ def _client_id(frame: Buffer) -> str | None:
 
 
 def observe(request: Request | Sent, frame: Buffer) -> Received:
-    """Read the response to a request that was seen elsewhere.
+    """Read the response to an observed request.
 
     Args:
-        request: from `read_request`, a `ServerConnection`, or a `ClientConnection` that others read for.
+        request: from `read_request`, a `ServerConnection`, or a `ClientConnection` whose responses are read elsewhere.
         frame: header and body, without the length.
 
     Returns:
-        The response; its `unread_bytes` counts what follows the message in the frame.
+        The response; its `unread_bytes` counts the bytes after the message in the frame.
 
     Raises:
-        RemoteProtocolError: the response is to another request, or cannot be decoded.
+        RemoteProtocolError: the response belongs to another request, or cannot be decoded.
         UnsupportedVersion: the request was ApiVersions in a version that is unknown here, and the broker knows it.
     """
     frame = frame_bytes(frame)
@@ -289,7 +289,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
 
 
 def _begins_tokens(received: Received) -> bool:
-    """Return whether frames without header follow: the tokens of SASL after a handshake in the first version."""
+    """Return whether frames without a header follow: SASL tokens after a handshake in the first version."""
     api = received.api
     return (
         api.key == ApiKey.SASL_HANDSHAKE

@@ -1,8 +1,7 @@
-"""The primitive types of the protocol: sizes, limits, and what is wrong with a value that does not fit.
+"""The primitive types of the protocol: sizes, limits, and the reasons why values are refused.
 
-The three engines read and write these types each in its own way; what they must agree on stands here once: the
-limits, the texts of errors, the replacement of malformed UTF-8, and the checks of everything that is off the fast
-path.
+Each of the three engines reads and writes these types in its own way. This module holds everything that they must agree
+on: the limits, the error texts, the replacement of malformed UTF-8, and the checks outside the fast path.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; `ByteBufferAccessor` and `ByteUtils` in Apache Kafka.
 """
@@ -48,7 +47,7 @@ __all__ = [
     "too_many",
 ]
 
-#: Longest string in bytes of UTF-8, also in the compact form: Kafka's classic strings have an int16 length.
+#: Longest string in bytes of UTF-8, even in the compact form: Kafka's classic strings have an int16 length.
 MAX_STRING_BYTES = 32767
 
 #: Largest length of an array or of bytes: lengths are int32.
@@ -57,14 +56,14 @@ MAX_LENGTH = 2**31 - 1
 #: Largest tag that can be written. Kafka's writer reserves 2147483647 as its end mark.
 MAX_TAG = 2**31 - 2
 
-#: A `records` value of at least this many bytes is not copied by `encode_parts`: below, the copy costs less than one
-#: more buffer in `writelines`.
+#: A `records` value of at least this many bytes is not copied by `encode_parts`; for smaller ones, a copy costs less
+#: than another buffer in `writelines`.
 APART_BYTES = 4096
 
-#: What a bool field may hold: True and False, and what equals them.
+#: Values that a bool field accepts: True, False and their equals.
 BOOLEANS = {False: False, True: True}
 
-#: What buffers and containers have, and a region of a file has not.
+#: Methods that buffers and containers have, but a region of a file has not.
 _MARKS_OF_OTHERS = ("__buffer__", "__getitem__", "__iter__")
 
 #: Name of the error handler that replaces malformed UTF-8 as Java does.
@@ -102,7 +101,7 @@ LIMITS = {
 
 
 class Refused(Exception):
-    """A value or its encoding is not allowed; the text is the reason. The codecs add the path and raise it anew."""
+    """A value or encoding is refused; the text is the reason. Codecs add the path and raise a public error."""
 
 
 def short(size: int, left: int) -> str:
@@ -111,7 +110,7 @@ def short(size: int, left: int) -> str:
 
 
 def too_many(count: int, left: int) -> str:
-    """Return the reason of an element count that the bytes left cannot hold: an element takes at least one byte."""
+    """Return the reason of an element count that exceeds the remaining bytes; an element takes at least one byte."""
     return f"{count} elements announced, {left} bytes left"
 
 
@@ -131,16 +130,16 @@ def other_class(cls: type, value: object) -> str:
 
 
 def missing(cls: type, version: int, others: str) -> str:
-    """Return the reason of a field that is set and that the version does not have, but others have."""
+    """Return the reason of a field that is set but exists only in other versions."""
     return f"not in version {version} of {cls.__qualname__}, exists in {others}"
 
 
 def is_default(value: Any, default: Any) -> bool:
-    """Return whether a field has its default, so that it need not be written.
+    """Return whether a field has its default and need not be written.
 
     Args:
-        value: what the field holds.
-        default: its default, a structure as an instance.
+        value: the value of the field.
+        default: its default; for a structure an instance.
     """
     if value is default:
         return True
@@ -151,11 +150,11 @@ def is_default(value: Any, default: Any) -> bool:
 
 
 def cut(data: bytes, apart: list[tuple[int, Any]]) -> list[Any]:
-    """Return an encoding in parts: values that were left out of it in their places.
+    """Return an encoding in parts, with values that were kept apart inserted.
 
     Args:
         data: the encoding without these values.
-        apart: where in `data` each value belongs, ascending, and the value.
+        apart: the position of each value in `data`, ascending, and the value.
     """
     parts = []
     start = 0
@@ -173,7 +172,7 @@ def as_number(kind: str, value: Any) -> Any:
     """Return a value of fixed size as `struct` packs it: a number, a bool or a UUID.
 
     Raises:
-        Refused: it is of another type, or outside the limits of its own.
+        Refused: the value has the wrong type, or is outside the limits of its type.
     """
     if kind == "uuid":
         return as_uuid(value)
@@ -182,7 +181,7 @@ def as_number(kind: str, value: Any) -> Any:
             return BOOLEANS[value]
         if kind == "float64":
             return struct.unpack(">d", struct.pack(">d", value))[0]
-        number = int.__index__(operator.index(value))  # a derived class may compare otherwise
+        number = int.__index__(operator.index(value))  # a subclass may compare differently
     except (TypeError, KeyError, struct.error, OverflowError):
         raise Refused(f"expected {kind}, got {type(value).__name__} {quoted(value)}") from None
     low, high = LIMITS[kind]
@@ -195,12 +194,12 @@ def as_string(value: object) -> bytes:
     """Return the UTF-8 of a string value.
 
     Raises:
-        Refused: it is not a str, has half a surrogate pair, or is too long.
+        Refused: the value is not a str, has half a surrogate pair, or is too long.
     """
     if not isinstance(value, str):
         raise Refused(f"expected a str, got {_kind(value)}")
     try:
-        encoded = str.encode(value)  # not the method of a derived class
+        encoded = str.encode(value)  # not a method of a subclass
     except UnicodeEncodeError as error:
         raise Refused(f"{quoted(value)} has no UTF-8: {error.reason}") from None
     if len(encoded) > MAX_STRING_BYTES:
@@ -212,7 +211,7 @@ def as_uuid(value: object) -> bytes:
     """Return a UUID value.
 
     Raises:
-        Refused: it is not 16 bytes.
+        Refused: the value is not 16 bytes.
     """
     if not isinstance(value, bytes) or bytes.__len__(value) != FIXED["uuid"].size:
         got = f"{bytes.__len__(value)} bytes" if isinstance(value, bytes) else _kind(value)
@@ -224,13 +223,13 @@ def as_buffer(value: object) -> Buffer:
     """Return a bytes value as a buffer whose `len` is its size in bytes.
 
     Raises:
-        Refused: it is not a contiguous buffer, or too long.
+        Refused: the value is not a contiguous buffer, or is too long.
     """
     if type(value) is bytes:
         buffer: Buffer = value
     else:
         try:
-            view = memoryview(value)  # type: ignore[arg-type]  # whatever the caller gave
+            view = memoryview(value)  # type: ignore[arg-type]  # any value of the caller
             # An empty view cannot be cast.
             buffer = view.cast("B") if view.nbytes else b""
         except (TypeError, BufferError, ValueError):
@@ -243,18 +242,18 @@ def as_buffer(value: object) -> Buffer:
 def as_bytes(buffer: Any) -> memoryview:
     """Return a view of a buffer to be decoded, as bytes.
 
-    It is the one look at the buffer: another look could be given another buffer, or one of another length (PEP 688).
+    The buffer is requested only once, because a second request could return a different buffer or length (PEP 688).
 
     Raises:
-        TypeError: it is not a buffer.
-        BufferError: it is not contiguous.
+        TypeError: the argument is not a buffer.
+        BufferError: the buffer is not contiguous.
     """
     view = memoryview(buffer)
     if not view.c_contiguous:
         raise BufferError("the buffer is not contiguous")
     if view.format == "B" and view.ndim == 1:
         return view
-    # An empty view of several dimensions cannot be cast, nor can one of elements that Python has no letter for.
+    # An empty view of several dimensions cannot be cast, nor can a view whose element format Python does not know.
     if not view.nbytes:
         return memoryview(b"")
     try:
@@ -266,11 +265,11 @@ def as_bytes(buffer: Any) -> memoryview:
 def as_part(value: Any) -> tuple[Any, int]:
     """Return a `records` value as a part of an encoding, and its size in bytes.
 
-    The part is a buffer, or the value itself if that is no buffer and has only a length, as a region of a file has.
+    The part is a buffer, or the value itself if that is not a buffer but has a length, like a region of a file.
 
     Raises:
-        Refused: it is a buffer that is not contiguous, has elements (whose number says nothing of bytes), has no
-            length, or is too long.
+        Refused: the value is a buffer that is not contiguous, is a container (whose length does not count bytes), has
+            no length, or is too long.
     """
     try:
         buffer = as_buffer(value)
@@ -287,10 +286,10 @@ def as_part(value: Any) -> tuple[Any, int]:
 
 
 def as_index(offset: Any) -> int:
-    """Return an offset in a buffer as an int, of a derived class the number that it is.
+    """Return an offset in a buffer as a plain int.
 
     Raises:
-        TypeError: it is not an integer.
+        TypeError: the offset is not an integer.
     """
     return int.__index__(operator.index(offset))
 
@@ -301,10 +300,10 @@ def outside(offset: int, size: int) -> str:
 
 
 def as_sequence(value: Any) -> tuple[Any, ...]:
-    """Return an array value as a tuple, which nobody can change while it is written.
+    """Return an array value as a tuple, which cannot change while it is written.
 
     Raises:
-        Refused: it is not a sequence, or is text or bytes, which are sequences only by accident.
+        Refused: the value is not a sequence, or is text or bytes, which are sequences only by accident.
     """
     if type(value) is tuple or type(value) is list:
         return tuple(value)
@@ -317,7 +316,7 @@ def as_sequence(value: Any) -> tuple[Any, ...]:
         elements = iter(value)
     except TypeError:  # an array of no dimension
         raise Refused(f"expected a sequence, got {_kind(value)}") from None
-    # Not tuple(value), which would reserve as much as the value says that it has.
+    # Not tuple(value), which would reserve memory for the length that the value claims.
     return tuple(element for element in elements)
 
 
@@ -325,13 +324,13 @@ def as_tags(value: Any, known: Iterable[int], invalid: Iterable[int] = ()) -> li
     """Return the unknown tagged fields of a message.
 
     Args:
-        value: what `unknown_tags` holds.
+        value: the value of `unknown_tags`.
         known: tags that the version defines.
         invalid: tags that only other versions define.
 
     Raises:
-        Refused: they are not pairs of a tag and bytes, are not in ascending order, or use a tag that is known, invalid
-        or too large.
+        Refused: the value does not consist of pairs of a tag and bytes in ascending order, or has a tag that is known,
+            invalid or too large.
     """
     tags: list[tuple[int, Buffer]] = []
     known, invalid = frozenset(known), frozenset(invalid)
@@ -357,10 +356,10 @@ def _kind(value: object) -> str:
 
 
 def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
-    """Stand in for the replacement of `java.lang.String`.
+    """Replace malformed UTF-8 as `java.lang.String` does.
 
-    It differs from Python's in one case: an encoded surrogate (ED A0..BF, and the byte that continues it) is replaced
-    as a whole, where Python replaces each byte.
+    This differs from Python's replacement in one case: an encoded surrogate (ED A0..BF, and the byte that continues it)
+    is replaced as a whole, where Python replaces each byte.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error

@@ -1,8 +1,8 @@
-"""Find the program of a message: what decodes and encodes it in one version, made by one of the engines.
+"""Find the program of a message, which decodes and encodes one version and is created by one of the engines.
 
-This is what the rest of the package calls. `codec.py` puts construct's interface over it for programs that want that;
+The rest of the package calls this module. `codec.py` wraps it in construct's interface for users;
 this module never loads construct unless the construct engine is asked for. The modules of messages and engines are
-loaded when they are first needed.
+loaded on first use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Program(Protocol[M]):
             offset: where the message begins, in bytes.
 
         Returns:
-            The message and where it ends.
+            The message and the offset of its end.
 
         Raises:
             DecodeError: the bytes are not such a message.
@@ -55,8 +55,8 @@ class Program(Protocol[M]):
     def encode_parts(self, message: M) -> list[Any]:
         """Return the encoding of a message in parts, so that large `records` are not copied.
 
-        A part is bytes, a buffer of at least `APART_BYTES`, or the value of a `records` field that is no buffer but
-        has a length in bytes, returned as it is (a region of a file, for `sendfile`). Buffers must not change until
+        A part is bytes, a buffer of at least `APART_BYTES`, or the value of a `records` field that is not a buffer but
+        has a length in bytes, returned unchanged (a region of a file, for `sendfile`). Buffers must not change until
         they are sent.
 
         Raises:
@@ -70,14 +70,14 @@ class Program(Protocol[M]):
 def program(message: type[M], version: int, engine: str | None = None) -> Program[M]: ...
 @overload
 def program(message: str, version: int, engine: str | None = None) -> Program[Message]: ...
-# Typed: True equals 1, and must not find its program, nor leave its own in the cache.
+# Typed, because True equals 1 but must neither find the program of 1 nor add its own to the cache.
 @lru_cache(maxsize=None, typed=True)
 def program(message: str | type[M], version: int, engine: str | None = None) -> Program[M] | Program[Message]:
     """Return the program of a message in one version; the same object for the same arguments.
 
     Args:
         message: a message class, or Kafka's name of one, such as `FetchRequest`.
-        version: a version of it.
+        version: the version.
         engine: `native`, `python` or `construct`; the one in use by default.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Large buffers that are used again once nobody looks at them.
+"""Large buffers that are reused once no view of them is left.
 
 The kernel clears each page of fresh memory when it is first touched, which costs as much as receiving the bytes that
-are written there. A bytearray cannot be resized while something looks at it: that tells whether one may be used again,
-so nothing has to be given back.
+are written there. A bytearray cannot be resized while a view of it exists. This tells whether it can be reused, so
+callers need not return buffers.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 __all__ = ["REUSED_BYTES_MAX", "ReusableMemory", "take_memory"]
 
-#: Most bytes that wait to be used again: a few fetches of a busy consumer, one that is received, those that are ready,
-#: one that is read.
+#: Most bytes kept for reuse: a few fetches of a busy consumer, of which one is being received, some are ready and one
+#: is being read.
 REUSED_BYTES_MAX = 32 * 1024 * 1024
 
-#: Smaller buffers come quickly from the allocator, and it keeps them.
+#: The allocator provides smaller buffers quickly and keeps them itself.
 _LEAST_BYTES = 64 * 1024
 
-#: Sizes are rounded up to this, so that frames of nearly the same size fit into the same buffers.
+#: Sizes are rounded up to this, so frames of nearly the same size fit into the same buffers.
 _STEP_BYTES = 256 * 1024
 
 
 class ReusableMemory:
-    """Buffers that are used again. Any thread may take one.
+    """Buffers that are reused. Any thread may take one.
 
     Args:
-        limit_bytes: most bytes that are kept.
-        is_lazy: whether memory that was never used takes up its size only as it is written to: for sizes that a
-            stranger chooses. Writing there for the first time costs about twice as much.
+        limit_bytes: most bytes kept for reuse.
+        is_lazy: whether fresh memory occupies pages only as it is written to, for sizes that an unknown peer chooses.
+            The first write then costs about twice as much.
     """
 
     def __init__(self, limit_bytes: int = REUSED_BYTES_MAX, *, is_lazy: bool = False) -> None:
@@ -45,7 +45,7 @@ class ReusableMemory:
     def take(self, size_bytes: int) -> memoryview:
         """Return writable memory with arbitrary content.
 
-        It is used again when neither the view nor anything made from it is left.
+        The memory is reused when neither the view nor anything derived from it is left.
         """
         if size_bytes < _LEAST_BYTES:
             return memoryview(bytearray(size_bytes))
@@ -53,7 +53,7 @@ class ReusableMemory:
         found = None
         with suppress(IndexError):  # none is left
             while found is None:
-                buffer = self._kept.popleft()  # nobody else can take it meanwhile
+                buffer = self._kept.popleft()  # no other thread can take it meanwhile
                 if len(buffer) >= size_bytes and _is_free(buffer):
                     found = buffer
                 else:
@@ -66,24 +66,24 @@ class ReusableMemory:
         self._kept.extendleft(reversed(passed))
         with suppress(IndexError):
             while self.kept_bytes > self._limit_bytes:
-                self._kept.popleft()  # it belongs to those who look at it
+                self._kept.popleft()  # it belongs to the holders of its views
         return view
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of all buffers that may be used again."""
+        """The total size of the buffers kept for reuse."""
         return sum(map(len, list(self._kept)))
 
 
 def _is_free(buffer: bytearray | mmap) -> bool:
-    """Return whether nothing looks at a buffer."""
+    """Return whether no view of a buffer exists."""
     try:
         if isinstance(buffer, bytearray):
             buffer.pop()
             buffer.append(0)
         else:
             buffer.resize(len(buffer))
-    except (BufferError, SystemError):  # the latter where the system cannot resize
+    except (BufferError, SystemError):  # the latter on systems that cannot resize
         return False
     return True
 

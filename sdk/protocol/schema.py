@@ -1,10 +1,10 @@
-"""What a generated message module is made of: `Message`, `Field` and `Schema`.
+"""The building blocks of generated message modules: `Message`, `Field` and `Schema`.
 
 A generated class lists its fields once, over all versions; `layout.py` narrows them to one version and the engines work
 from that. Field tables are data: nothing here reads or writes bytes.
 
-With the extension, message classes have no garbage collector header (a parse of many small objects spends most of its
-time in the collector otherwise); a reference cycle made through a message is therefore never freed.
+With the extension, message classes have no garbage collector header (otherwise a parse of many small objects spends
+most of its time in the collector); a reference cycle through a message is therefore never freed.
 """
 
 from importlib import import_module
@@ -35,15 +35,15 @@ class Field(NamedTuple):
     Attributes:
         name: the attribute, in snake_case.
         type: a primitive (`bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records`) or the class
-            of a structure; of the elements, if `array`.
-        versions: where the field exists.
-        default: the value when it is absent; for a structure `DEFAULT` stands for a new instance.
+            of a structure; the type of the elements if `array`.
+        versions: the versions that have the field.
+        default: the value when it is absent; for a structure, `DEFAULT` stands for a new instance.
         array: whether it is a sequence of `type`.
-        nullable: where it may be None.
+        nullable: the versions in which it may be None.
         tag: its number among the tagged fields.
-        tagged: where it is a tagged field.
-        ignorable: dropped without an error when a version cannot carry it.
-        compact: False where the classic encoding stays even in flexible versions (`client_id` of the request header).
+        tagged: the versions in which it is a tagged field.
+        ignorable: whether it is dropped without an error when a version cannot carry it.
+        compact: False if the classic encoding stays even in flexible versions (`client_id` of the request header).
     """
 
     name: str
@@ -58,7 +58,7 @@ class Field(NamedTuple):
     compact: bool = True
 
     def default_value(self) -> Any:
-        """Return the value that the field has when nothing was set."""
+        """Return the value of the field when nothing was set."""
         if self.default is DEFAULT and isinstance(self.type, type):
             return self.type()
         return self.default
@@ -69,7 +69,7 @@ Removed = tuple[tuple[str, VersionRange], ...]
 
 
 class Schema(NamedTuple):
-    """What is known of a message beside its fields.
+    """The facts about a message beside its fields.
 
     Attributes:
         name: Kafka's name, as `FetchRequest`.
@@ -89,29 +89,29 @@ class Schema(NamedTuple):
 
     @property
     def known_versions(self) -> VersionRange:
-        """Every version since the definitions exist: there is a codec for each."""
+        """All versions since the first definitions; each has a codec."""
         return _known(self.versions, self.removed)
 
     def removed_in(self, version: int) -> str | None:
-        """Return the release that removed a version, such as `4.0`; None if it lives or never existed."""
+        """Return the release that removed a version, such as `4.0`; None if it is current or never existed."""
         return next((release for release, versions in self.removed if version in versions), None)
 
 
 class Api(NamedTuple):
-    """What is known of an API beside its messages.
+    """The facts about an API beside its messages.
 
     Attributes:
         name: Kafka's name, as `Fetch`; its messages are `FetchRequest` and `FetchResponse`.
         key: the number that opens its requests.
-        versions: the current versions: what is advertised and negotiated.
+        versions: the current versions, which are advertised and negotiated.
         flexible: the known versions with compact lengths and tagged fields, None if there are none.
         request_headers: version of the request header of classic and of flexible versions.
         response_headers: the same for the response header.
         listeners: where requests are accepted: `broker`, `controller`.
-        package: where the classes of its messages are.
+        package: the package with the classes of its messages.
         unstable: whether the highest version may still change.
         removed: the removed versions, oldest first, each range with the release that removed it.
-        first_request_header: version of the header of a request in version 0, None if it follows the rule.
+        first_request_header: version of the header of a request in version 0; None if the general rule applies.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Api(NamedTuple):
 
     @property
     def known_versions(self) -> VersionRange:
-        """Every version since the definitions exist: messages and headers of each can be read and written."""
+        """All versions since the first definitions; messages and headers of each can be read and written."""
         return _known(self.versions, self.removed)
 
     @property
@@ -143,7 +143,7 @@ class Api(NamedTuple):
 
     @property
     def stable_versions(self) -> VersionRange:
-        """The versions that will not change any more; the only version, if even that may."""
+        """The versions that will not change any more; if the only version may still change, that version."""
         first, last = self.versions
         return VersionRange(first, last - 1) if self.unstable and last > first else self.versions
 
@@ -163,7 +163,7 @@ class Api(NamedTuple):
 
 
 def _known(versions: VersionRange, removed: Removed) -> VersionRange:
-    """Return the removed versions and the current ones, which follow on from them, as one range."""
+    """Return the removed versions and the current ones, which directly follow them, as one range."""
     ranges = [*(each for _release, each in removed), *([versions] if versions else [])]
     return VersionRange(ranges[0].first, ranges[-1].last) if ranges else versions
 
@@ -171,11 +171,10 @@ def _known(versions: VersionRange, removed: Removed) -> VersionRange:
 class MessageType(type):
     """Give message classes their slots, and no garbage collector header if the extension is built.
 
-    A field that defaults to a new structure gets a hidden slot, which holds `DEFAULT` until somebody reads the field:
-    most messages read and written never have these structures, and a partition of a fetch response alone has three of
-    them.
+    A field that defaults to a new structure gets a hidden slot, which holds `DEFAULT` until the field is read. Most
+    messages never use these structures, and each partition of a fetch response would have three of them.
 
-    Message classes are final: the engines write the slots that a schema gives, and no others.
+    Message classes are final: the engines write exactly the slots that the schema defines.
     """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "MessageType":
@@ -185,7 +184,7 @@ class MessageType(type):
             others = ", ".join(base.__qualname__ for base in bases)
             raise TypeError(f"{name} cannot derive from {others}: message classes are final")
         if "__slots__" not in namespace or "__init__" not in namespace:
-            raise TypeError(f"{name} needs __slots__ and __init__, as generated message classes have them")
+            raise TypeError(f"{name} needs __slots__ and __init__, like generated message classes")
         fields: tuple[str, ...] = namespace["__slots__"]
         structures = _defaulted(namespace["__init__"])
         slots = tuple(hidden_slot(field) if field in structures else field for field in fields)
@@ -208,7 +207,7 @@ def _defaulted(init: Any) -> frozenset[str]:
 
 
 def _structure_property(field: str, slot: Any) -> property:
-    """Return the face of a hidden slot: reading puts a new structure in the place of `DEFAULT`."""
+    """Return the property of a hidden slot, which replaces `DEFAULT` by a new structure when it is read."""
     read, write = slot.__get__, slot.__set__
 
     def structure(message: "Message") -> Any:
@@ -258,5 +257,5 @@ class Message(metaclass=MessageType):
 
 
 def _owned(value: Any) -> Any:
-    """Return `value`, a view replaced by a copy of its bytes, so that it can be pickled."""
+    """Return `value` in a form that can be pickled: a view is replaced by a copy of its bytes."""
     return bytes(value) if isinstance(value, memoryview) else value

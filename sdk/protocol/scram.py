@@ -1,13 +1,13 @@
-"""SCRAM: a client proves that it knows a password, a broker that it knows what the password was stored as.
+"""SCRAM: a client proves that it knows a password, a broker that it has the stored credential of that password.
 
-Four messages travel inside SaslAuthenticate; each side is a machine without I/O that takes the peer's message and
-returns its own. A broker keeps no password: a `ScramCredential` cannot be used to log in.
+Four messages travel inside SaslAuthenticate; each side is a state machine without I/O that takes the peer's message and
+returns its own. A broker stores no password, only a `ScramCredential`, which cannot be used to log in.
 
     client.first_message -> server.receive_first, first_message -> client.receive_first
                          -> server.receive_final -> client.receive_final
 
-Source: RFC 5802, RFC 7677, KIP-48 (`tokenauth`); `ScramFormatter` and `ScramMessages` in Apache Kafka, which takes
-names and passwords as they are in UTF-8 (no SASLprep) and knows no channel binding.
+Source: RFC 5802, RFC 7677, KIP-48 (`tokenauth`); `ScramFormatter` and `ScramMessages` in Apache Kafka, which uses names
+and passwords unchanged, in UTF-8 (no SASLprep), and has no channel binding.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ __all__ = [
     "sasl_name",
 ]
 
-#: Names of the mechanisms, and of the hash of each.
+#: Names of the mechanisms and of their hashes.
 SCRAM_MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
-#: Fewer rounds make guessing cheap; Kafka refuses them too.
+#: Fewer rounds would make guessing cheap; Kafka refuses them too.
 ITERATIONS_MIN = 4096
 
-#: The event loop waits while a client computes: 60 ms for so many rounds of SHA-512. Kafka's brokers have taken at most
-#: 16,384 since 2.7 (`ScramMechanism`); earlier ones stored what an administrator chose.
+#: The event loop waits while a client computes: 60 ms for this many rounds of SHA-512. Kafka's brokers have accepted at
+#: most 16,384 since 2.7 (`ScramMechanism`); earlier ones stored any number that an administrator chose.
 ITERATIONS_MAX = 100_000
 
 #: Nonces, salts and names are short; Kafka's brokers take authentication messages of up to 512 KiB.
 MESSAGE_BYTES_MAX = 64 * 1024
 
-#: How much of a peer's reason goes into an error.
+#: Characters of a peer's reason that an error quotes.
 _SHOWN_CHARACTERS = 100
 
 #: The header of clients without channel binding and without another identity, and its base64.
@@ -74,12 +74,12 @@ _SERVER_FINAL = re.compile(f"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64})
 
 
 class ScramCredential(NamedTuple):
-    """What a broker stores of a password.
+    """The data that a broker stores instead of a password.
 
     Attributes:
-        salt: random, its own for each user and mechanism.
-        stored_key: checks the client's proof.
-        server_key: makes the broker's proof.
+        salt: random bytes, different for each user and mechanism.
+        stored_key: the key that checks the client's proof.
+        server_key: the key that creates the broker's proof.
         iterations: rounds of the hash over the password.
     """
 
@@ -90,11 +90,11 @@ class ScramCredential(NamedTuple):
 
 
 class ClientFirst(NamedTuple):
-    """Who wants to log in.
+    """The identity in a client's first message.
 
     Attributes:
         user: name, or id of a delegation token.
-        extensions: what the client added, as `{"tokenauth": "true"}` for a delegation token.
+        extensions: extensions of the client, such as `{"tokenauth": "true"}` for a delegation token.
     """
 
     user: str
@@ -107,7 +107,7 @@ class ScramClient:
     Args:
         mechanism: one of `SCRAM_MECHANISMS`.
         user: name, or id of a delegation token.
-        password: of the user.
+        password: the user's password.
         nonce: printable ASCII without commas, random and used once.
         extensions: names and values to add to the first message.
         iterations_min: fewer rounds are refused.
@@ -146,7 +146,8 @@ class ScramClient:
         """Take the broker's challenge and return the proof.
 
         Raises:
-            RemoteProtocolError: it is no such message, answers somebody else, or asks for too few or too many rounds.
+            RemoteProtocolError: the message is malformed, answers another client, or asks for too few or too many
+                rounds.
         """
         message, found = _read(_SERVER_FIRST, data, "first message of the broker")
         nonce, iterations = found["nonce"], int(found["iterations"])
@@ -169,12 +170,12 @@ class ScramClient:
 
         Raises:
             BrokerError: the login was refused.
-            RemoteProtocolError: it is no such message, or the broker does not know the password either.
+            RemoteProtocolError: the message is malformed, or the broker does not know the password.
         """
         _, found = _read(_SERVER_FINAL, data, "final message of the broker")
         if found["error"] is not None:
             raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"SCRAM: {found['error']:.{_SHOWN_CHARACTERS}}")
-        # Before the challenge the signature is empty, as none in a message is.
+        # Before the challenge the signature is empty, unlike any signature in a message.
         if not hmac.compare_digest(_unbase64(found["signature"], "proof"), self._signature):
             raise RemoteProtocolError("SCRAM: the broker could not prove that it knows the user's password")
 
@@ -184,7 +185,7 @@ class ScramServer:
 
     Args:
         mechanism: one of `SCRAM_MECHANISMS`.
-        nonce: printable ASCII without commas, random and used once; what is added to the client's nonce.
+        nonce: printable ASCII without commas, random and used once; appended to the client's nonce.
 
     Raises:
         ConfigurationError: the mechanism is unknown, or the nonce is not such a text.
@@ -198,11 +199,11 @@ class ScramServer:
         self._credential: ScramCredential | None = None
 
     def receive_first(self, data: bytes) -> ClientFirst:
-        """Take the message that opens a login and return who it is, so that the credential can be looked up.
+        """Take the message that opens a login and return the client's identity, for which to look up the credential.
 
         Raises:
-            RemoteProtocolError: it is no such message.
-            BrokerError: the client wants to act for somebody else.
+            RemoteProtocolError: the message is malformed.
+            BrokerError: the client wants to act for another user.
         """
         _, found = _read(_CLIENT_FIRST, data, "first message of the client")
         if found["identity"] not in (None, found["name"]):
@@ -216,7 +217,7 @@ class ScramServer:
         """Return the challenge.
 
         Args:
-            credential: of the user; None if there is no such user or it has none for this mechanism.
+            credential: the user's credential; None if there is no such user, or the user has none for this mechanism.
 
         Raises:
             BrokerError: there is no credential.
@@ -231,7 +232,7 @@ class ScramServer:
         """Check the client's proof and return the broker's.
 
         Raises:
-            RemoteProtocolError: it is no such message, or answers another challenge.
+            RemoteProtocolError: the message is malformed, or answers another challenge.
             BrokerError: the proof is wrong.
         """
         _, found = _read(_CLIENT_FINAL, data, "final message of the client")
@@ -250,7 +251,7 @@ class ScramServer:
 
 
 def make_credential(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
-    """Return what a broker stores of a password.
+    """Return the credential that a broker stores for a password.
 
     Raises:
         ConfigurationError: the mechanism is unknown, or the password is empty.
@@ -261,7 +262,7 @@ def make_credential(mechanism: str, password: str, salt: bytes, iterations: int)
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """Return the key from which all others follow; computing it is what costs time.
+    """Return the key from which all others are derived; nearly all time is spent on computing it.
 
     Raises:
         ConfigurationError: the mechanism is unknown, or the password is empty.
@@ -272,7 +273,7 @@ def salted_password(mechanism: str, password: str, salt: bytes, iterations: int)
 
 
 def sasl_name(user: str) -> str:
-    """Return a user name as it stands in a message."""
+    """Return a user name as it is escaped in a message."""
     return user.replace("=", "=3D").replace(",", "=2C")
 
 
@@ -283,7 +284,7 @@ def _user(name: str) -> str:
 
 
 def _read(pattern: re.Pattern[str], data: bytes, what: str) -> tuple[str, dict[str, Any]]:
-    """Return the text of a message and its parts. Errors quote nothing of the message, which may be secret."""
+    """Return the text of a message and its parts. Errors do not quote the message, which may be secret."""
     if len(data) > MESSAGE_BYTES_MAX:
         raise RemoteProtocolError(f"SCRAM: {what} has {len(data)} bytes, at most {MESSAGE_BYTES_MAX} allowed")
     try:

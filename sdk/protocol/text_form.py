@@ -1,9 +1,9 @@
 """A message as one line of bounded length, for logs and the reprs of requests and responses.
 
-Fields with their default are left out, long values are cut, and of bytes only the number is given: nobody can read
-them, and passwords and keys are among them. Text that may be secret, such as `sasl.jaas.config` among the
-configurations that AlterConfigs sets, is hidden by its name. A message's own repr shows everything instead. The work is
-bounded, too: what does not fit into the line is never turned into text.
+Fields with their default are left out, long values are cut, and bytes are replaced by their number: they are
+unreadable, and may be passwords or keys. Text whose name suggests a secret, such as `sasl.jaas.config` among the
+configurations that AlterConfigs sets, is hidden. A message's repr shows everything instead. The work is bounded, too:
+values that do not fit into the line are never converted to text.
 
 Source: Apache Kafka, `RequestChannel.loggableRequest`, which hides configurations in its request log.
 """
@@ -20,22 +20,22 @@ from kafkawire.sdk.secret import HIDDEN, may_be_secret
 
 __all__ = ["TEXT_CHARACTERS_MAX", "to_text", "value_text"]
 
-#: A line that still fits on a screen or two; programs that need more have the message.
+#: A line that fits on a screen or two; programs that need more have the message.
 TEXT_CHARACTERS_MAX = 400
 
-#: Elements shown of one list: enough to see of what kind they are.
+#: Elements shown of one list: enough to see what kind of elements they are.
 _ELEMENTS_MAX = 3
 
 #: Characters shown of one string: a topic name may have 249, most have fewer than this.
 _STRING_CHARACTERS_MAX = 60
 
-#: Bits of an integer that is shown; no field has more.
+#: Most bits of an integer that is shown; no field has more.
 _INTEGER_BITS_MAX = 64
 
-#: In a structure with one of these and a `value`, it says what the value is: a configuration, for example.
+#: Fields that name the `value` beside them in the same structure, for example a configuration.
 _NAMES_OF_VALUES = ("name", "key")
 
-#: Fields of Kafka's messages that are not secret, although they are called so: names of groups, users and tokens.
+#: Fields of Kafka's messages that are not secret although their names suggest it: names of groups, users and tokens.
 _HARMLESS = frozenset({"key", "token_id", "token_requester_principal_name", "token_requester_principal_type"})
 
 
@@ -44,7 +44,7 @@ def to_text(message: Message, limit: int = TEXT_CHARACTERS_MAX) -> str:
 
     Args:
         message: the message.
-        limit: the most characters; an ellipsis stands for those beyond.
+        limit: the most characters; an ellipsis replaces the rest.
     """
     return _bounded(_pieces(message), limit)
 
@@ -110,7 +110,7 @@ def _message_pieces(message: Message) -> Iterator[str]:
 
 
 def _is_secret(message: Message, field: Field) -> bool:
-    """Return whether a text in a message may be secret; bytes are not shown anyway."""
+    """Return whether a text in a message may be secret; bytes are never shown."""
     if field.type != "string":
         return False
     if field.name != "value":

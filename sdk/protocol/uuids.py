@@ -1,6 +1,6 @@
 """UUIDs as Kafka shows, reads, orders and reserves them.
 
-On the wire and in messages a UUID is 16 bytes. People see it in URL-safe base64 without padding, 22 characters.
+On the wire and in messages a UUID is 16 bytes. Users see it in URL-safe base64 without padding, 22 characters.
 
 Source: `Uuid` in Apache Kafka; KIP-516 (topic ids).
 """
@@ -21,7 +21,7 @@ ZERO_UUID = bytes(16)
 #: The id of the topic `__cluster_metadata`.
 METADATA_TOPIC_UUID = bytes(15) + b"\x01"
 
-#: Never given to a topic, a directory or a member.
+#: Never assigned to a topic, a directory or a member.
 RESERVED_UUIDS = frozenset({ZERO_UUID, METADATA_TOPIC_UUID})
 
 _SIZE_BYTES = 16
@@ -29,7 +29,7 @@ _SIZE_BYTES = 16
 #: The last character holds two bits of the UUID; its other four are ignored.
 _TEXT = re.compile("[A-Za-z0-9_-]{22}(==)?")
 
-#: How much of a text that is not a UUID goes into an error.
+#: Characters of an invalid UUID that an error quotes.
 _SHOWN_CHARACTERS = 40
 
 
@@ -40,7 +40,7 @@ def parse_uuid(text: str) -> bytes:
         text: 22 characters of URL-safe base64; the padding `==` may follow.
 
     Raises:
-        LocalProtocolError: it is something else.
+        LocalProtocolError: the text is not a UUID.
     """
     if not isinstance(text, str):
         raise LocalProtocolError(f"{quoted(text, _SHOWN_CHARACTERS)} is not a UUID: 22 characters of text expected")
@@ -55,11 +55,11 @@ def format_uuid(uuid: bytes) -> str:
     """Return the text of a UUID, 22 characters.
 
     Raises:
-        LocalProtocolError: it is not bytes, or not 16.
+        LocalProtocolError: the argument is not bytes, or not 16 of them.
     """
     if not isinstance(uuid, bytes | bytearray | memoryview):
         raise LocalProtocolError(f"{quoted(uuid, _SHOWN_CHARACTERS)} is not a UUID: {_SIZE_BYTES} bytes expected")
-    content = bytes(uuid)  # of a view the bytes, whatever its elements are
+    content = bytes(uuid)  # the bytes of a view, for any element type
     if len(content) != _SIZE_BYTES:
         raise LocalProtocolError(f"UUID of {len(content)} bytes, {_SIZE_BYTES} expected")
     return base64.urlsafe_b64encode(content).decode("ascii").rstrip("=")

@@ -1,8 +1,7 @@
-"""What field values are, below messages: buffers, unknown tagged fields, the mark of a default not yet made; and how
-errors show them.
+"""Field values: buffers, unknown tagged fields, the mark of a default that does not exist yet.
 
-This module imports nothing of the package: the extension imports it, and `schema.py` needs the extension to make
-message classes.
+It also defines how errors show them. This module imports nothing from the package, because the extension imports it,
+and `schema.py` needs the extension to create message classes.
 """
 
 from __future__ import annotations
@@ -11,27 +10,27 @@ from typing import Any, Final
 
 __all__ = ["DEFAULT", "NOT_SET", "Buffer", "UnknownTags", "digits", "equal", "hidden_slot", "quoted", "shown"]
 
-#: What a field of type `bytes` or `records` takes; `records` are decoded to views of the bytes received.
+#: Values that a field of type `bytes` or `records` accepts; `records` are decoded to views of the received bytes.
 Buffer = bytes | bytearray | memoryview
 
-#: Tagged fields that the schema does not know: (tag, content), in the order in which they were read.
+#: Tagged fields unknown to the schema: (tag, content), in the order in which they were read.
 UnknownTags = tuple[tuple[int, bytes], ...]
 
-#: Longer than any number that somebody means.
+#: Longer than any number that is meant seriously.
 _WRITTEN_BITS_MAX = 256
 
 #: Characters of a value that an error shows.
 _QUOTED_CHARACTERS_MAX = 60
 
-#: Characters of a value that its owner's repr shows: a short name or text in full.
+#: Characters of a value that a repr shows: a short name or text in full.
 _SHOWN_CHARACTERS = 60
 
-#: Marks an argument that was not given, where None is a value of its own.
+#: Marks an argument that was not passed, where None is a valid value.
 DEFAULT: Final[Any] = object()
 
 
 class _NotSet:
-    """What a field has that was deleted, for those who only show it."""
+    """The value of a deleted field, for code that only displays it."""
 
     def __repr__(self) -> str:
         return "<not set>"
@@ -59,11 +58,11 @@ def digits(number: int) -> str:
 
 
 def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
-    """Return the repr of a value, for errors: whatever the value is, it can be shown.
+    """Return the repr of a value, for errors; works for any value.
 
     Args:
-        value: what somebody gave.
-        limit: the most characters that are shown of text, bytes and containers; None for all.
+        value: the value.
+        limit: the most characters to show of text, bytes and containers; None for all.
     """
     if type(value) is int:
         return digits(value)
@@ -71,16 +70,16 @@ def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
         value = value[:limit]  # the repr of a long one takes long
     try:
         return repr(value)[:limit]
-    except Exception:  # a number in it has too many digits, or the repr of a foreign type fails
+    except Exception:  # it contains a number with too many digits, or the repr of a foreign type fails
         return f"<{type(value).__name__}>"
 
 
 def shown(value: object, limit: int = _SHOWN_CHARACTERS) -> str:
-    """Return the repr of a value, for people: cut where it is long, and then with its length.
+    """Return the repr of a value, for users; a long one is cut and followed by its length.
 
     Args:
-        value: any; one whose repr fails is shown by its type.
-        limit: the most characters or bytes that are shown of a text; three times as many of anything else.
+        value: any value; if its repr fails, its type is shown.
+        limit: the most characters or bytes to show of a text; three times as many of anything else.
     """
     if isinstance(value, str | bytes | bytearray | memoryview):
         if len(value) <= limit:
@@ -88,7 +87,7 @@ def shown(value: object, limit: int = _SHOWN_CHARACTERS) -> str:
         kind = "characters" if isinstance(value, str) else "bytes"
         start = bytes(value[:limit]) if isinstance(value, memoryview) else value[:limit]
         return f"{quoted(start, None)}… of {len(value)} {kind}"
-    from reprlib import Repr  # few values that are shown are something else
+    from reprlib import Repr  # nearly all displayed values are text or bytes
 
     brief = Repr()
     brief.maxstring, brief.maxother, brief.maxlevel = limit, 3 * limit, 3

@@ -1,4 +1,4 @@
-"""A range of versions, as field tables, APIs and negotiation use it."""
+"""A range of versions, used by field tables, APIs and negotiation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["VersionRange"]
 class VersionRange(NamedTuple):
     """The versions from `first` to `last`, both inclusive; empty if `last` is below `first`.
 
-    `version in versions` asks for membership, `ours & theirs` gives what both have, `bool(versions)` is False for an
+    `version in versions` tests membership, `ours & theirs` is the intersection, `bool(versions)` is False for an
     empty range, and `low, high = versions` unpacks it.
 
     Attributes:

@@ -1,1 +1,1 @@
-"""Blocking faces of the clients, on an I/O thread each; `kafkawire.sync` exports them."""
+"""Blocking clients, each on an I/O thread; `kafkawire.sync` exports them."""

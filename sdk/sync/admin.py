@@ -37,7 +37,7 @@ class Admin(Hinting, hints=ADMIN):
     """Manage a cluster, blocking the caller where `kafkawire.Admin` awaits.
 
     The constructor does no I/O; use `with Admin(…) as admin`, or call `start` and `close`. Any thread may call any
-    method. What they raise is described at `kafkawire.Admin`.
+    method. `kafkawire.Admin` describes the errors that they raise.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
@@ -104,7 +104,7 @@ class Admin(Hinting, hints=ADMIN):
         return result_of(self._inner.list_groups)
 
     def describe_groups(self, *group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
-        """Return groups of consumers, classic or by KIP-848, by group id; see `kafkawire.Admin.describe_groups`."""
+        """Return consumer groups, classic or KIP-848, by group id; see `kafkawire.Admin.describe_groups`."""
         return result_of(self._inner.describe_groups, *group_ids)
 
     def list_offsets(

@@ -1,7 +1,7 @@
 """The blocking consumer: `kafkawire.Consumer` on an I/O thread.
 
-Ctrl-C may interrupt a read anywhere. If that happens while records are on their way to the caller, the partitions go
-back to the last finished record, and records that did not arrive are handed out again.
+Ctrl-C may interrupt a read anywhere. If that happens before records reach the caller, the partitions go back to the
+last finished record, and records that did not arrive are handed out again.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             `bootstrap_servers` may take its place.
         topics: the topics to read, one by one or in one list. With `group_id`, the group assigns their partitions;
             without it, all are read. Without topics, call `assign`.
-        listener: called when partitions are assigned, revoked or lost: by the thread that reads, before it reads on,
-            or by the one that closes the consumer. Its methods are plain functions.
-        key_deserializer: makes a record's key from its bytes; None to leave it. It is called when an iteration,
-            `getmany` or `records` hands out the record; if it raises, so does the read, see `DeserializationFailed`.
+        listener: called when partitions are assigned, revoked or lost: by the thread that reads, before its next
+            record, or by the one that closes the consumer. Its methods are plain functions.
+        key_deserializer: converts the bytes of a record's key; None to keep bytes. It is called when an iteration,
+            `getmany` or `records` hands out the record; if it raises, so does the read; see `DeserializationFailed`.
             `batches` and `getbatches` hand out bytes.
-        value_deserializer: likewise for its value.
+        value_deserializer: likewise for the value.
         interceptors: see every record that is handed out, and every commit; called in this order.
         network: reaches the brokers; None for TCP.
         options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or two contradict each other.
-        LocalProtocolError: no topic can have one of the names.
+        LocalProtocolError: one of the names is not a valid topic name.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         finally:
             end_offsets.lift()
 
-    # Which partitions.
+    # Assignment of partitions.
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -267,7 +267,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
 
 class _Inner(AsyncConsumer[Key, Value]):
-    """The asyncio consumer for the blocking face: it can be interrupted, and threads share it.
+    """The asyncio consumer of the blocking one: it can be interrupted, and threads share it.
 
     Attributes:
         is_taking: whether records may be on their way from the queue to the caller.
@@ -282,7 +282,7 @@ class _Inner(AsyncConsumer[Key, Value]):
     def take(
         self, read: Callable[Given, Coroutine[Any, Any, Result]], *arguments: Given.args, **named: Given.kwargs
     ) -> Result:
-        """Return what a read finds; if the read is interrupted, the next one finds it again."""
+        """Return the records that a read finds; if the read is interrupted, the next one finds them again."""
         try:
             found = result_of(read, *arguments, **named)
         except KafkaWireError:
@@ -298,7 +298,7 @@ class _Inner(AsyncConsumer[Key, Value]):
         return found
 
     def iterator(self) -> RecordIterator[Key, Value]:
-        """Return what iterates over records."""
+        """Return an iterator over records."""
         self._started()
         assert self._iterator is not None
         return self._iterator
@@ -310,7 +310,7 @@ class _Inner(AsyncConsumer[Key, Value]):
     bounded = AsyncConsumer._bounded
 
     def iterate(self, end_offsets: EndOffsets | None = None) -> RecordIterator[Key, Value]:
-        """Return what iterates over records, up to these ends if there are any."""
+        """Return an iterator over records, up to these end offsets if there are any."""
         if self._hooks is None:
             from kafkawire.sdk.consumer.reading.engine import RecordIterator
         else:

@@ -22,7 +22,7 @@ def prepare_transaction(producer: Producer[Any, Any], timeout_ms: int | None = N
         timeout_ms: the limit; None for `api_timeout_ms`.
 
     Returns:
-        What it takes to end it; None if nothing was sent.
+        The data needed to end the transaction; None if nothing was sent.
 
     Raises:
         KafkaWireError: see `kafkawire.sdk.producer.producer.prepare_transaction`.

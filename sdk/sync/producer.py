@@ -42,10 +42,10 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` may take its place.
-        key_serializer: makes bytes or text from a key; None to take keys as they are. Called by `send` if there is a
+        key_serializer: converts a key to bytes or text; None to pass keys unchanged. Called by `send` if there is a
             key; if it raises, so does `send`.
         value_serializer: likewise for values; not called for None, which deletes a key.
-        interceptors: see every record that is sent, and what becomes of it; called in this order.
+        interceptors: see every record that is sent, and its outcome; called in this order.
         network: reaches the brokers; None for TCP.
         options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
@@ -197,16 +197,16 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return self._inner.metrics()
 
 
-#: As it is written here, see `sdk/producer/producer.py`.
+#: The method as it is defined here; see `sdk/producer/producer.py`.
 _SEND: Final = Producer.send
 
 
 class Transaction:
-    """Commit all that is sent inside `with producer.transaction()`, or nothing of it; see `kafkawire.Transaction`.
+    """Commit everything sent inside `with producer.transaction()`, or none of it; see `kafkawire.Transaction`.
 
     Args:
         producer: has a `transactional_id`.
-        timeout_ms: for committing or aborting; None for `api_timeout_ms`.
+        timeout_ms: limit for committing or aborting; None for `api_timeout_ms`.
     """
 
     def __init__(self, producer: Producer[Any, Any], timeout_ms: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Look-ups of names for aiohttp, on the threads of the clients: its own would use asyncio's default executor."""
+"""Name look-ups for aiohttp on the clients' threads; aiohttp's own resolver would use asyncio's default executor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["name_resolver"]
 
 def name_resolver() -> AbstractResolver:
     """Return the resolver of a `TCPConnector`."""
-    from aiohttp.abc import AbstractResolver, ResolveResult  # of an extra
+    from aiohttp.abc import AbstractResolver, ResolveResult  # an optional package
 
     class NameResolver(AbstractResolver):
         async def resolve(
@@ -38,6 +38,6 @@ def name_resolver() -> AbstractResolver:
             ]
 
         async def close(self) -> None:
-            """Do nothing: there is nothing to release."""
+            """Do nothing; there is nothing to release."""
 
     return NameResolver()

@@ -1,7 +1,7 @@
 """A blocking socket that carries frames, or bytes that are not frames.
 
-For tools that send one request at a time, above all the conformance suite, which must send what no client would send
-and see how the peer reacts. Clients use the asynchronous transport.
+For tools that send one request at a time, above all the conformance suite, which must send bytes that no client would
+send and observe how the peer reacts. Clients use the asynchronous transport.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class FrameSocket:
         self.close()
 
     def send(self, *parts: Buffer) -> None:
-        """Send bytes as they are.
+        """Send bytes unchanged.
 
         Raises:
             ConnectionEnded: the peer has closed the connection.
@@ -59,7 +59,7 @@ class FrameSocket:
         """Wait for a frame and return its payload.
 
         Raises:
-            ConnectionEnded: the peer closed the connection before the frame was whole.
+            ConnectionEnded: the peer closed the connection before the frame was complete.
             FrameTooLarge: the announced length is outside 0..limit.
             TimeoutError: nothing arrived within the time limit.
         """

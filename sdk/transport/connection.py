@@ -1,8 +1,8 @@
 """A connection to one broker: requests in, responses out.
 
-`BrokerConnection` joins the sans-I/O `ClientConnection` with a wire. It pipelines: several callers may have requests in
-flight, and the broker responds in order. A request that times out ends the connection, since no later response can
-overtake the missing one; every pending request then fails with that error, and the caller opens a new connection.
+`BrokerConnection` combines the sans-I/O `ClientConnection` with a wire. It pipelines: several callers may have requests
+in flight, and the broker responds in order. A request that times out ends the connection, since no later response can
+arrive before the missing one; every pending request then fails with that error, and the caller opens a new connection.
 
 Source: Kafka protocol guide, "Network"; `NetworkClient` in Apache Kafka.
 """
@@ -32,12 +32,12 @@ from kafkawire.sdk.transport.wire import Address, Network, Wire
 
 __all__ = ["BrokerConnection", "ConnectionSettings", "Traffic"]
 
-#: Called once with the response, or with the error that stands for it.
+#: Called once with the response, or with the error that replaces it.
 OnDone = Callable[[Message | None, KafkaWireError | None], None]
 
 
 class Traffic(Protocol):
-    """Counts what connections send and receive, logins aside."""
+    """Counts the traffic of connections, except logins."""
 
     def sent(self, parts: Iterable[Buffer], now_ms: int) -> None:
         """Count a request, given its parts."""
@@ -53,12 +53,12 @@ class ConnectionSettings(NamedTuple):
 
     Attributes:
         client_id: the name that brokers use for logs and quotas.
-        connect_timeout_ms: for connecting, TLS, negotiating versions and logging in.
-        request_timeout_ms: for each response, also to those two, unless a request has its own timeout.
-        max_in_flight: requests that may wait for their response on one connection.
-        login: makes the authenticator of each login; None for connections without SASL.
-        traffic: counts requests and responses, None if nobody does.
-        apis: what can be asked.
+        connect_timeout_ms: limit for connecting, TLS, negotiating versions and logging in.
+        request_timeout_ms: limit for each response, including the last two steps, unless a request has its own timeout.
+        max_in_flight: requests that may wait for a response on one connection.
+        login: creates the authenticator of each login; None for connections without SASL.
+        traffic: counts requests and responses; None if they are not counted.
+        apis: the APIs that can be called.
     """
 
     client_id: str | None = "kafkawire"
@@ -113,9 +113,9 @@ class BrokerConnection:
 
         Raises:
             AuthenticationFailed: its certificate or this client's login was refused.
-            ConnectFailed: it cannot be reached, does not respond in time, or does not speak the protocol; the cause
-                says why, the phase where.
-            ConfigurationError: what TLS or the login needs cannot be used.
+            ConnectFailed: the broker cannot be reached, does not respond in time, or does not speak the protocol; the
+                cause says why, the phase where.
+            ConfigurationError: the certificates or credentials cannot be used.
         """
         protocol = ClientConnection(
             settings.client_id,
@@ -162,18 +162,18 @@ class BrokerConnection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that wait for their response."""
+        """The number of requests that wait for a response."""
         return len(self._waiting)
 
     def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
         """Return the version in which a request will be sent.
 
         Args:
-            request: its class.
+            request: the class of the request.
             carrying: a structure and one of its fields; only versions that have the field are considered.
 
         Raises:
-            UnsupportedVersion: the broker and this release have none in common.
+            UnsupportedVersion: the broker and this release have no common version.
             LocalProtocolError: the request is not in the registry.
         """
         version = self._versions.get((request, carrying))
@@ -187,7 +187,7 @@ class BrokerConnection:
         return version
 
     def feature_level(self, name: str) -> int:
-        """Return the finalized level of a feature when the connection was made; 0 if it had none."""
+        """Return the finalized level of a feature when the connection was opened; 0 if it had none."""
         return self._protocol.feature_level(name)
 
     def begin(
@@ -196,17 +196,18 @@ class BrokerConnection:
         """Write a request now; requests reach the broker in the order of the calls.
 
         Args:
-            request: of an API of the settings.
+            request: a request of an API of the settings.
             on_done: called once: with the response; with `RequestTimedOut` if there was none in time, which ends the
-                connection; or with `ConnectionLost` if that ended first, as it does if what comes breaks the protocol.
-            version: None for the highest that both sides know.
-            timeout_ms: for the response; None for `request_timeout_ms` of the settings.
+                connection; or with `ConnectionLost` if the connection ended first, for example because the broker
+                violated the protocol.
+            version: the version; None for the highest that both sides know.
+            timeout_ms: limit for the response; None for `request_timeout_ms` of the settings.
 
         Raises:
             ConnectionLost: the connection has ended already.
             LocalProtocolError: the request cannot be written; nothing was sent.
         """
-        if self._ended is not None:  # on a wire that is about to end, the request fails with the others
+        if self._ended is not None:  # if the wire is about to end, the request fails with the others
             self._check_open()
         now_ms = monotonic_ms()
         sent = self._protocol.request(request, version, now_ms=now_ms)
@@ -222,7 +223,7 @@ class BrokerConnection:
             self._set_timer(deadline_ms, timeout_ms)
 
     def post(self, request: Message, version: int | None = None) -> None:
-        """Write a request that has no response, Produce with acks=0; `sent` waits until it has left this process."""
+        """Write a request without a response, Produce with acks=0; `sent` waits until it has left this process."""
         self._check_open()
         now_ms = monotonic_ms()
         sent = self._protocol.request(request, version, expect_response=False, now_ms=now_ms)
@@ -237,7 +238,7 @@ class BrokerConnection:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether any byte of a request is still here."""
+        """Whether any byte of a request is still unsent."""
         return self._wire.has_unsent
 
     async def sent(self) -> None:
@@ -251,7 +252,7 @@ class BrokerConnection:
 
     @property
     def is_congested(self) -> bool:
-        """Whether more bytes are unsent than should be: `drain` waits."""
+        """Whether there are too many unsent bytes, so `drain` waits."""
         return self._wire.is_congested
 
     def close(self) -> None:
@@ -259,7 +260,7 @@ class BrokerConnection:
         self.on_end = None
         self._end(ConnectionLost(f"connection to {self.address} was closed by this client"))
 
-    # What the wire calls.
+    # Called by the wire.
 
     def receive_frame(self, frame: Buffer) -> None:
         try:
@@ -289,7 +290,8 @@ class BrokerConnection:
         else:
             reason, kind = error or "closed by the broker", ConnectionLost
             if self._waiting and not self._has_answered and self._settings.login is None:
-                # Where SASL is expected, versions are given to anybody, and any other request ends the connection.
+                # A broker that expects SASL tells any client its versions, and closes the connection at any other
+                # request.
                 reason, kind = f"{reason} before it answered a request; does this port use SASL?", NeverAnswered
             lost = kind(f"connection to {self.address} was lost: {reason}")
             lost.__cause__ = error
@@ -306,7 +308,7 @@ class BrokerConnection:
         self._timer = self._loop.call_later(delay_ms / 1000, self._check_deadlines)
 
     def _check_deadlines(self) -> None:
-        """End the connection if a request is overdue, else check again when the next one may be."""
+        """End the connection if a request is overdue; otherwise check again when the next one might be."""
         self._timer = None
         now_ms = monotonic_ms()
         late = min(self._waiting.values(), key=lambda waiting: waiting.deadline_ms, default=None)
@@ -328,13 +330,14 @@ class BrokerConnection:
         self._gate.close(error)
         if self._timer is not None:
             self._timer.cancel()
-        if self._wire.has_unsent:  # nobody waits for what it would bring about, and the event loop may end at any time
+        if self._wire.has_unsent:  # nothing waits for its effect, and the event loop may end at any time
             self._wire.abort()
         else:
             self._wire.close()
         if isinstance(error, RemoteProtocolError):
-            # What is in flight shares the connection, no more: the broker may have done it, as with any that is lost.
-            reason = f"what the broker sent is damaged: {error}"
+            # The requests in flight only share the connection: the broker may have processed them, as with any lost
+            # connection.
+            reason = f"data from the broker is damaged: {error}"
             lost = ConnectionLost(f"connection to {self.address} was given up: {reason}")
             lost.__cause__ = error
             error = lost

@@ -1,8 +1,8 @@
 """Drive the machines of one client: the owner of its connections, its timers and its tasks.
 
-A turn runs what was asked for, polls the machines and the router, carries out the router's actions and sets a timer for
+A turn runs the queued steps, polls the machines and the router, carries out the router's actions and sets a timer for
 the next turn. An event (a response, a connection that opened or ended, a call from the user's side) leads to a turn,
-unless its call says that nothing waits for it. All of it happens on one event loop: the caller's, or an I/O thread's.
+unless its call says that nothing waits for it. All of this happens on one event loop: the caller's, or an I/O thread's.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["MAX_STEPS", "Driver", "Step"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: Steps that may wait for the next turn: far more than any program needs, and a bound for one that runs away.
+#: Steps that may wait for the next turn: far more than any program needs, and a bound for a runaway program.
 MAX_STEPS = 20_000
 
-#: Tasks that end dropped clients: an event loop keeps only weak references to its tasks.
+#: Tasks that end dropped clients; an event loop keeps only weak references to its tasks.
 _last_tasks: set[asyncio.Task[None]] = set()
 
-#: Something to do on the driver's side, given the time.
+#: A step to run on the driver's side, given the time.
 Step = Callable[[int], None]
 
 
@@ -53,11 +53,11 @@ class Driver(Generic[AnyLink, AnyCall]):
     """Drive one client. Its methods may be called from any thread.
 
     Args:
-        router: of the client.
+        router: the client's router.
         machines: polled in this order.
         network: reaches the brokers.
-        settings: for each connection.
-        name: of the client, for errors: `producer`.
+        settings: the settings of each connection.
+        name: the kind of client, for errors: `producer`.
     """
 
     def __init__(
@@ -77,15 +77,16 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._performed: dict[Promise[Any], Coroutine[Any, Any, Any]] = {}
         self._endings: set[Promise[None]] = set()
-        #: The thread that pops its only element ends the driver without its loop.
+        #: The thread that pops the only element ends the driver without its loop.
         self._may_end: list[None] = [None]
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: What turns, tasks and connections see of the application's context variables: those of `start`. A turn would
-        #: otherwise have those of whatever woke it, and a connection would keep one request's for as long as it lives.
+        #: The context variables of turns, tasks and connections: those at `start`. Otherwise a turn would have those of
+        #: the code that woke it, and a connection would keep those of one request for its whole life.
         self._context = Context()
         self._thread = 0
-        #: How many turns have begun, and what that was when the last one was scheduled: a turn comes if both are equal.
+        #: The number of turns that have begun, and that number when the last turn was scheduled: a turn is scheduled if
+        #: both are equal.
         self._turns = 0
         self._scheduled = -1
         self._timer: asyncio.TimerHandle | None = None
@@ -94,7 +95,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._ended: KafkaWireError | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Begin, on the event loop of an `IoThread`; None for that of the caller."""
+        """Start on the event loop of an `IoThread`; None for that of the caller."""
         self._loop = asyncio.get_running_loop() if loop is None else loop
         self._context = copy_context()
         waiting.driving.add(self._loop)
@@ -106,7 +107,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         """Fail everything that is unsettled, disconnect, and stop.
 
         Returns:
-            A promise that is kept once nothing is left on the event loop.
+            A promise that is kept once the client has nothing left on the event loop.
         """
         ended: Promise[None] = Promise()
         if isinstance(self._ended, fork.Forked):
@@ -119,12 +120,12 @@ class Driver(Generic[AnyLink, AnyCall]):
             ended.add_done_callback(partial(self._endings.discard, ended))
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._end, error, ended)
-            if self._loop.is_closed():  # before, or before it came to this
+            if self._loop.is_closed():  # earlier, or meanwhile
                 self._end_without_loop(error)
         return ended
 
     def let_go(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Have a coroutine end a client that was dropped; a finalizer calls this, so no lock is taken.
+        """Schedule a coroutine that ends a dropped client; a finalizer calls this, so no lock is taken.
 
         Returns:
             Whether there is anything to end.
@@ -146,14 +147,14 @@ class Driver(Generic[AnyLink, AnyCall]):
 
     @property
     def is_scheduled(self) -> bool:
-        """Whether a turn comes as soon as the event loop goes on."""
+        """Whether a turn is scheduled on the event loop."""
         return self._scheduled == self._turns
 
     def wake(self) -> None:
-        """Have a turn soon.
+        """Schedule a turn.
 
         Raises:
-            Forked: the process is a fork of the one in which the client was made.
+            Forked: the process is a fork of the one in which the client was created.
         """
         if isinstance(self._ended, fork.Forked):
             self._check()
@@ -161,12 +162,13 @@ class Driver(Generic[AnyLink, AnyCall]):
         if self._scheduled == turns or self._loop is None or self._ended is not None:
             return
         try:
-            context = self._context.copy()  # a turn may run inside another where a loop runs inside itself
+            context = self._context.copy()  # a turn may run inside another if a loop is run recursively
             if get_ident() == self._thread:
                 self._loop.call_soon(self._turn, context=context)
             else:
                 self._loop.call_soon_threadsafe(self._turn, context=context)
-            # Noted last, since this may be interrupted anywhere; if the turn has begun meanwhile, the note is outdated.
+            # Set last, since this code may be interrupted anywhere; if the turn has begun meanwhile, the value is
+            # outdated.
             self._scheduled = turns
         except RuntimeError:
             self.check_loop()
@@ -174,20 +176,20 @@ class Driver(Generic[AnyLink, AnyCall]):
                 raise
 
     def check_loop(self) -> None:
-        """End if the event loop has ended: nothing would ever come of what is waited for."""
+        """End the driver if its event loop has ended, because pending results would never arrive."""
         if self._loop is not None and self._loop.is_closed():
             self._end_without_loop(self._without_loop())
 
     def lag_ms(self, now_ms: int) -> int:
-        """Return by how much the last timer was late, or the present one is; from any thread.
+        """Return the delay of the last timer, or of the pending one if it is overdue; from any thread.
 
-        That the event loop is blocked shows once a timer is due: turns that wait for nothing else are not measured.
+        A blocked event loop is noticed only once a timer is due: turns without a timer are not measured.
         """
         overdue_ms = now_ms - self._timer_due_ms if self._timer_due_ms else 0
         return max(self._lag_ms, overdue_ms)
 
     def run(self, step: Step) -> None:
-        """Have something done on the driver's side.
+        """Run a step on the driver's side.
 
         Raises:
             Closed: the driver has ended.
@@ -201,15 +203,15 @@ class Driver(Generic[AnyLink, AnyCall]):
         self.wake()
         try:
             self._check()
-        except Closed:  # meanwhile: unless the step is gone, nobody will do it
+        except Closed:  # it has ended meanwhile: unless the step is gone, nothing will run it
             if step in self._steps:
                 self._steps.remove(step)
                 raise
 
     def ask(self, step: Callable[[Promise[Result], int], None]) -> Promise[Result]:
-        """Have something done on the driver's side that settles a promise; what it raises settles the promise, too.
+        """Run a step on the driver's side that settles a promise; an error that it raises settles the promise, too.
 
-        What is no `KafkaWireError` is a defect, and ends the client.
+        Any error other than a `KafkaWireError` is a defect and ends the client.
 
         Raises:
             Closed: the driver has ended.
@@ -221,7 +223,7 @@ class Driver(Generic[AnyLink, AnyCall]):
                 step(promise, now_ms)
             except KafkaWireError as error:
                 promise.fail(error)
-            except BaseException as defect:  # the turn ends the client, which no longer knows of the promise
+            except BaseException as defect:  # the turn ends the client, which no longer knows about the promise
                 promise.fail(_ended_by(defect))
                 raise
 
@@ -229,7 +231,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         return promise
 
     def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
-        """Have a coroutine run on the driver's side; what it returns or raises settles the promise.
+        """Run a coroutine on the driver's side; its result or error settles the promise.
 
         Raises:
             Closed: the driver has ended.
@@ -237,7 +239,8 @@ class Driver(Generic[AnyLink, AnyCall]):
         promise: Promise[Result] = Promise()
 
         def give_up(*_: object) -> None:
-            # The driver cancels its tasks as it ends. One that had not begun leaves `work` open and nothing settled.
+            # The driver cancels its tasks as it ends. A task that had not begun leaves `work` open and the promise
+            # unsettled.
             work.close()
             promise.fail(Closed(str(self._ended or self._without_loop())))
 
@@ -287,8 +290,8 @@ class Driver(Generic[AnyLink, AnyCall]):
         return Closed(f"{text}: make one on each event loop")
 
     def _end_without_loop(self, error: KafkaWireError) -> None:
-        """Fail everything that is unsettled; what is left on a closed event loop is never run."""
-        self._connections.clear()  # their sockets went with the loop
+        """Fail everything that is unsettled; callbacks left on a closed event loop never run."""
+        self._connections.clear()  # their sockets were closed with the loop
         self._stop(error)
         loop_watch.drop(task.get_coro() for task in tuple(self._tasks))
         for promise, work in tuple(self._performed.items()):
@@ -304,13 +307,13 @@ class Driver(Generic[AnyLink, AnyCall]):
             return
         try:
             self._may_end.pop()
-        except IndexError:  # several threads may find that the loop has ended
+        except IndexError:  # several threads may notice that the loop has ended
             return
         self._ended = error
         if self._timer is not None:
             self._timer.cancel()
         now_ms = monotonic_ms()
-        while self._steps:  # they have promises to settle; the router refuses what they submit
+        while self._steps:  # they have promises to settle; the router refuses new calls
             self._guarded(self._steps.popleft(), now_ms)
         self._guarded(partial(self._router.close, error), now_ms)
         for machine in self._machines:
@@ -320,7 +323,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._connections.clear()
 
     def _guarded(self, step: Step, now_ms: int) -> None:
-        """Do one of the last things; a defect in it must not keep the others from being done."""
+        """Run one of the final steps; a defect in it must not prevent the others."""
         try:
             step(now_ms)
         except BaseException as error:
@@ -350,14 +353,14 @@ class Driver(Generic[AnyLink, AnyCall]):
                 due_ms = machine.due_ms(now_ms)
                 if due_ms is not None and (first_ms is None or due_ms < first_ms):
                     first_ms = due_ms
-        except BaseException as error:  # better that every call fails than that one hangs
+        except BaseException as error:  # failing every call is better than hanging in one
             self._defect(contained(error))
             return
         if first_ms is not None:
             self._set_timer(first_ms, now_ms)
 
     def _set_timer(self, due_ms: int, now_ms: int) -> None:
-        """Have a turn at `due_ms`; a timer that is set for an earlier time stays, and sets the next one."""
+        """Schedule a turn at `due_ms`; a timer for an earlier time stays, and sets the next one."""
         assert self._loop is not None
         if self._timer is not None:
             if now_ms < self._timer_due_ms <= due_ms:
@@ -380,7 +383,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             request, version = call.request(connection)
             if call.response is None:
                 connection.post(request, version)
-                if connection.has_unsent:  # until it is gone, its memory is not free
+                if connection.has_unsent:  # its memory is not free until it is gone
                     link.congested = True
                     self._start_task(self._await_sent(link, connection, call))
                 else:
@@ -471,13 +474,13 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._defect(error)
 
     def _defect(self, error: BaseException) -> None:
-        """End the client: something raised what it should not, so nothing that it decides can be relied upon."""
+        """End the client because of an unexpected error, after which its decisions cannot be relied upon."""
         logger.error("the client has ended because of a defect", exc_info=error)
         self._stop(_ended_by(error))
 
 
 def _ended_by(defect: BaseException) -> KafkaWireError:
-    """Return what everything that is unsettled fails with when a defect ends the client."""
+    """Return the error for everything that is unsettled when a defect ends the client."""
     failure = KafkaWireError(f"the client has ended because of a defect: {defect!r}")
     failure.__cause__ = defect
     return failure

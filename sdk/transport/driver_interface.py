@@ -1,7 +1,8 @@
-"""The interface between a driver and what it drives: machines that decide, and the router that says what to send.
+"""The interface between a driver and the parts that it drives.
 
-They do no I/O. The driver calls them one at a time, on its own side, always with the time; they live in `routing/`,
-`producer/`, `consumer/` and `admin/`, which a transport knows nothing of.
+These are machines that decide, and the router, which chooses requests. They do no I/O. The driver calls them one at a
+time, on its own side, always with the time; they live in `routing/`, `producer/`, `consumer/` and `admin/`, which the
+transport does not know.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ class Turn(Enum):
     """When the machines are polled after a response.
 
     Attributes:
-        NOW: at once, because there is something to send, and callers that wait for this response should not go first.
-        SOON: after callers that wait for the response have gone on.
-        NONE: not for its sake, nothing follows from it.
+        NOW: at once, because there is something to send, and callers that wait for this response should not run first.
+            SOON: after callers that wait for the response have run. NONE: not because of this response; nothing follows
+            from it.
     """
 
     NOW = "now"
@@ -31,7 +32,7 @@ class Turn(Enum):
 
 
 class Versions(Protocol):
-    """What a broker speaks; a connection knows it once it is ready."""
+    """The versions that a broker supports; a connection knows them once it is ready."""
 
     def version_for(self, request: type[Message], carrying: tuple[type[Message], str] | None = None) -> int:
         """Return the version in which a request will be sent; see `BrokerConnection.version_for`."""
@@ -43,7 +44,7 @@ class Versions(Protocol):
 
 
 class Link(Protocol):
-    """A connection that is wanted, open or not.
+    """A requested connection, open or not.
 
     Attributes:
         congested: whether the connection has more unsent bytes than it should hold; set by the driver.
@@ -53,7 +54,7 @@ class Link(Protocol):
 
     @property
     def address(self) -> Address:
-        """Where the broker listens."""
+        """The address of the broker."""
         ...
 
 
@@ -61,7 +62,7 @@ class Call(Protocol):
     """A request and the class of its response.
 
     Attributes:
-        turn: when the machines are to be polled after its response, once that was reported.
+        turn: when to poll the machines after the response has been reported.
     """
 
     turn: Turn
@@ -99,36 +100,36 @@ class Send(NamedTuple, Generic[AnyLink, AnyCall]):
 
 
 class Shut(NamedTuple, Generic[AnyLink]):
-    """Close the connection; no call waits on it, and nothing is reported."""
+    """Close the connection; no call waits for it, and nothing is reported."""
 
     link: AnyLink
 
 
 class Machine(Protocol):
-    """A part of a client that decides: the sender, the fetch planner, a group's member."""
+    """A part of a client that makes decisions: the sender, the fetch planner, a group's member."""
 
     def poll(self, now_ms: int) -> None:
-        """Do whatever is due. Called after almost every event, so it must be cheap when nothing is."""
+        """Do everything that is due. Called after almost every event, so it must be cheap when nothing is due."""
         ...
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before; None if only an event can change anything."""
+        """Return when to poll again if no event happens earlier; None if only an event can change anything."""
         ...
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End everything that is unsettled: the client was closed, or a machine raised what it should not."""
+        """End everything that is unsettled: the client was closed, or a machine raised an unexpected error."""
         ...
 
 
 class Router(Protocol[AnyLink, AnyCall]):
-    """The machine that the others submit their calls to."""
+    """The machine to which the others submit their calls."""
 
     def poll(self, now_ms: int) -> list[Open[AnyLink] | Send[AnyLink, AnyCall] | Shut[AnyLink]]:
-        """Return what is to be done now."""
+        """Return the actions to perform now."""
         ...
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if no event happens earlier."""
         ...
 
     def opened(self, link: AnyLink, connection: Versions, now_ms: int) -> None:
@@ -136,11 +137,11 @@ class Router(Protocol[AnyLink, AnyCall]):
         ...
 
     def closed(self, link: AnyLink, error: KafkaWireError, now_ms: int) -> None:
-        """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
+        """Report that a connection could not be opened, or has ended; its calls are reported separately."""
         ...
 
     def answered(self, call: AnyCall, response: Message | None, now_ms: int) -> None:
-        """Report the response to a call; None for a request that has none and is written."""
+        """Report the response to a call; None for a written request that has no response."""
         ...
 
     def failed(self, call: AnyCall, error: KafkaWireError, now_ms: int) -> None:

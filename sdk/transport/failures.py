@@ -1,4 +1,4 @@
-"""Why a broker could not be reached: how far the connection came, what went wrong, and what is probably the cause.
+"""Explain why a broker could not be reached: the phase of the connection, the error, and the probable cause.
 
 Source: the module `ssl`, whose reasons are OpenSSL's.
 """
@@ -14,11 +14,11 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["connect_failed", "silence"]
 
-#: How servers of other protocols greet, or answer what they do not understand; read as the length of a frame, each is
+#: First bytes of servers of other protocols, as greetings or error messages; read as the length of a frame, each is
 #: over 600 MB.
 _OTHERS = {b"HTTP": "HTTP", b"<htm": "HTTP", b"<HTM": "HTTP", b"<!DO": "HTTP", b"SSH-": "SSH", b"-ERR": "Redis"}
 
-#: How TLS records of alerts and handshakes begin; read as the length of a frame, each is over 300 MB.
+#: First bytes of TLS alert and handshake records; read as the length of a frame, each is over 300 MB.
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 
@@ -26,9 +26,9 @@ def connect_failed(address: Address, state: ConnectionState, error: Exception) -
     """Return the error that tells a user why a connection failed.
 
     Args:
-        address: of the broker.
-        state: how far the connection was.
-        error: what went wrong; becomes the cause.
+        address: the broker's address.
+        state: the state of the connection.
+        error: the original error; becomes the cause.
     """
     tls_error = error if isinstance(error, ssl.SSLError) else error.__cause__
     if isinstance(tls_error, ssl.SSLError) and (reason := _refused_by_tls(tls_error)):
@@ -43,12 +43,12 @@ def connect_failed(address: Address, state: ConnectionState, error: Exception) -
 
 
 def silence(state: ConnectionState, limit: str, *, is_encrypted: bool) -> str:
-    """Return why a connection failed that did not get on in time, and what is probably the cause.
+    """Return why a connection timed out, and the probable cause.
 
     Args:
-        state: how far it was.
+        state: the state of the connection.
         limit: the name of the option and its value.
-        is_encrypted: whether it uses TLS.
+        is_encrypted: whether the connection uses TLS.
     """
     accepted = "it accepted the connection and"
     if state is ConnectionState.TLS:
@@ -60,7 +60,7 @@ def silence(state: ConnectionState, limit: str, *, is_encrypted: bool) -> str:
 
 
 def _refused_by_tls(error: ssl.SSLError) -> str | None:
-    """Return why one side does not trust the other; None if the handshake failed for another reason."""
+    """Return why one side does not trust the other; None if the handshake failed for a different reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the broker's certificate is not trusted: {error.verify_message}"
     if "ALERT" not in (error.reason or ""):
@@ -77,9 +77,10 @@ def _reason(state: ConnectionState, error: Exception) -> str:
         if start[:2] in _TLS_RECORDS:
             return 'the broker answers in TLS: set security_protocol to "SSL" or "SASL_SSL"'
         if (protocol := _OTHERS.get(start)) is not None:
-            return f"the server answers in {protocol}: it is no Kafka broker"
+            return f"the server answers in {protocol}: it is not a Kafka broker"
     text = str(error) or type(error).__name__
     if state is ConnectionState.VERSIONS and isinstance(error, ConnectionLost):
-        # A broker tells its versions to every client that speaks its protocol; a port that expects TLS hangs up.
+        # A broker tells its versions to every client that speaks its protocol; a port that expects TLS closes the
+        # connection.
         return f"{text} before it told its versions; does security_protocol fit this port?"
     return text

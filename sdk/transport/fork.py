@@ -1,4 +1,4 @@
-"""Tell clients that their process has forked: in the child, their connections and threads are somebody else's."""
+"""Tell clients that their process has forked: in the child, their connections and threads belong to the parent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Forked", "generation", "refusal", "watch"]
 
 
 class Forked(Closed):
-    """The client was made before this process was forked; only the parent process can use it."""
+    """The client was created before this process was forked; only the parent process can use it."""
 
 
 class _Watched(Protocol):
@@ -31,12 +31,12 @@ def watch(thing: _Watched) -> None:
 
 
 def generation() -> int:
-    """Return a number that every fork changes in the child: what was made under another one is the parent's."""
+    """Return a number that every fork changes in the child; objects with another number belong to the parent."""
     return _generation
 
 
 def refusal() -> Forked:
-    """Return what says so, with the remedy."""
+    """Return the error for a client of the parent, with the remedy."""
     return Forked(
         "this client was made before os.fork(), and its connections belong to the parent: make one in the child"
     )

@@ -1,7 +1,7 @@
 """A thread with an event loop, for clients whose caller has no loop, or blocks it.
 
-A daemon: a program that ends without closing its clients does not hang. Whatever is unsettled then is lost, as it would
-be if the process was killed.
+It is a daemon thread, so a program that ends without closing its clients does not hang. Unsettled work is then lost, as
+if the process had been killed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from kafkawire.sdk.transport.latch import Latch
 
 __all__ = ["STOP_SECONDS", "IoThread", "check_threads"]
 
-#: How long a loop may take to end: cancelling tasks and closing connections takes some ms.
+#: Limit for ending a loop; cancelling tasks and closing connections takes some ms.
 STOP_SECONDS = 2.0
 
-#: How long to `join`, which holds a lock in lines of Python: a signal handler that interrupts it waits for itself.
+#: Limit for `join`, which holds a lock while Python code runs: a signal handler that interrupts it would wait for
+#: itself.
 _JOIN_SECONDS = 0.2
 
-#: What leaves threads and selectors to Python, by the package that replaces them.
+#: By package that replaces threads and selectors: the call that leaves them to Python.
 _REMEDIES = {
     "gevent": "gevent.monkey.patch_all(thread=False, select=False)",
     "eventlet": "eventlet.monkey_patch(thread=False)",
@@ -32,10 +33,10 @@ _REMEDIES = {
 
 
 def check_threads() -> None:
-    """Refuse to start a thread where it would be a greenlet: its event loop and the other greenlets would block.
+    """Refuse to start a thread that would be a greenlet, because its event loop and the other greenlets would block.
 
     Raises:
-        LocalProtocolError: monkey patching has replaced Python's threads, or the selectors that its loop waits in.
+        LocalProtocolError: monkey patching has replaced Python's threads, or the selectors that the loop uses.
     """
     for replaced in (_thread.start_new_thread, selectors.DefaultSelector):
         package = replaced.__module__.partition(".")[0]
@@ -47,13 +48,13 @@ def check_threads() -> None:
 
 
 class IoThread:
-    """An event loop that runs on a thread of its own from the start.
+    """An event loop that runs on its own thread from the start.
 
     Args:
-        name: of the thread.
+        name: the name of the thread.
 
     Raises:
-        LocalProtocolError: threads are greenlets here, see `check_threads`.
+        LocalProtocolError: threads are greenlets here; see `check_threads`.
     """
 
     def __init__(self, name: str = "kafkawire") -> None:
@@ -67,8 +68,8 @@ class IoThread:
     def stop(self, limit_seconds: float = STOP_SECONDS) -> None:
         """Cancel the tasks of the loop, and end it and its thread; may be called more than once.
 
-        A thread that does not end within the limit is left behind: what it waits for may be held by this one, if a
-        signal handler has interrupted it.
+        A thread that does not end within the limit is left behind: it may be waiting for a resource that this thread
+        holds, if a signal handler has interrupted it.
         """
         with suppress(RuntimeError):  # it was closed meanwhile
             self.loop.call_soon_threadsafe(self.loop.stop)

@@ -1,8 +1,8 @@
-"""Notice that the event loop of a client has ended, for those who wait for the client elsewhere.
+"""Notice that the event loop of a client has ended, while other threads or loops wait for the client.
 
-asyncio tells nobody that a loop is closed, and nothing that happens on it would end the wait. So a thread that blocks
-looks now and then, and another event loop has a timer that looks. On the loop that drives the client nothing is needed:
-what runs there has not ended. Nor is it for an I/O thread, which looks itself once its loop is closed.
+asyncio does not report that a loop is closed, and no event on that loop would end the wait. So a blocked thread checks
+now and then, and another event loop checks with a timer. The loop that drives the client needs no check, because code
+that runs there proves that it has not ended. Nor does an I/O thread, which checks once its loop is closed.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from kafkawire.sdk.transport.latch import Latch
 
 __all__ = ["LOOK_SECONDS", "drop", "forget", "look", "look_from", "wait", "watch"]
 
-#: Between two looks: no CPU worth mentioning, and an error that still comes soon.
+#: Interval between checks: negligible CPU, and an error that still arrives soon.
 LOOK_SECONDS = 0.5
 
 
 class _Watched(Protocol):
     def check_loop(self) -> None:
-        """End if the event loop has ended."""
+        """End the client if its event loop has ended."""
         ...
 
 
 _Table = dict[asyncio.AbstractEventLoop, dict[_Watched, None]]
 
-#: What is driven, by its event loop. Strong references: somebody may wait for a client that nobody else holds.
+#: Drivers by event loop. Strong references, because a caller may wait for a client that nothing else refers to.
 _watched: _Table = {}
-#: Likewise on I/O threads, apart from the others: to wait for one of these costs an event loop nothing.
+#: Likewise on I/O threads, kept apart because an event loop need not check these.
 _on_io_threads: _Table = {}
 
-#: The event loops that look by a timer.
+#: The event loops that check with a timer.
 _looking: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 def watch(thing: _Watched, loop: asyncio.AbstractEventLoop) -> None:
-    """Call `thing.check_loop` soon after the loop has ended, if anybody waits, until `forget`."""
+    """Call `thing.check_loop` soon after the loop has ended, if a caller waits, until `forget`."""
     look()  # a program that leaves a client behind on each loop keeps only the last one
     _table(loop).setdefault(loop, {})[thing] = None
 
 
 def forget(thing: _Watched, loop: asyncio.AbstractEventLoop) -> None:
-    """Watch it no longer: nothing that anybody could wait for is left."""
+    """Stop watching a driver that has nothing left to wait for."""
     table = _table(loop)
     things = table.get(loop)
     if things is not None:
@@ -57,7 +57,7 @@ def forget(thing: _Watched, loop: asyncio.AbstractEventLoop) -> None:
 
 
 def look() -> None:
-    """Tell those whose event loops have ended; from any thread."""
+    """Notify the drivers whose event loops have ended; from any thread."""
     for table in (_watched, _on_io_threads):
         for loop in tuple(table):
             if loop.is_closed():
@@ -66,14 +66,14 @@ def look() -> None:
 
 
 def drop(left_behind: Iterable[object]) -> None:
-    """Close those coroutines of an ended loop that had not begun: Python would warn that nobody awaited them."""
+    """Close the coroutines of an ended loop that never began, because Python would warn about them."""
     for work in left_behind:
         if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
             work.close()
 
 
 def wait(settled: Latch, timeout_seconds: float | None) -> bool:
-    """Block this thread until the latch is set, looking meanwhile; return whether it was in time."""
+    """Block this thread until the latch is set, checking loops meanwhile; return False after a timeout."""
     deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
     while True:
         look()
@@ -85,7 +85,7 @@ def wait(settled: Latch, timeout_seconds: float | None) -> bool:
 
 
 def look_from(loop: asyncio.AbstractEventLoop) -> None:
-    """Have this running loop look while there are clients on others, because somebody here may wait for one of them."""
+    """Let this loop check while there are clients on other loops, because a task here may wait for them."""
     if _is_alone(loop):
         return
     look()

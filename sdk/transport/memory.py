@@ -19,7 +19,7 @@ __all__ = ["MemoryNetwork", "MemoryWire", "join"]
 
 
 class MemoryWire:
-    """One end of a connection inside the process; made in pairs by `join`."""
+    """One end of a connection inside the process; created in pairs by `join`."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.receiver: FrameReceiver | None = None
@@ -112,7 +112,8 @@ class MemoryNetwork:
     """Reach servers inside the process by address.
 
     Attributes:
-        servers: by address, what creates the receiver of each connection; add and remove entries at will.
+        servers: by address, the function that creates the receiver of each connection; entries may be added and removed
+            at any time.
     """
 
     def __init__(self) -> None:
@@ -127,7 +128,7 @@ class MemoryNetwork:
         """Connect to the server at `address`.
 
         Raises:
-            ConnectionRefusedError: there is none.
+            ConnectionRefusedError: there is no such server.
         """
         enter(ConnectionState.CONNECTING)
         server = self.servers.get(address)

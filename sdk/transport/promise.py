@@ -1,10 +1,10 @@
-"""The result of what a client asked its driver to do: awaited on any event loop, or waited for by any thread.
+"""The result of a request from a client to its driver; any event loop can await it, and any thread can wait for it.
 
-Awaited where no event loop runs, a promise blocks its thread (`waiting.py` says what for).
+If no event loop runs, awaiting a promise blocks its thread (`waiting.py` says why).
 
 The driver's side settles a promise once; the user's side may be another thread, or a signal handler that interrupted it
-here, so there is no lock. Everything that a client's methods return, except records and deliveries, crosses between the
-two as a promise.
+in this code, so there is no lock. Everything that a client's methods return, except records and deliveries, passes
+between the two as a promise.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Result = TypeVar("Result")
 
 
 class Promise(Generic[Result]):
-    """A result that may not be there yet.
+    """A result that may not exist yet.
 
     Args:
-        on_cancel: called when an await of it is cancelled; None if that changes nothing.
+        on_cancel: called when an await of the promise is cancelled; None if that has no effect.
     """
 
     __slots__ = ("_callbacks", "_on_cancel", "_settled")
@@ -37,29 +37,30 @@ class Promise(Generic[Result]):
     def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
         self._on_cancel = on_cancel
         self._callbacks: Watchers[Callable[[], object]] = Watchers()
-        #: The result and the error, one of them None, once it is settled: the first to put them here does so.
+        #: The result and the error, one of them None, once the promise is settled: the first to store them here settles
+        #: it.
         self._settled: dict[None, tuple[Result | None, Exception | None]] = {}
 
     @property
     def done(self) -> bool:
-        """Whether the result, or the error, is there."""
+        """Whether the promise has a result or an error."""
         return bool(self._settled)
 
     @property
     def is_kept(self) -> bool:
-        """Whether the result is there, and no error."""
+        """Whether the promise has a result and no error."""
         return self.done and self._settled[None][1] is None
 
     def keep(self, result: Result) -> None:
-        """Settle with a result; does nothing if it is settled already."""
+        """Settle with a result; do nothing if already settled."""
         self._settle(result, None)
 
     def fail(self, error: Exception) -> None:
-        """Settle with an error; does nothing if it is settled already."""
+        """Settle with an error; do nothing if already settled."""
         self._settle(None, error)
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once it is settled, on the side that settles it; at once if it is settled already."""
+        """Call `callback` once the promise is settled, on the side that settles it; now if it is settled already."""
         place = self._callbacks.add(callback)
         if self._settled and self._callbacks.take_back(place):
             callback()
@@ -78,7 +79,7 @@ class Promise(Generic[Result]):
         return self._outcome()
 
     async def within(self, timeout_ms: int | None) -> bool:
-        """Return whether it is settled within a limit; None for no limit."""
+        """Return whether the promise is settled within a limit; None for no limit."""
         if self.done:
             return True
         loop = asyncio._get_running_loop()
@@ -98,10 +99,10 @@ class Promise(Generic[Result]):
         return True
 
     def wait(self, timeout_seconds: float | None = None) -> Result:
-        """Block this thread until it is settled.
+        """Block this thread until the promise is settled.
 
         Raises:
-            RequestTimedOut: it was not settled in time.
+            RequestTimedOut: the promise was not settled in time.
         """
         if not self.done and not self._block(timeout_seconds):
             raise RequestTimedOut(f"no result within {timeout_seconds} s")
@@ -113,7 +114,7 @@ class Promise(Generic[Result]):
         return loop_watch.wait(settled, timeout_seconds)
 
     def _future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """Return what ends when it is settled."""
+        """Return a future that ends when the promise is settled."""
         settled: asyncio.Future[None] = loop.create_future()
         self.add_done_callback(partial(wake_future, loop, settled))
         loop_watch.look_from(loop)
@@ -133,9 +134,9 @@ class Promise(Generic[Result]):
 
 
 def wake_future(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
-    """Set a future of a loop, from whichever thread this is."""
+    """Set a future of a loop, from any thread."""
     if asyncio._get_running_loop() is not loop:
-        with suppress(RuntimeError):  # the loop was closed: nobody awaits on it any more
+        with suppress(RuntimeError):  # the loop was closed, so nothing awaits on it any more
             loop.call_soon_threadsafe(wake_future, loop, future)
     elif not future.done():
         future.set_result(None)

@@ -1,6 +1,7 @@
-"""From a name to a connected socket: every address of the name is tried, a slow one does not hold up the next.
+"""Connect a socket to a host name: every address of the name is tried, and a slow one does not delay the next.
 
-Source: RFC 8305 ("happy eyeballs"), of which this is the racing of connections; KIP-302 (all addresses of a name).
+Source: RFC 8305 ("happy eyeballs"), of which this module implements the racing of connections; KIP-302 (all addresses
+of a name).
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from kafkawire.sdk.transport.wire import LABEL_CHARACTERS_MAX, Address
 
 __all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "keep_alive", "look_up", "resolve"]
 
-#: How long an attempt may take before the next address is tried beside it; RFC 8305 recommends it.
+#: Time of an attempt after which the next address is tried concurrently, as RFC 8305 recommends.
 ATTEMPT_DELAY_MS = 250
 
-#: A connection on which nothing arrives for this long is probed: balancers and firewalls forget silent ones after some
-#: minutes, and a peer without power says nothing.
+#: A connection that receives nothing for this long is probed: balancers and firewalls forget silent connections after
+#: some minutes, and a peer without power cannot close its own.
 KEEPALIVE_IDLE_SECONDS = 60
 
-#: Between two probes, and how many may be lost before the connection is: a minute and a half in all.
+#: Interval between probes, and how many may be lost before the connection is given up: a minute and a half in total.
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 3
 
@@ -33,7 +34,7 @@ ADDRESSES_MAX = 32
 
 
 class Endpoint(NamedTuple):
-    """One address of a name, as `socket` has it."""
+    """One address of a name, as `socket` represents it."""
 
     family: int
     address: tuple[str, int, *tuple[int, ...]]
@@ -46,7 +47,7 @@ async def resolve(address: Address) -> list[Endpoint]:
     """Return the addresses of a name, in the order in which they should be tried.
 
     Raises:
-        OSError: the name is unknown, or not a name.
+        OSError: the name is unknown or invalid.
     """
     labels = address.host.removesuffix(".").split(".")
     if "" in labels:
@@ -54,18 +55,18 @@ async def resolve(address: Address) -> list[Endpoint]:
     longest = max(map(len, labels))
     if longest > LABEL_CHARACTERS_MAX:
         raise OSError(f"a part of the name has {longest} characters, at most {LABEL_CHARACTERS_MAX} allowed")
-    # As bytes a name is looked up as it is; for a text, Python would import its tables of international names.
+    # A name is passed as bytes, unchanged; for a str, Python would import its tables of international names.
     host = address.host.encode() if address.host.isascii() else address.host
     try:
         try:
-            # An address needs no look-up, and so no thread.
+            # An address needs no look-up and thus no thread.
             found = look_up(host, address.port, socket.AI_NUMERICHOST)
         except socket.gaierror:
             found = await in_thread(partial(look_up, host, address.port), ("name", host, address.port))
     except UnicodeError as error:
         raise OSError(f"{address.host!r} is not the name of a host") from error
     except OSError as error:
-        raise type(error)(*error.args) from None  # calls that share the look-up raise errors of their own
+        raise type(error)(*error.args) from None  # calls that share the look-up raise separate errors
     endpoints = [
         Endpoint(family, (str(target[0]), address.port, *map(int, target[2:]))) for family, *_, target in found
     ]
@@ -73,11 +74,11 @@ async def resolve(address: Address) -> list[Endpoint]:
 
 
 def look_up(host: bytes | str, port: int, flags: int = 0) -> list[tuple[int, int, int, str, tuple[Any, ...]]]:
-    """Return what `socket.getaddrinfo` finds for TCP, blocking.
+    """Return the TCP addresses that `socket.getaddrinfo` finds, blocking.
 
     Raises:
         OSError: the name is unknown.
-        UnicodeError: it can be no name.
+        UnicodeError: the name is invalid.
     """
     return [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)]
 
@@ -87,10 +88,10 @@ async def connect_one(endpoints: list[Endpoint], *, keeps_alive: bool = True) ->
 
     Args:
         endpoints: in the order in which they should be tried.
-        keeps_alive: whether the kernel probes a connection on which nothing arrives.
+        keeps_alive: whether the kernel probes a silent connection.
 
     Raises:
-        OSError: none does; the text says why, endpoint by endpoint.
+        OSError: no endpoint answers; the text says why, endpoint by endpoint.
     """
     loop = asyncio.get_running_loop()
     waiting = list(endpoints)
@@ -130,7 +131,7 @@ async def _connect(endpoint: Endpoint, keeps_alive: bool) -> socket.socket:
 
 
 def keep_alive(connected: socket.socket) -> None:
-    """Have the kernel probe a connection on which nothing arrives, at its own times where it knows no others."""
+    """Let the kernel probe a silent connection, at its default intervals if it does not support others."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     times = {
         "TCP_KEEPIDLE": KEEPALIVE_IDLE_SECONDS,
@@ -148,7 +149,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _abandon(attempts: dict[asyncio.Task[socket.socket], Endpoint]) -> None:
-    """Close what the losers of the race have opened, or will."""
+    """Close the sockets that the losers of the race have opened or will open."""
     for attempt in attempts:
         attempt.cancel()
     for attempt in attempts:

@@ -1,9 +1,9 @@
 """Frames over TCP: an asyncio protocol that receives into its own memory, and the network that opens it.
 
 Small frames are copied out of one reusable buffer. A large frame is received straight into its own memory, which the
-records decoded from it keep alive, so its bytes are never copied; after them it is used again. The announced length is
-checked before memory is taken. Both roles use it: a client through `TcpNetwork`, a server through `FrameProtocol` on
-its listening socket.
+records decoded from it keep alive, so its bytes are never copied; the memory is reused once they are gone. The
+announced length is checked before memory is taken. Both roles use this module: a client through `TcpNetwork`, a server
+through `FrameProtocol` on its listening socket.
 
 Source: Kafka protocol guide, "Network".
 """
@@ -43,10 +43,10 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 #: Unsent bytes above which `drain` waits: a few produce requests, enough to keep the socket busy.
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 
-#: Between two looks at what a TLS connection has not sent yet: no CPU worth mentioning, and a short wait.
+#: Interval between checks of the unsent bytes of a TLS connection: negligible CPU, and a short wait.
 _LOOK_SECONDS = 0.005
 
-#: How long bytes that are unsent when a connection is closed may take to leave: long for a peer that reads.
+#: Time to send the remaining bytes of a connection that is being closed: long for a peer that reads.
 CLOSE_LINGER_SECONDS = 5.0
 
 
@@ -56,7 +56,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
     Args:
         receiver: creates the receiver of the frames, given this wire.
         max_frame_bytes: largest frame accepted; a peer that announces more is disconnected.
-        sendmsg: of the socket below the transport; None to leave all writing to the transport.
+        sendmsg: the method of the socket below the transport; None to leave all writing to the transport.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             try:
                 sent_bytes = self._sendmsg(parts)
             except OSError:
-                sent_bytes = 0  # not now, or never again: the transport will find out
+                sent_bytes = 0  # not possible now, or never again: the transport will find out
             parts = () if sent_bytes == sum(map(len, parts)) else remaining(parts, sent_bytes)
         if parts:
             transport.writelines(parts)
@@ -116,7 +116,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         if transport is None:
             return
         if self._below_tls is not None:
-            while self.has_unsent:  # asyncio does not tell when nothing is left below TLS
+            while self.has_unsent:  # asyncio does not report when the layer below TLS has sent everything
                 await asyncio.sleep(_LOOK_SECONDS)
             return
         transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
@@ -131,10 +131,10 @@ class FrameProtocol(asyncio.BufferedProtocol):
             return
         self._transport.close()
         if (self._below_tls or self._transport).get_write_buffer_size():
-            # A peer that hangs would keep the socket, and them, for ever.
+            # A hanging peer would keep the socket and the unsent bytes forever.
             asyncio.get_running_loop().call_later(CLOSE_LINGER_SECONDS, self._transport.abort)
         elif self._below_tls is not None:
-            # TLS has said goodbye. The peer's goodbye is of no use, and waiting for it would outlive the loop.
+            # TLS has sent its closing alert. The peer's alert is not needed, and waiting for it would outlive the loop.
             self._transport.abort()
 
     def abort(self) -> None:
@@ -142,7 +142,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def secured(self, transport: asyncio.Transport) -> None:
-        """Write to a transport that encrypts, on top of the one that was there so far."""
+        """Switch to an encrypting transport on top of the current one."""
         self._below_tls = self._transport
         self._sendmsg = None
         self.connection_made(transport)
@@ -150,7 +150,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol: called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's derives from nothing
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class has no base class
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -179,7 +179,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = self._below_tls = None  # uvloop's raise errors from now on
+        self._transport = self._below_tls = None  # uvloop's methods raise errors from now on
         self.resume_writing()
         self.receiver.connection_lost(self._failure or exc)
 
@@ -206,14 +206,14 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._buffer[: self._filled] = bytes(self._buffer[start:end])
 
     def _fail(self, error: Exception) -> None:
-        """Disconnect at once: a peer that broke the protocol has no use for unsent bytes."""
+        """Disconnect at once: a peer that violated the protocol cannot use unsent bytes."""
         self._failure = error
         if self._transport is not None:
             self._transport.abort()
 
 
 def remaining(parts: Sequence[Buffer], sent_bytes: int) -> Sequence[Buffer]:
-    """Return what is left of some buffers once so many of their bytes are gone."""
+    """Return the rest of some buffers after a number of their bytes."""
     for place, part in enumerate(parts):
         if sent_bytes < len(part):
             return [memoryview(part)[sent_bytes:], *parts[place + 1 :]]
@@ -226,8 +226,8 @@ class TcpNetwork:
 
     Args:
         max_frame_bytes: largest response accepted.
-        tls: a context, or what `tls_context` makes one of when it is first needed; None for no TLS.
-        keeps_alive: whether the kernel probes a connection on which nothing arrives.
+        tls: a context, or the arguments from which `tls_context` creates one on first use; None for no TLS.
+        keeps_alive: whether the kernel probes a silent connection.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class TcpNetwork:
             OSError: the name is unknown, nothing accepts the connection, or the TLS handshake fails.
             ConfigurationError: the certificates for TLS cannot be used.
         """
-        if isinstance(self._tls, PemFiles):  # all that is trusted takes a while to read, and files may hang
+        if isinstance(self._tls, PemFiles):  # reading all trusted certificates takes a while, and files may hang
             self._tls = await in_thread(partial(tls_context, self._tls), self)
         enter(ConnectionState.RESOLVING)
         endpoints = await resolve(address)
@@ -271,12 +271,12 @@ class TcpNetwork:
                 enter(ConnectionState.TLS)
             try:
                 return await self._carry(connected, address.host, receiver)
-            except OSError as error:  # only TLS can fail here, and another address may do better
+            except OSError as error:  # only TLS can fail here, and another address may work
                 failure = failure or error
                 endpoints.remove(endpoint)
 
     async def _carry(self, connected: socket.socket, host: str, receiver: Callable[[Wire], Receiver]) -> Receiver:
-        """Put frames on a socket, after the TLS handshake if there is one."""
+        """Carry frames over a socket, after the TLS handshake if there is one."""
         made: list[Receiver] = []
 
         def make(wire: Wire) -> Receiver:
@@ -288,13 +288,13 @@ class TcpNetwork:
             lambda: FrameProtocol(make, self._max_frame_bytes, getattr(connected, "sendmsg", None)), sock=connected
         )
         if isinstance(self._tls, ssl.SSLContext):
-            # The certificate, and the name sent to the broker, are without the dot that may end a whole name.
+            # The certificate and the name sent to the broker lack the dot that may end a fully qualified name.
             name = host.rstrip(".")
             try:
                 encrypted = await loop.start_tls(transport, protocol, self._tls, server_hostname=name)
             except BaseException:
                 transport.abort()
                 raise
-            assert encrypted is not None, "only a transport that is closing gives none, and then an error"
+            assert encrypted is not None, "only a closing transport returns none, and then there is an error"
             protocol.secured(encrypted)
         return made[-1]

@@ -1,8 +1,8 @@
-"""Threads for what blocks: looking up names, reading certificates, asking for tickets and credentials.
+"""Threads for blocking calls: looking up names, reading certificates, requesting tickets and credentials.
 
 asyncio's default executor is the application's. A program that keeps it busy would keep a client from connecting, and
-its threads are waited for at the end of the loop and of the process, so that a silent name server would hold both. The
-threads here are a few daemons, which nothing waits for, shared by all clients of the process.
+the loop and the process wait for its threads when they end, so a silent name server would delay both. The threads here
+are a few daemons that nothing waits for, shared by all clients of the process.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = ["THREADS_MAX", "in_thread"]
 
 Result = TypeVar("Result")
 
-#: Threads at a time, in the whole process. A name server that does not answer holds one for each name, for 10 s or so;
-#: a cluster of this many brokers with names of their own still finds all of them at once.
+#: Threads at a time, in the whole process. A silent name server occupies one per name, for about 10 s; the names of a
+#: cluster with this many brokers can still be looked up at once.
 THREADS_MAX: Final = 32
 
 
 class _Unwanted(Exception):
-    """All that waited for it were cancelled before its turn, so it has not begun."""
+    """Every caller was cancelled before the work's turn, so it has not begun."""
 
 
 class _Work(Generic[Result]):
-    """A call that blocks, and those that wait for it."""
+    """A blocking call and its waiting callers."""
 
     def __init__(self, function: Callable[[], Result], key: Hashable) -> None:
         self.function = function
@@ -42,10 +42,10 @@ class _Work(Generic[Result]):
 
 
 class _Threads:
-    """The threads of a process; those of its parent are not here after a fork.
+    """The threads of a process; after a fork, those of the parent do not exist.
 
-    No lock: a signal handler may interrupt the holder, and wait for a client that would need it. Each step on the
-    containers is whole by itself.
+    There is no lock: a signal handler might interrupt its holder and wait for a client that needs it. Each step on the
+    containers is atomic.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class _Threads:
                 await _settled(work.promise)
                 return work.promise.wait()
             except _Unwanted:
-                continue  # its turn came just before this joined
+                continue  # its turn came just before this caller joined
             finally:
                 work.waiting.discard(waiter)
 
@@ -82,7 +82,7 @@ class _Threads:
         try:
             self._free.pop()
         except IndexError:
-            return  # whichever thread is done first goes on with it
+            return  # the first idle thread continues with it
         try:
             Thread(target=self._run, name="kafkawire blocking", daemon=True).start()
         except BaseException:
@@ -97,7 +97,7 @@ class _Threads:
                 break
             self._do(work)
         self._free.append(None)
-        if self._queue:  # came after the last look
+        if self._queue:  # arrived after the last check
             self._hire()
 
     def _do(self, work: _Work[Any]) -> None:
@@ -120,9 +120,9 @@ class _Threads:
 
 
 async def _settled(promise: Promise[Any]) -> None:
-    """Wait for a promise of a thread; also where gevent has made a greenlet of it, on the thread of the loop itself.
+    """Wait for a promise of a thread, even if gevent has turned it into a greenlet on the thread of the loop itself.
 
-    Such a greenlet seems to run inside the loop, whose selector sleeps nevertheless: `call_soon_threadsafe` wakes it.
+    Such a greenlet seems to run inside the loop, but the loop's selector sleeps: `call_soon_threadsafe` wakes it.
     """
     loop = asyncio.get_running_loop()
     woken = loop.create_future()
@@ -132,7 +132,7 @@ async def _settled(promise: Promise[Any]) -> None:
             woken.set_result(None)
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop was closed: nobody waits on it any more
+        with suppress(RuntimeError):  # the loop was closed, so nothing waits on it any more
             loop.call_soon_threadsafe(set_result)
 
     promise.add_done_callback(wake)
@@ -151,16 +151,16 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 async def in_thread(function: Callable[[], Result], key: Hashable = None) -> Result:
-    """Return what a function that blocks returns, without blocking the loop.
+    """Return the result of a blocking function without blocking the loop.
 
-    If the caller is cancelled, a function that has not begun never does, and one that has begun goes on.
+    If the caller is cancelled, a function that has not begun never runs, and one that has begun continues.
 
     Args:
-        function: what to call on another thread.
-        key: calls with the same key share one run, and its error; None not to share it.
+        function: the function to call on another thread.
+        key: calls with the same key share one run and its error; None not to share it.
 
     Raises:
-        Exception: what the function raised.
+        Exception: the error that the function raised.
         OSError: no thread can be started.
     """
     return await _threads.result(function, key)

@@ -1,6 +1,6 @@
 """Sleep, random numbers and shared operations, for code that must not import asyncio, time or random.
 
-`client/` and `routing/` import none of these; what its asynchronous part needs of them is here.
+`client/` and `routing/` import none of these; this module provides what their asynchronous parts need.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ __all__ = ["SingleFlight", "random_fraction", "random_text", "sleep_ms", "togeth
 
 Result = TypeVar("Result")
 
-#: Random bytes of a text that nobody may guess.
+#: Random bytes of a text that must be unguessable.
 _TEXT_BYTES = 18
 
-#: As many whole bytes as a float keeps.
+#: The number of whole bytes in the precision of a float.
 _FRACTION_BYTES = 6
 
 
 def random_fraction() -> float:
     """Return a random number in [0, 1), for jitter."""
-    # `random` costs every import of the client more time than all the jitter of its life takes.
+    # importing `random` would cost each client more time than all of its jitter
     return int.from_bytes(urandom(_FRACTION_BYTES), "big") / (1 << 8 * _FRACTION_BYTES)
 
 
 def random_text() -> str:
-    """Return a random text of hexadecimal digits that nobody can guess, for nonces."""
+    """Return an unguessable random text of hexadecimal digits, for nonces."""
     return urandom(_TEXT_BYTES).hex()
 
 
@@ -44,7 +44,7 @@ async def together(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
     """Return the results of coroutines that run at the same time.
 
     Raises:
-        Exception: the first one that any of them raised, once all of them have ended.
+        Exception: the first error that one of them raised, once all of them have ended.
     """
     results = await asyncio.gather(*work, return_exceptions=True)
     for result in results:
@@ -62,7 +62,7 @@ class SingleFlight(Generic[Result]):
     async def run(self, key: Hashable, operation: Callable[[], Coroutine[None, None, Result]]) -> Result:
         """Return the result of `operation`, started unless one with the same key is running.
 
-        Cancelling a caller does not cancel the operation. Each caller gets an error of its own.
+        Cancelling a caller does not cancel the operation. Each caller gets a separate error.
         """
         task = self._running.get(key)
         if task is None:
@@ -86,4 +86,4 @@ class SingleFlight(Generic[Result]):
     def _finished(self, key: Hashable, task: asyncio.Task[Result]) -> None:
         self._running.pop(key, None)
         if not task.cancelled():
-            task.exception()  # mark as retrieved: the callers have it, and if all were cancelled nobody wants it
+            task.exception()  # mark as retrieved: the callers have it or were cancelled

@@ -16,14 +16,14 @@ __all__ = ["PemFiles", "tls_context"]
 
 
 class PemFiles(NamedTuple):
-    """Where trust and identity come from; each is a path, or the PEM text itself.
+    """The sources of trust and identity; each is a path or the PEM text itself.
 
     Attributes:
-        authorities: certificates of the authorities that are trusted; None for those of the system.
-        certificate: this client's certificate chain, perhaps with its private key; None to show none.
+        authorities: certificates of the trusted authorities; None for those of the system.
+        certificate: this client's certificate chain, optionally with its private key; None to send none.
         key: the private key, if it is not with the certificate.
         key_password: decrypts the private key.
-        checks_hostname: whether the broker's certificate must be for the name that the client connects to.
+        checks_hostname: whether the broker's certificate must match the name that the client connects to.
     """
 
     authorities: str | None = None
@@ -54,7 +54,7 @@ def tls_context(pem: PemFiles) -> ssl.SSLContext:
 def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
     try:
         if _is_text(authorities):
-            # Bundles have comments between the certificates, also in other alphabets.
+            # Bundles have comments between the certificates, even in other alphabets.
             context.load_verify_locations(cadata=authorities.encode("ascii", "ignore").decode())
         else:
             context.load_verify_locations(cafile=authorities)
@@ -63,10 +63,10 @@ def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def _load_identity(context: ssl.SSLContext, certificate: str, key: Secret | None, password: Secret | None) -> None:
-    from tempfile import TemporaryDirectory  # only clients that show a certificate need it
+    from tempfile import TemporaryDirectory  # only clients that send a certificate need it
 
     key_pem = None if key is None else key.reveal()
-    # `ssl` reads files only, so a text becomes one for as long as that takes; nobody else can read it.
+    # `ssl` reads only files, so a text is written to a temporary one that no other user can read.
     with TemporaryDirectory() as folder:
         try:
             context.load_cert_chain(

@@ -1,7 +1,8 @@
-"""What the application's own code may raise where a client calls it: callbacks, hooks, listeners.
+"""Errors raised by application code that a client calls: callbacks, hooks, listeners.
 
-A client goes on after it, so callers of such code catch `BaseException` and pass it to `contained`. Not every error is
-an `Exception`: `CancelledError` of a future that somebody else has cancelled is none, nor is what `pytest.fail` raises.
+A client continues after such an error, so callers of this code catch `BaseException` and pass it to `contained`. Not
+every error is an `Exception`: the `CancelledError` of a future cancelled elsewhere is not, nor is the one that
+`pytest.fail` raises.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ __all__ = ["as_exception", "contained"]
 
 
 def contained(error: BaseException) -> Exception:
-    """Return what the application's code raised, as an error that can be handed on.
+    """Return an error of application code in a form that can be passed on.
 
-    `KeyboardInterrupt` and `SystemExit` end the program nevertheless: the event loop raises them as soon as what runs
-    now is over, and the state of the client is whole again. On an I/O thread they end nothing, as Python has it for
-    every thread but the main one.
+    `KeyboardInterrupt` and `SystemExit` still end the program: the event loop raises them as soon as the current
+    callback is over and the state of the client is consistent again. On an I/O thread they end nothing, as in any
+    Python thread but the main one.
 
     Raises:
         KeyboardInterrupt, SystemExit: no event loop runs here: the application itself is waiting for this call.
@@ -36,7 +37,7 @@ def contained(error: BaseException) -> Exception:
 
 
 def as_exception(error: BaseException) -> Exception:
-    """Return an error itself if it is an `Exception`, or one that it is the cause of."""
+    """Return the error itself if it is an `Exception`, otherwise an exception with the error as its cause."""
     if isinstance(error, Exception):
         return error
     failure = LocalProtocolError(f"{quoted(error, 200)} was raised")

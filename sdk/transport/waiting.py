@@ -1,7 +1,8 @@
-"""Wait in the way of the caller: where an event loop runs, by awaiting; where none does, by blocking the thread.
+"""Wait as the caller needs:
 
-The faces for asyncio are written once, as coroutines that await promises. `result_of` runs such a coroutine for a
-blocking face (`kafkawire.sync`): no loop runs then, so each promise blocks, and the coroutine never suspends.
+by awaiting if an event loop runs, otherwise by blocking the thread. The asyncio clients are written once, as coroutines
+that await promises. `result_of` runs such a coroutine for a blocking client (`kafkawire.sync`): no loop runs then, so
+each promise blocks, and the coroutine never suspends.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ __all__ = ["FAIR_MS", "YieldTimer", "check_may_block", "driving", "io_loops", "r
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-#: How long a program that awaits, but never has to wait, keeps an event loop from everything else: short beside a
-#: heartbeat interval and a delay that people notice, long beside a turn, which takes some 20 µs.
+#: How long a program that awaits but never has to wait may keep an event loop from other work: short compared with a
+#: heartbeat interval and a noticeable delay, long compared with a turn, which takes about 20 µs.
 FAIR_MS: Final = 10
 
-#: Iterations of an event loop in which what is due comes through: the first finds timers and sockets, and runs their
-#: callbacks only after the task that gave the turn has given another; the one after runs what these have scheduled,
-#: such as the turn of a driver, whose requests leave at once.
+#: Iterations of an event loop that complete everything that is due: the first finds timers and sockets, but runs their
+#: callbacks only after the yielding task has yielded again; the next runs what those callbacks scheduled, such as a
+#: turn of a driver, whose requests are sent at once.
 _ITERATIONS: Final = 3
 
-#: The event loops of I/O threads: all that a blocking client waits for happens there.
+#: The event loops of I/O threads, where everything happens that a blocking client waits for.
 io_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
-#: The event loops that clients are driven on, those of I/O threads included.
+#: The event loops on which clients are driven, including those of I/O threads.
 driving: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 def result_of(
     function: Callable[Given, Coroutine[Any, Any, Result]], *arguments: Given.args, **named: Given.kwargs
 ) -> Result:
-    """Run a coroutine function that awaits promises only, blocking this thread; return what it returns.
+    """Run a coroutine function that awaits only promises, blocking this thread, and return its result.
 
     Raises:
         LocalProtocolError: this is an I/O thread, for which the coroutine would wait.
@@ -64,13 +65,13 @@ def result_of(
 
 
 async def yield_to_loop() -> None:
-    """Let a driver on this event loop take a turn; one with a thread of its own needs no help."""
+    """Let a driver on this event loop take a turn; a driver with its own thread needs no help."""
     if asyncio._get_running_loop() is not None:
         await asyncio.sleep(0)
 
 
 class YieldTimer:
-    """When a reader that always finds something, and so never waits, yields to its event loop."""
+    """Yields to the event loop for a reader that always finds records and so never waits."""
 
     __slots__ = ("_due_ms",)
 
@@ -78,21 +79,21 @@ class YieldTimer:
         self._due_ms = 0
 
     def is_due(self) -> bool:
-        """Return whether the event loop had no turn from here for `FAIR_MS`."""
+        """Return whether this reader has not yielded to the event loop for `FAIR_MS`."""
         return monotonic_ms() >= self._due_ms
 
     async def yield_now(self) -> None:
-        """Let timers, sockets and other tasks go on: all that is due now, and what that has to send."""
+        """Let everything proceed that is due now, timers, sockets and other tasks, and send its requests."""
         for _ in range(_ITERATIONS):
             await yield_to_loop()
         self._due_ms = monotonic_ms() + FAIR_MS
 
 
 def check_may_block(loops: Container[asyncio.AbstractEventLoop | None]) -> None:
-    """Refuse to block a thread on which one of these event loops runs: what is waited for would never come.
+    """Refuse to block a thread on which one of these event loops runs, because the result would never arrive.
 
     Raises:
-        LocalProtocolError: one of them does.
+        LocalProtocolError: one of these loops runs on this thread.
     """
     if asyncio._get_running_loop() in loops:
         raise LocalProtocolError(

@@ -1,8 +1,8 @@
-"""Callbacks of something that happens once, added from any thread.
+"""Callbacks of an event that happens once, added from any thread.
 
-The thread that adds a watcher then looks whether it has happened, and takes the watcher back if so; the thread that
-makes it happen takes all watchers. Each watcher is taken in one step of C, and so by one of the two: no lock is needed
-under which a thread could be interrupted.
+After adding a watcher, a thread checks whether the event has happened, and takes the watcher back if so; the thread
+that triggers the event takes all watchers. Each watcher is taken in one step of C, and so by only one of the two: no
+lock is needed under which a thread could be interrupted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Watcher = TypeVar("Watcher")
 
 
 class Watchers(Generic[Watcher]):
-    """Watchers, in the order in which they came."""
+    """The watchers in the order in which they were added."""
 
     __slots__ = ("_places",)
 
@@ -24,17 +24,17 @@ class Watchers(Generic[Watcher]):
         self._places: dict[object, Watcher] = {}
 
     def add(self, watcher: Watcher) -> object:
-        """Add a watcher, and return what takes it back."""
+        """Add a watcher and return a key with which to take it back."""
         place = object()
         self._places[place] = watcher
         return place
 
     def take_back(self, place: object) -> bool:
-        """Take a watcher back; return whether it was still there."""
+        """Take a watcher back; return whether it had not been taken yet."""
         return self._places.pop(place, None) is not None
 
     def take(self) -> Iterator[Watcher]:
-        """Take all, one by one."""
+        """Take all watchers, one by one."""
         for place in list(self._places):
             watcher = self._places.pop(place, None)
             if watcher is not None:

@@ -1,4 +1,4 @@
-"""The interface between a connection and what carries its bytes: `Wire`, `FrameReceiver` and `Network`.
+"""The interface between a connection and the transport of its bytes: `Wire`, `FrameReceiver` and `Network`.
 
 A connection writes to a `Wire` and receives whole frames as a `FrameReceiver`. `stream.py` carries them over TCP,
 `memory.py` inside the process; the same client and the same broker run over both.
@@ -28,22 +28,22 @@ __all__ = [
     "addresses",
 ]
 
-#: Kafka's own; a client may leave it out.
+#: Kafka's own; a client may omit it.
 DEFAULT_PORT: Final = 9092
 
-#: Of each part of a host's name, between dots; DNS has no longer ones.
+#: Limit for each part of a host name, between dots; DNS allows no longer ones.
 LABEL_CHARACTERS_MAX: Final = 63
 
 #: Ports are uint16.
 MAX_PORT: Final = 65535
 
 _IPV6_CHARACTERS = frozenset("0123456789abcdefABCDEF:.")
-#: What a URL or a list has, and a host never.
+#: Characters of a URL or a list, which a host never contains.
 _NO_HOST_CHARACTERS = frozenset("[]/@, \t\n")
 
 
 class Address(NamedTuple):
-    """Where a broker listens.
+    """The address of a broker.
 
     Attributes:
         host: a name or an IP address, IPv6 without brackets.
@@ -61,10 +61,10 @@ class Address(NamedTuple):
         """Read `host:port`; an IPv6 address with a port is written in brackets.
 
         Args:
-            option: that the text was given for; errors name it.
-            text: what was given.
-            default_port: taken if the text has no port; None to refuse such a text.
-            lowest_port: 1, or 0 where that asks for a free port.
+            option: the option that has this value; errors name it.
+            text: the value.
+            default_port: used if the text has no port; None to refuse such a text.
+            lowest_port: 1, or 0 if that means any free port.
 
         Raises:
             ConfigurationError: the text is not an address.
@@ -87,7 +87,7 @@ class Address(NamedTuple):
 
 
 def _host_and_port(text: str) -> tuple[str, str | None]:
-    """Return the host, empty if there is none, and the port, None if it was left out."""
+    """Return the host, empty if there is none, and the port, None if it is missing."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         is_whole = bracket and ":" in host and rest[:1] in ("", ":")
@@ -112,12 +112,12 @@ class Wire(Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """Whether more bytes are unsent than should be: `drain` waits."""
+        """Whether there are too many unsent bytes, so `drain` waits."""
         ...
 
     @property
     def has_unsent(self) -> bool:
-        """Whether any byte that was written is still here."""
+        """Whether any written byte is still unsent."""
         ...
 
     def write(self, parts: Sequence[Buffer]) -> None:
@@ -137,7 +137,7 @@ class Wire(Protocol):
         ...
 
     def abort(self) -> None:
-        """Close both directions at once; what is unsent is lost."""
+        """Close both directions at once; unsent bytes are lost."""
         ...
 
 
@@ -155,13 +155,13 @@ class FrameReceiver(Protocol):
 
 @runtime_checkable
 class LengthReceiver(Protocol):
-    """A `FrameReceiver` whose limits change: it may refuse a frame that the wire would take."""
+    """A `FrameReceiver` whose limits change: it may refuse a frame that the wire would accept."""
 
     def check_length(self, length: int) -> None:
-        """Check a frame that has begun, before memory is taken for it; not called for one that is there at once.
+        """Check the length of an incomplete frame before memory is taken for it; not called for a complete frame.
 
         Raises:
-            RemoteProtocolError: it is refused; the wire disconnects.
+            RemoteProtocolError: the frame is refused; the wire disconnects.
         """
         ...
 
@@ -170,7 +170,7 @@ Receiver = TypeVar("Receiver", bound=FrameReceiver)
 
 
 class Network(Protocol):
-    """How to reach brokers."""
+    """The way to reach brokers."""
 
     async def open(
         self,
@@ -181,12 +181,12 @@ class Network(Protocol):
         """Connect.
 
         Args:
-            address: of the broker.
+            address: the broker's address.
             receiver: creates the receiver of the frames, given the wire to write to.
-            enter: is told how far the connection is, for the text of an error.
+            enter: called with the state of the connection, for error texts.
 
         Raises:
-            OSError: nothing listens there, or the name is unknown.
+            OSError: nothing listens at the address, or the name is unknown.
         """
         ...
 
@@ -199,7 +199,7 @@ def addresses(bootstrap_servers: str | Iterable[str]) -> tuple[Address, ...]:
             address with a port is written in brackets.
 
     Raises:
-        ConfigurationError: there is none, or one cannot be parsed.
+        ConfigurationError: there is no server, or one cannot be parsed.
     """
     option = "bootstrap_servers"
     given = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else tuple(bootstrap_servers)

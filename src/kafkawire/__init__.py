@@ -1,6 +1,6 @@
 """Apache Kafka's wire and storage formats from one set of declarative schemas.
 
-The names below are loaded when they are first used: `import kafkawire` itself imports nothing.
+The names below are loaded on first use: `import kafkawire` itself imports nothing.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ __all__ = [
     "__version__",
 ]
 
-#: Where each name is defined.
+#: The module that defines each name.
 _HOMES = {
     "Address": "sdk.transport.wire",
     "Admin": "sdk.admin.admin",
@@ -166,12 +166,12 @@ _HOMES = {
     "__version__": "sdk.version",
 }
 
-#: Modules that are loaded when they are first used as attributes, so that `except kafkawire.errors.Closed` works.
+#: Modules that are loaded on first use as attributes, so `except kafkawire.errors.Closed` works.
 _MODULES = frozenset({"errors", "metrics", "protocol", "records", "sync", "testing"})
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from its home (PEP 562)."""
+    """Load a public name from its module (PEP 562)."""
     from importlib import import_module
 
     if name in _MODULES:

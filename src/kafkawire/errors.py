@@ -1,4 +1,4 @@
-"""The errors that kafkawire raises, what each means, and what to do about it.
+"""The errors that kafkawire raises, their meanings, and how to react to them.
 
     try:
         raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic payments")
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Never:
-    """Say what a name of another client is called here."""
+    """Raise an error that gives kafkawire's name for a name of another client."""
     from kafkawire.sdk.client.name_hints import missing  # only needed for an error
 
     raise missing(__name__, name)

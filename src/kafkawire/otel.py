@@ -58,8 +58,8 @@ def traced(
     """Return a producer whose every `send` and `send_many` is a span.
 
     Args:
-        producer: of `kafkawire` or of `kafkawire.sync`; started or not.
-        tracer_provider: makes the spans; None for the global one.
+        producer: a producer of `kafkawire` or of `kafkawire.sync`; started or not.
+        tracer_provider: creates the spans; None for the global one.
     """
     if isinstance(producer, BlockingProducer):
         return BlockingTracedProducer(producer, tracer_provider)
@@ -70,15 +70,15 @@ def traced(
 def processing(
     record: Record | ConsumerBatch, group_id: str | None = None, tracer_provider: TracerProvider | None = None
 ) -> Iterator[Span]:
-    """Have a block be the span that processes a record, or a whole batch.
+    """Run a block in a span that processes a record, or a whole batch.
 
-    A record's span belongs to the trace of the span that sent it, unless another span is current: then it is linked
-    to that trace, as it always is for each record of a batch. An exception that leaves the block is noted.
+    A record's span belongs to the trace of the span that sent it, unless another span is current: then it is linked to
+    that trace, like the span of a batch to the trace of each record. An exception that leaves the block is recorded.
 
     Args:
-        record: what is processed.
+        record: the record or batch.
         group_id: the group of the consumer.
-        tracer_provider: makes the span; None for the global one.
+        tracer_provider: creates the span; None for the global one.
     """
     topic, partition = record.partition if isinstance(record, ConsumerBatch) else (record.topic, record.partition)
     attributes = _attributes("process", topic)
@@ -110,11 +110,11 @@ def processing(
 
 
 class _Traced(Generic[Traced]):
-    """What both traced producers share.
+    """The common part of both traced producers.
 
     Args:
-        producer: sends.
-        tracer_provider: makes the spans; None for the global one.
+        producer: sends the records.
+        tracer_provider: creates the spans; None for the global one.
     """
 
     def __init__(self, producer: Traced, tracer_provider: TracerProvider | None = None) -> None:
@@ -169,7 +169,7 @@ class _Traced(Generic[Traced]):
 
     @contextmanager
     def _many(self, topic: str, headers: HeadersInput) -> Iterator[tuple[Span, list[tuple[str, Any]]]]:
-        """Give a span for many records, and their headers."""
+        """Yield a span for many records, and their headers."""
         with trace.use_span(self._span(topic), end_on_exit=True, record_exception=False) as span:
             try:
                 yield span, _with_context(headers, span)
@@ -196,14 +196,14 @@ class _Traced(Generic[Traced]):
 
 
 class TracedProducer(_Traced[Producer[Any, Any]]):
-    """A producer whose records carry the context of the span that sent them; made by `traced`.
+    """A producer whose records carry the context of the span that sent them; created by `traced`.
 
-    Whatever is not here is the producer's own. `flush` and `close` raise the first error of a record since the last
-    `flush`, also if somebody has awaited its delivery.
+    All other attributes are those of the wrapped producer. `flush` and `close` raise the first error of a record since
+    the last `flush`, even if its delivery was awaited.
 
     Args:
-        producer: sends.
-        tracer_provider: makes the spans; None for the global one.
+        producer: sends the records.
+        tracer_provider: creates the spans; None for the global one.
     """
 
     async def __aenter__(self) -> Self:
@@ -223,7 +223,7 @@ class TracedProducer(_Traced[Producer[Any, Any]]):
         headers: HeadersInput = (),
         partition: int | None = None,
     ) -> int:
-        """Buffer many records; see `Producer.send_many`. One span for all, which ends when they are buffered."""
+        """Buffer many records; see `Producer.send_many`. One span covers all records, until they are buffered."""
         with self._many(topic, headers) as (span, pairs):
             count = await self.producer.send_many(topic, values, headers=pairs, partition=partition)
             span.set_attribute("messaging.batch.message_count", count)
@@ -245,8 +245,8 @@ class BlockingTracedProducer(_Traced[BlockingProducer[Any, Any]]):
     """A `kafkawire.sync.Producer` whose records carry the context of the span that sent them; see `TracedProducer`.
 
     Args:
-        producer: sends.
-        tracer_provider: makes the spans; None for the global one.
+        producer: sends the records.
+        tracer_provider: creates the spans; None for the global one.
     """
 
     def __enter__(self) -> Self:
@@ -298,7 +298,7 @@ def _attributes(operation: str, topic: str) -> Attributes:
 
 
 def _describe(attributes: Attributes, key: object, value: object) -> None:
-    """Add what the conventions say of a record: its key, if that is text, and whether it deletes it."""
+    """Add the conventional attributes of a record: its key, if that is text, and whether it is a tombstone."""
     if isinstance(key, bytes | bytearray | memoryview):
         try:
             key = bytes(key).decode()
@@ -311,7 +311,7 @@ def _describe(attributes: Attributes, key: object, value: object) -> None:
 
 
 def _with_context(headers: HeadersInput, span: Span) -> list[tuple[str, Any]]:
-    """Return headers with the context of a span, in place of one that they bring from another record."""
+    """Return headers with the context of a span, replacing one copied from another record."""
     carrier: dict[str, str] = {}
     inject(carrier, context=trace.set_span_in_context(span))
     pairs = record_headers(headers) if headers else ()
@@ -319,13 +319,13 @@ def _with_context(headers: HeadersInput, span: Span) -> list[tuple[str, Any]]:
 
 
 def _sender(record: Record) -> Context | None:
-    """Return the context in a record's headers, None if there is none."""
+    """Return the context in a record's headers; None if there is none."""
     carrier = {name: (content or b"").decode("latin-1") for name, content in record.headers}
     return extract(carrier, context=Context()) if carrier else None
 
 
 def _note(span: Span, error: BaseException) -> None:
-    """Say why a span failed, in few values: they are for counting."""
+    """Set the reason why a span failed, one of few values that can be counted."""
     kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR, str(error)))

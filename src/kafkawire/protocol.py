@@ -6,9 +6,9 @@
     assert heartbeat.parse(data) == message
     assert heartbeat.decode(b"before" + data, offset=6) == (message, 6 + len(data))
 
-The message classes live in `kafkawire.sdk.protocol.messages`, one module for each API; docs/howto shows how to add APIs
-of your own. Connections do no I/O: frames in, messages out, and back. docs/guide/connections.md shows them, and how to
-read what others say to each other.
+The message classes live in `kafkawire.sdk.protocol.messages`, one module for each API; docs/howto shows how to add your
+own APIs. Connections do no I/O: frames in, messages out, and vice versa. docs/guide/connections.md shows them, and how
+to decode captured traffic.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     records.groupBy("topic", "partition").count().show()
 
 `read_segments` does the same, with a function on Arrow batches inside the workers; `read_batches` returns the batches
-themselves. `KafkaWire` is the data source that fetches from brokers, `decode_batches` decodes raw batches that are in a
-column. Names and types of the columns are those of Spark's own Kafka connector. `audit` says what is in topics and what
-is wrong with them, by their segments, and `audit_brokers` by what brokers send.
+themselves. `KafkaWire` is the data source that fetches from brokers, `decode_batches` decodes a column of raw batches.
+The columns have the names and types of Spark's own Kafka connector. `audit` analyses topics and their problems from
+segments, `audit_brokers` through the brokers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
     "register_kafka_decode",
 ]
 
-#: What is imported when somebody asks for it, and where it is: this module can be imported without Spark.
+#: Names that are imported on first use, and their modules: this module can be imported without Spark.
 _LATER: Final = {
     "Finding": "audit.findings",
     "KafkaSegments": "segments.source",
@@ -62,7 +62,7 @@ _LATER: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """Return a data source, a class of Spark's, or what an audit finds."""
+    """Return a data source, a Spark class, or the result of an audit."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"kafkawire.sdk.spark.{_LATER[name]}"), name)

@@ -5,8 +5,8 @@
     with Broker() as broker, Producer(broker.bootstrap) as producer:
         assert producer.send("orders", b"first").result().offset == 0
 
-Each client does its I/O on a thread of its own, so heartbeats and deliveries continue while the program does other
-things. Ctrl-C ends any call at once, and loses no record.
+Each client does its I/O on its own thread, so heartbeats and deliveries continue while the program does other things.
+Ctrl-C ends any call at once, and loses no record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Admin", "Consumer", "Producer", "Transaction"]
 
 
 def __getattr__(name: str) -> Never:
-    """Say what a name of another client is called here."""
+    """Raise an error that gives kafkawire's name for a name of another client."""
     from kafkawire.sdk.client.name_hints import missing  # only needed for an error
 
     raise missing(__name__, name)

@@ -1,4 +1,4 @@
-"""A reference broker inside the test process:
+"""A reference broker inside the test process.
 
     with Broker(num_partitions=2) as broker:
         host, port = broker.bootstrap.split(":")
@@ -35,22 +35,22 @@ class Broker(Hinting, hints=BROKER):
     """Run a broker in a background thread of this process.
 
     Args:
-        data_dir: the folder of its files, created if it does not exist; None for a temporary one, made by `start`, and
-            removed by `close`, or else at the end of the program.
-        ephemeral: whether to keep everything in memory instead, with at most `memory_disk_bytes`; it survives `stop`
-            and `kill` as files would.
+        data_dir: the folder of its files, created if it does not exist; None for a temporary one, created by `start`
+            and removed by `close` or at the end of the program.
+        ephemeral: whether to keep everything in memory instead, with at most `memory_disk_bytes`; the data survives
+            `stop` and `kill` as files would.
         host: the address to listen on.
         port: the port to listen on; 0 for a free one.
-        handlers: of your own APIs; they are called in the broker's thread and must not block it.
+        handlers: handlers of your own APIs, called in the broker's thread, which they must not block.
         wall_ms: the broker's time, in ms since the epoch, for timestamps, retention and commits. It may jump, so a day
-            can pass in a second; time-outs and sessions do not see that.
+            can pass in a second; timeouts and sessions are not affected.
         options: see `BrokerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
-        ConfigurationError: an argument is invalid, an option is unknown or out of range, or there is a folder for an
-            ephemeral broker.
-        TypeError: `handlers` holds something else.
-        LocalProtocolError: handlers clash with each other, or with those of the broker.
+        ConfigurationError: an argument is invalid, an option is unknown or out of range, or an ephemeral broker has a
+            folder.
+        TypeError: `handlers` contains other objects.
+        LocalProtocolError: handlers conflict with each other, or with those of the broker.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Broker(Hinting, hints=BROKER):
 
     @property
     def data_dir(self) -> Path:
-        """The folder of its files.
+        """The folder of the broker's files.
 
         Raises:
-            LocalProtocolError: it is ephemeral and has none.
+            LocalProtocolError: the broker is ephemeral and has none.
         """
         if self._data_dir is None:
             raise LocalProtocolError("an ephemeral broker has no files")
@@ -114,7 +114,7 @@ class Broker(Hinting, hints=BROKER):
 
         Raises:
             ConfigurationError: the data directory belongs to another broker.
-            LocalProtocolError: it is running already.
+            LocalProtocolError: the broker is already running.
             OSError: the directory cannot be written, or the port is in use.
         """
         if self._temporary is not None and not self._temporary.exists():
@@ -145,7 +145,7 @@ class Broker(Hinting, hints=BROKER):
         self.close()
 
     def _end(self) -> None:
-        """Leave nothing behind at the end of the program."""
+        """Clean up at the end of the program."""
         self._broker.kill()
         self._remove_temporary()
 

@@ -1,7 +1,7 @@
-"""What every SASL mechanism gives to the connection: its name, a first message, an answer to each challenge.
+"""The interface of every SASL mechanism: its name, a first message, a response to each challenge.
 
-An authenticator serves one login. Whatever it needs from outside (a token, a random nonce, the time) it is given when
-it is made, by a `Login`.
+An authenticator serves one login. A `Login` creates it and passes all external input (a token, a random nonce, the
+time).
 
 Source: RFC 4422; `SaslClientAuthenticator` in Apache Kafka.
 """
@@ -27,18 +27,17 @@ class Authenticator(Protocol):
         ...
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Answer the broker, whose last word is a challenge too, often an empty one.
+        """Respond to a challenge of the broker, whose final message is also a challenge, often an empty one.
 
         Returns:
-            What to send next; None when the login is complete and the broker's last word is as it must be.
+            The message to send next; None when the login is complete and the broker's final message is valid.
 
         Raises:
             BrokerError: the broker refuses the login.
-            RemoteProtocolError: the broker breaks the rules of the mechanism, or does not prove what it must.
+            RemoteProtocolError: the broker violates the mechanism, or fails to prove its identity.
         """
         ...
 
 
-#: Makes the authenticator of one login at the host of this name; called again for each connection and each
-#: re-authentication.
+#: Creates the authenticator of one login at the named host; called for each connection and each re-authentication.
 Login = Callable[[str], Awaitable[Authenticator]]

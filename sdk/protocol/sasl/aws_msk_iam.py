@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: the login of Amazon MSK, a signed statement of who connects to which broker.
+"""AWS_MSK_IAM: the login of Amazon MSK, a signed statement about which identity connects to which broker.
 
 It was tested against the signatures of Amazon's own library and documentation, not against MSK.
 
@@ -20,7 +20,7 @@ from kafkawire.sdk.secret import Secret
 
 __all__ = ["AwsCredentials", "AwsMskIamAuthenticator", "region_of", "signing_key"]
 
-#: How long the statement is valid, in seconds; Amazon's own client takes the same.
+#: Validity of the statement in seconds, as in Amazon's own client.
 EXPIRES_SECONDS = 900
 
 _VERSION = "2020_10_22"
@@ -33,12 +33,12 @@ _MSK_HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?
 
 
 class AwsCredentials(NamedTuple):
-    """Who signs.
+    """The credentials that sign a login.
 
     Attributes:
         access_key: the public half.
         secret_key: the secret half.
-        session_token: of temporary credentials, None for others.
+        session_token: the token of temporary credentials, else None.
     """
 
     access_key: str
@@ -51,10 +51,10 @@ class AwsMskIamAuthenticator:
 
     Args:
         host: the broker's name, as the client connects to it.
-        region: of the cluster.
-        credentials: who signs.
+        region: the region of the cluster.
+        credentials: the credentials that sign.
         now_ms: the time, in milliseconds since the epoch.
-        user_agent: what AWS logs.
+        user_agent: the name that AWS logs.
     """
 
     mechanism = "AWS_MSK_IAM"
@@ -83,13 +83,13 @@ class AwsMskIamAuthenticator:
         return json.dumps(statement, separators=(",", ":")).encode()
 
     def respond(self, challenge: bytes) -> None:
-        """Take the broker's last word, which names its version of the mechanism."""
+        """Check the broker's final message, which names its version of the mechanism."""
         try:
             version = json.loads(challenge)["version"]
         except (ValueError, TypeError, KeyError, RecursionError):
             version = None
         if version != _VERSION:
-            raise RemoteProtocolError(f"AWS_MSK_IAM: the broker's answer does not name version {_VERSION}")
+            raise RemoteProtocolError(f"AWS_MSK_IAM: the broker's response does not name version {_VERSION}")
 
     @property
     def _scope(self) -> str:
@@ -114,7 +114,7 @@ def region_of(host: str) -> str:
     """Return the region in the name of an MSK broker.
 
     Raises:
-        ConfigurationError: the name has none.
+        ConfigurationError: the name contains no region.
     """
     found = _MSK_HOST.search(host)
     if found is None:
@@ -123,7 +123,7 @@ def region_of(host: str) -> str:
 
 
 def signing_key(secret_key: Secret, date: str, region: str, service: str) -> bytes:
-    """Return the key of one day, region and service, as Signature Version 4 derives it; `date` is YYYYMMDD."""
+    """Return the signing key of Signature Version 4 for a day, region and service; `date` is YYYYMMDD."""
     key = b"AWS4" + secret_key.reveal().encode()
     for part in (date, region, service, "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")

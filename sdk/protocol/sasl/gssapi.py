@@ -1,7 +1,7 @@
-"""GSSAPI: Kerberos, by the package `gssapi` (the extra `kerberos`), which is imported by the first login.
+"""GSSAPI: Kerberos, through the package `gssapi` (the extra `kerberos`), which the first login imports.
 
-The exchange of tokens and the choice of a security layer were tested against a stand-in for that package, not against
-a Kerberos server. Kafka knows no security layer, so the client chooses none; TLS protects the connection.
+The token exchange and the choice of a security layer were tested against a stand-in for that package, not against a
+Kerberos server. Kafka has no security layer, so the client chooses none; TLS protects the connection.
 
 Source: RFC 4752; `SaslClientAuthenticator` in Apache Kafka.
 """
@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError, RemoteP
 
 __all__ = ["GssapiAuthenticator"]
 
-#: The broker's offer begins with a byte of flags, the answer with the chosen one; three bytes of size follow.
+#: The broker's offer begins with a byte of flags, the response with the chosen one; three bytes of size follow.
 _NO_LAYER = 1
 _OFFER_BYTES = 4
 
@@ -35,7 +35,7 @@ class GssapiAuthenticator:
 
     def __init__(self, service: str, host: str) -> None:
         try:
-            import gssapi  # an extra, and slow to import
+            import gssapi  # an optional package, and slow to import
         except ImportError as error:
             reason = 'needs the package gssapi: pip install "kafkawire[kerberos]"'
             raise ConfigurationError("sasl_mechanism", self.mechanism, reason) from error
@@ -52,7 +52,7 @@ class GssapiAuthenticator:
         return self._first
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Go on with the exchange; choose no security layer once the identities are proven."""
+        """Continue the exchange; choose no security layer once the identities are proven."""
         if self._is_settled:
             if challenge:
                 raise RemoteProtocolError(f"GSSAPI: a challenge of {len(challenge)} bytes after the login was complete")
@@ -62,7 +62,7 @@ class GssapiAuthenticator:
                 return self._context.step(challenge) or b""
             offer = self._context.unwrap(challenge).message
             if len(offer) != _OFFER_BYTES or not offer[0] & _NO_LAYER:
-                raise RemoteProtocolError("GSSAPI: the broker insists on a security layer, Kafka knows none")
+                raise RemoteProtocolError("GSSAPI: the broker insists on a security layer, but Kafka has none")
             identity = str(self._context.initiator_name).encode()
             self._is_settled = True
             answer: bytes = self._context.wrap(bytes([_NO_LAYER, 0, 0, 0]) + identity, False).message

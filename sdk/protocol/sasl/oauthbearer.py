@@ -18,7 +18,7 @@ from kafkawire.sdk.secret import Secret
 
 __all__ = ["OAuthBearerAuthenticator", "check_extensions"]
 
-#: How much of the broker's reason goes into an error.
+#: Characters of the broker's reason that an error quotes.
 _SHOWN_CHARACTERS = 100
 
 _SEPARATOR = "\x01"
@@ -32,11 +32,11 @@ class OAuthBearerAuthenticator:
     """One login with a token.
 
     Args:
-        token: as it follows the word "Bearer".
+        token: the text after the word "Bearer".
         extensions: further names and values for the broker.
 
     Raises:
-        ConfigurationError: the token or an extension contains what it must not.
+        ConfigurationError: the token or an extension contains invalid characters.
     """
 
     mechanism = "OAUTHBEARER"
@@ -44,7 +44,7 @@ class OAuthBearerAuthenticator:
     def __init__(self, token: Secret, extensions: Mapping[str, str] | None = None) -> None:
         if not _TOKEN.fullmatch(token.reveal()):
             raise ConfigurationError(
-                "sasl_oauthbearer_token", token, "expected letters, digits and ._~+/-, as RFC 6750 has it"
+                "sasl_oauthbearer_token", token, "expected letters, digits and ._~+/-, as RFC 6750 defines"
             )
         self._token = token
         self._extensions = check_extensions("sasl_oauthbearer_extensions", extensions or {})
@@ -55,7 +55,7 @@ class OAuthBearerAuthenticator:
         return f"n,,{_SEPARATOR}auth=Bearer {self._token.reveal()}{_SEPARATOR}{pairs}{_SEPARATOR}".encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Take the broker's last word: empty if it accepts the token, else why not."""
+        """Check the broker's final message: empty if it accepts the token, else the reason for the refusal."""
         if self._refusal:
             raise BrokerError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"OAUTHBEARER: {self._refusal}")
         if not challenge:
@@ -68,7 +68,7 @@ def check_extensions(option: str, extensions: Mapping[str, str]) -> dict[str, st
     """Return a copy of the extensions.
 
     Raises:
-        ConfigurationError: a name or value contains what it must not, or a name is "auth".
+        ConfigurationError: a name or value contains invalid characters, or a name is "auth".
     """
     for name, value in extensions.items():
         known = isinstance(name, str) and _EXTENSION_NAME.fullmatch(name) and name != "auth"
@@ -80,7 +80,7 @@ def check_extensions(option: str, extensions: Mapping[str, str]) -> dict[str, st
 
 
 def _reason(challenge: bytes) -> str:
-    """Return the status in the broker's JSON text; what that text is not, counts as refused too."""
+    """Return the status in the broker's JSON text; any other text also counts as a refusal."""
     try:
         status = json.loads(challenge)["status"]
     except (ValueError, TypeError, KeyError, RecursionError):

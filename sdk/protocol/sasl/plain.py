@@ -1,4 +1,4 @@
-"""PLAIN: the name and the password, in clear text; for connections with TLS.
+"""PLAIN: the user name and the password in clear text, for connections with TLS.
 
 Source: RFC 4616; `PlainSaslServer` in Apache Kafka.
 """
@@ -15,11 +15,11 @@ class PlainAuthenticator:
     """One login with a password.
 
     Args:
-        username: who logs in.
-        password: of the user.
+        username: the user who logs in.
+        password: the user's password.
 
     Raises:
-        ConfigurationError: one of them is empty or has a NUL character, which separates them on the wire.
+        ConfigurationError: one of them is empty or contains a NUL character, which separates them on the wire.
     """
 
     mechanism = "PLAIN"
@@ -35,6 +35,6 @@ class PlainAuthenticator:
         return f"\0{self._username}\0{self._password.reveal()}".encode()
 
     def respond(self, challenge: bytes) -> None:
-        """Take the broker's last word, which is empty."""
+        """Check the broker's final message, which is empty."""
         if challenge:
             raise RemoteProtocolError(f"PLAIN: a challenge of {len(challenge)} bytes, none is expected")

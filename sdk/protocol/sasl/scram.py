@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 as a client's login: the password does not travel, and the broker proves itself.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 as a client's login: the password is never sent, and the broker proves its identity.
 
 `kafkawire.sdk.protocol.scram` computes the messages; this module puts them in order.
 
@@ -15,12 +15,12 @@ __all__ = ["ScramAuthenticator"]
 
 
 class ScramAuthenticator:
-    """One login with a password that only proofs of are sent.
+    """One login with a password, of which only proofs are sent.
 
     Args:
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
-        username: who logs in, or the id of a delegation token.
-        password: of the user, or the token's HMAC.
+        username: the user who logs in, or the id of a delegation token.
+        password: the user's password, or the token's HMAC.
         nonce: printable ASCII without commas, random and used once.
         is_token: whether this is a delegation token.
 
@@ -38,7 +38,7 @@ class ScramAuthenticator:
         return self._client.first_message()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Prove that the password is known here; then check that the broker knows it too."""
+        """Prove knowledge of the password; then check that the broker knows it too."""
         self._challenges += 1
         if self._challenges == 1:
             return self._client.receive_first(challenge)

@@ -55,7 +55,7 @@ def test_a_record_is_sent_again_when_another_response_breaks_the_protocol() -> N
 def test_responses_that_always_break_the_protocol_are_the_reason_in_the_end() -> None:
     async def test(broker: StoringBroker, producer: Producer) -> None:
         broker.responders[ApiKey.PRODUCE] = rubbish(broker)
-        with pytest.raises(DeliveryTimedOut, match=r"what the broker sent is damaged: .* at byte"):
+        with pytest.raises(DeliveryTimedOut, match=r"data from the broker is damaged: .* at byte"):
             await producer.send("t", b"v")
 
     producing(test, delivery_timeout_ms=500, request_timeout_ms=450)

@@ -116,7 +116,7 @@ def test_what_is_no_table(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [{910: GreetRequest}, {"Greet": None}])
 def test_what_is_no_api(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"table 1 holds .*, which is no Api"):
+    with pytest.raises(TypeError, match=r"table 1 holds .*, which is not an Api"):
         ApiRegistry(wrong)
 
 
@@ -150,5 +150,5 @@ OtherResponse = GreetResponse
 
 @pytest.mark.parametrize("cls", [int, type(HeartbeatRequest), MetadataRequest.MetadataRequestTopic])
 def test_what_is_no_message(cls: Any) -> None:
-    with pytest.raises(LocalProtocolError, match=rf"^{cls.__qualname__} is no message, an instance of a request "):
+    with pytest.raises(LocalProtocolError, match=rf"^{cls.__qualname__} is not a message, an instance of a request "):
         KAFKA_APIS.of(cls)

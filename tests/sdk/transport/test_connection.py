@@ -301,7 +301,7 @@ def test_a_response_that_cannot_be_decoded_ends_the_connection() -> None:
             broker.links[0].wire.write([frame(correlation_id + b"\0\0")])
 
         broker.script(ApiKey.FIND_COORDINATOR, cut_off)
-        with pytest.raises(ConnectionLost, match=r"what the broker sent is damaged: .* at byte") as caught:
+        with pytest.raises(ConnectionLost, match=r"data from the broker is damaged: .* at byte") as caught:
             await response_to(connection, FindCoordinatorRequest(), FindCoordinatorResponse, 0)
         assert isinstance(caught.value.__cause__, RemoteProtocolError)
         assert not connection.is_open
