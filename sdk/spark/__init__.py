@@ -1,9 +1,9 @@
-"""Spark: data sources, writers and functions for what Kafka stores and sends, and the audit that is made of them.
+"""Spark: data sources, writers and functions for data that Kafka stores and sends, and the audit built on them.
 
 `columns/` has functions for columns with raw bytes. `segments/` is the data source of a broker's files, `brokers/` the
-one that fetches; both read in batch and as a stream. `sink/` writes to topics. `audit/` makes tables and a report.
+one that fetches; both read in batch and as a stream. `sink/` writes to topics. `audit/` creates tables and a report.
 
-What they share is here: `schema` and `decoder` make the connector's columns, `damage` and `loss` say what becomes of
-what cannot be read, `isolation` and `order` which records count, and `option_values`, `selection`, `client_options` and
+The shared parts are here: `schema` and `decoder` build the connector's columns, `damage` and `loss` handle unreadable
+data, `isolation` and `order` determine which records count, and `option_values`, `selection`, `client_options` and
 `logins` read options.
 """

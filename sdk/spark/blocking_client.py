@@ -1,4 +1,4 @@
-"""A client for requests of one's own, for `with`: it connects and disconnects, and blocks its thread for both."""
+"""A client for custom requests, for `with`: it connects and disconnects, and blocks its thread for both."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["BlockingClient"]
 
 
 class BlockingClient:
-    """What tasks and drivers ask brokers by, where no client of the SDK does.
+    """The client of tasks and drivers for requests that no SDK client supports.
 
     Args:
-        make: returns a core that was not started, and has an I/O thread; called for each attempt to connect.
-        limit_ms: how long to try, see `connect`.
+        make: returns a core that was not started and has an I/O thread; called for each attempt to connect.
+        limit_ms: how long to try; see `connect`.
     """
 
     def __init__(self, make: Callable[[], ClientCore], limit_ms: int) -> None:

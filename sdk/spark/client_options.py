@@ -1,8 +1,8 @@
-"""The options of a query's clients: by one name each, and without those that a query cannot choose.
+"""The options of a query's clients, under one name each, without those that a query may not set.
 
-A query names them as Kafka's documentation does, or as docs/options.md does; both mean the same, and values are text.
+A query may use the names of Kafka's documentation or of docs/options.md; both mean the same, and values are text.
 
-Source: `KafkaSourceProvider.validateGeneralOptions` in Apache Spark, which refuses the same and some more;
+Source: `KafkaSourceProvider.validateGeneralOptions` in Apache Spark, which refuses the same options and some more;
 `SecurityProtocol.forName` in Apache Kafka.
 """
 
@@ -22,8 +22,8 @@ _COLUMNS = "keys and values are columns: convert them with functions of Spark"
 _FUNCTION = "a function cannot be given as text: leave it out"
 _CLASS = "classes of Java cannot be used: leave it out"
 _SYSTEM = "the operating system sizes the buffers of sockets: leave it out"
-_TLS = "Python's TLS chooses by itself: leave it out, or set it for OpenSSL on the workers"
-_MANAGED = "Spark decides where reading begins, and keeps in the checkpoint how far it came: use startingOffsets"
+_TLS = "Python's TLS chooses this itself: leave it out, or set it for OpenSSL on the workers"
+_MANAGED = "Spark decides where reading begins, and keeps its progress in the checkpoint: use startingOffsets"
 _NO_GROUP = "no task joins a group: leave it out"
 
 _REFUSED: Final = {
@@ -52,7 +52,7 @@ _REFUSED: Final = {
     "sasl_login_class": _CLASS,
 }
 
-#: What would contradict a source, and what to do instead.
+#: Options that would contradict a source, and alternatives.
 REFUSED_OF_READERS: Final[Mapping[str, str]] = {
     **_REFUSED,
     "auto_offset_reset": _MANAGED,
@@ -63,17 +63,17 @@ REFUSED_OF_READERS: Final[Mapping[str, str]] = {
     "group_remote_assignor": _NO_GROUP,
 }
 
-#: What would contradict the sink, and what to do instead.
+#: Options that would contradict the sink, and alternatives.
 REFUSED_OF_WRITERS: Final[Mapping[str, str]] = {
     **_REFUSED,
-    "transactional_id": "each task has one of its own: use transactionalIdPrefix",
+    "transactional_id": "each task has its own: use transactionalIdPrefix",
     "max_block_ms": (
         "rows wait for room in kafka.buffer.memory as long as others may take to be stored: "
         "use kafka.delivery.timeout.ms"
     ),
 }
 
-#: Values that Java's clients take in any case; all others they take as they are.
+#: Options whose values are not case-sensitive in Java's clients; all others are.
 _ANY_CASE: Final[Mapping[str, Callable[[str], str]]] = {
     "security_protocol": str.upper,
     "ssl_endpoint_identification_algorithm": str.lower,
@@ -86,10 +86,10 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
     Args:
         given: text by lower-case names without the prefix, in either spelling.
         options: the options of the client.
-        refused: why an option is, by its name in snake case.
+        refused: the reasons for refusing options, by name in snake case.
 
     Raises:
-        ConfigurationError: a name is refused, unknown or given twice, a login cannot be used, or there are no servers.
+        ConfigurationError: a name is refused, unknown or given twice, a login is invalid, or there are no servers.
     """
     values: dict[str, Any] = {}
     for given_name, text in with_login(given).items():
@@ -101,8 +101,8 @@ def read_client_options(given: Mapping[str, str], options: type[Options], refuse
         if option is None:
             raise ConfigurationError(shown, text, client_reason(options.unknown(given_name), options))
         if name in values:
-            raise ConfigurationError(shown, text, f"{name} was given already")
+            raise ConfigurationError(shown, text, f"{name} is given, too")
         values[name] = _ANY_CASE.get(name, str)(text) if option.parse is None else option.parse(text.strip())
     if "bootstrap_servers" not in values:
-        raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is needed: host:port,host:port")
+        raise ConfigurationError(f"{CLIENT_PREFIX}bootstrap.servers", None, "it is required: host:port,host:port")
     return values

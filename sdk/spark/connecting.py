@@ -1,7 +1,7 @@
-"""How tasks and drivers start their clients: patiently, since brokers may be away for a moment.
+"""How tasks and drivers start their clients: with retries, since brokers may be unavailable for a moment.
 
-To start a client of the SDK fails as soon as no bootstrap server can be reached, which suits programs. A query rides
-through what a client that runs would ride through: as long as the client's own limit for a call or a delivery.
+Starting an SDK client fails as soon as no bootstrap server can be reached, which suits programs. A query should survive
+the same outages as a running client, for as long as the client's own limit for a call or a delivery.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["connect", "connected", "pause"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Pauses between attempts, the first and the longest: with it there are less than 50 lines in the log of two minutes.
+#: Pauses between attempts, the first and the longest, which gives fewer than 50 log lines in two minutes.
 _PAUSE_MS: Final = 100
 _PAUSE_MAX_MS: Final = 3_000
 
 
 class _Client(Protocol):
-    """What is started, and is closed at the end of a `with`."""
+    """A client that is started, and closed at the end of a `with`."""
 
     def start(self) -> None: ...
 
@@ -42,10 +42,10 @@ Client = TypeVar("Client", bound=_Client)
 
 @contextmanager
 def connected(client: Client, limit_ms: int) -> Iterator[Client]:
-    """Start a client, and close it in the end.
+    """Start a client, and close it at the end.
 
     Args:
-        client: was not started.
+        client: a client that was not started.
         limit_ms: see `connect`.
 
     Raises:
@@ -58,15 +58,15 @@ def connected(client: Client, limit_ms: int) -> Iterator[Client]:
 
 
 def connect(start: Callable[[], object], limit_ms: int) -> None:
-    """Start a client, again after pauses if no bootstrap server can be reached.
+    """Start a client, retrying after pauses if no bootstrap server can be reached.
 
     Args:
-        start: does so, and can be called again after it has failed.
-        limit_ms: after which no further attempt begins.
+        start: starts it, and can be called again after a failure.
+        limit_ms: time after which no further attempt begins.
 
     Raises:
-        ConnectFailed: the reason of the last attempt; at once one that is not retriable, such as a refused login.
-        KafkaWireError: what else was wrong; the client has tried again already where that may help.
+        ConnectFailed: the reason of the last attempt; raised at once if not retriable, such as a refused login.
+        KafkaWireError: another error, which the client has already retried if that may help.
     """
     attempts = Attempts(Backoff(_PAUSE_MS, _PAUSE_MAX_MS, random_fraction), monotonic_ms() + limit_ms)
     while True:
@@ -84,5 +84,5 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
 
 
 def pause(pause_ms: int) -> None:
-    """Block the thread for so long."""
+    """Block the thread for a time."""
     threading.Event().wait(pause_ms / 1000)

@@ -1,4 +1,4 @@
-"""What becomes of bytes that are not records: Spark's three modes.
+"""How bytes that are not records are handled: Spark's three modes.
 
 Source: `ParseMode` in Apache Spark.
 """
@@ -19,30 +19,30 @@ __all__ = ["DamageLog", "Mode", "Place", "damage_of", "error_of", "parse_mode"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Lines of the log for one task, or one Arrow batch of a function of columns; the last line counts all.
+#: Log lines for one task, or one Arrow batch of a function of columns; the last line has the total.
 LOGGED_MAX = 100
 
 
 class Mode(StrEnum):
-    """What becomes of damage."""
+    """How damage is handled."""
 
-    #: A row for each, with the column `_corrupt`.
+    #: A row for each damage, with the column `_corrupt`.
     PERMISSIVE = "PERMISSIVE"
-    #: None, but it is counted and logged.
+    #: No row, but damage is counted and logged.
     DROPMALFORMED = "DROPMALFORMED"
-    #: An error that names the first.
+    #: An error that names the first damage.
     FAILFAST = "FAILFAST"
 
 
 class Place(NamedTuple):
-    """Where bytes come from.
+    """The origin of bytes.
 
     Attributes:
-        topic: None if it is not known.
-        partition: None if it is not known.
+        topic: the topic; None if unknown.
+        partition: the partition; None if unknown.
         path: the path of the file; None if they come from a column or a broker.
-        row: the number of a row, from 0, within the task, or in the Arrow batch that a function of columns gets; None
-            for a file, or a partition at a broker.
+        row: the number of the row, from 0, within the task, or in the Arrow batch that a function of columns gets; None
+            for a file or a partition at a broker.
     """
 
     topic: str | None
@@ -60,20 +60,20 @@ class Place(NamedTuple):
 
 
 def error_of(place: Place, damage: Damage) -> DecodeError:
-    """Return the error that names a damage."""
+    """Return the error for damaged bytes."""
     offset = "" if damage.base_offset is None else f", batch of offset {damage.base_offset}"
     return DecodeError(f"{place}{offset}", damage.position, damage.reason)
 
 
 def damage_of(batch: Batch, position: int, error: DecodeError) -> Damage:
-    """Return the damage of a batch whose content cannot be read.
+    """Return the damage of a batch with unreadable content.
 
     Args:
-        batch: the batch, whose header can be read.
-        position: the place where it begins, in bytes; 0 if nobody knows.
-        error: what was met.
+        batch: the batch, whose header is readable.
+        position: its position, in bytes; 0 if unknown.
+        error: the error that occurred.
     """
-    first = batch.base_offset if batch.magic == BATCH_MAGIC else None  # older headers do not say it
+    first = batch.base_offset if batch.magic == BATCH_MAGIC else None  # older headers do not contain it
     return Damage(position, batch.size_in_bytes, f"{error.path}: {error.reason}", first)
 
 
@@ -90,11 +90,11 @@ def parse_mode(value: str) -> Mode:
 
 
 class DamageLog:
-    """Counts what is dropped, and says so in the log of the worker.
+    """Counts dropped damage, and logs it on the worker.
 
     Attributes:
-        count: how many damages there were.
-        size_bytes: the size of all of them.
+        count: the number of damages.
+        size_bytes: their total size.
     """
 
     def __init__(self) -> None:
@@ -108,6 +108,6 @@ class DamageLog:
             _log.warning("dropped from %s: %s", place, damage)
 
     def finish(self) -> None:
-        """Log what all of them come to, as JSON."""
+        """Log the totals, as JSON."""
         if self.count:
             _log.warning("dropped in all: %s", json.dumps({"damaged": self.count, "bytes": self.size_bytes}))

@@ -1,8 +1,7 @@
-"""From batches, and damaged bytes, to Arrow batches with the columns that Spark gets.
+"""Decode batches and damaged bytes into Arrow batches with the columns that Spark gets.
 
-Rows of many batches, files and values share an Arrow batch; whatever a batch holds, an Arrow batch has about
-`ROWS_BYTES_MAX`. What all records of a batch have in common is written once for each run of batches, and spread over
-the rows by Arrow.
+Rows of many batches, files and values share an Arrow batch; its size is about `ROWS_BYTES_MAX` for any record batches.
+Values common to all records of a batch are written once for each run of batches, and Arrow spreads them over the rows.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -44,32 +43,32 @@ from kafkawire.sdk.spark.schema import COLUMNS, CORRUPT, arrow_schema
 
 __all__ = ["SEQUENCES", "Decoder"]
 
-#: Columns that a record has by itself.
+#: Columns with separate values for each record.
 _OF_RECORDS = frozenset({"key", "value", "offset", "timestamp", "headers"})
 
-#: NO_TIMESTAMP_TYPE of Kafka's consumer: magic 0 has no timestamps.
+#: NO_TIMESTAMP_TYPE of Kafka's consumer, because magic 0 has no timestamps.
 _NO_TIMESTAMP_TYPE = -1
 
-#: Sequence numbers begin again at 0 after the highest int32.
+#: Sequence numbers wrap to 0 after the highest int32.
 SEQUENCES: Final = 2**31
 
-#: Most of its functions are made when it is imported, where type checkers do not see them.
+#: Most of its functions are created on import, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 
 class _OfBatch(NamedTuple):
-    """What a column holds that is the same for all records of a batch.
+    """A column whose value is the same for all records of a batch.
 
     Attributes:
-        fields: the fields of `BatchColumns` that it is made of.
-        value: what makes it.
+        fields: the fields of `BatchColumns` from which it is computed.
+        value: the function that computes it.
     """
 
     fields: tuple[str, ...]
     value: Callable[..., Any]
 
     def values(self, batches: BatchColumns) -> list[Any]:
-        """Return what each of the batches holds; a single value if all of them hold the same."""
+        """Return the value of each batch; a single value if all are equal."""
         columns = [getattr(batches, field) for field in self.fields]
         if all(map(_is_constant, columns)):
             columns = [column[:1] for column in columns]
@@ -96,11 +95,11 @@ def _compression(attributes: int) -> str:
 
 
 def _first_offset(magic: int, base_offset: int) -> int | None:
-    """Return the first offset of a batch, None if its header does not say it."""
+    """Return the first offset of a batch; None if its header does not contain it."""
     return base_offset if magic == BATCH_MAGIC else None
 
 
-#: The columns of a batch; of its sequence numbers, the first one.
+#: The columns of a batch; for sequence numbers, the first one.
 _OF_BATCHES = {
     "timestampType": _OfBatch(("magics", "attributes"), _timestamp_type),
     "leaderEpoch": _OfBatch(("leader_epochs",), int),
@@ -113,7 +112,7 @@ _OF_BATCHES = {
     "batchPosition": _OfBatch(("positions",), lambda position: None if position < 0 else position),
 }
 
-#: What each column holds that is the same for all records of a file or value.
+#: Columns whose value is the same for all records of a file or value.
 _OF_PLACES: dict[str, Callable[[Place], Any]] = {
     "topic": lambda place: place.topic,
     "partition": lambda place: place.partition,
@@ -126,17 +125,17 @@ class Decoder:
 
     Args:
         names: the names of the columns, in order; see `schema.py`.
-        mode: what becomes of damage. PERMISSIVE needs the column for it, or drops it.
+        mode: how damage is handled. PERMISSIVE needs the column for it, and otherwise drops it.
         rows_max: most rows of an Arrow batch.
         bytes_max: most bytes of its keys, values and headers, unless one record has more.
-        times_ms: the first time that is wanted, and the first one behind it; None for no limit. Damage has no time.
+        times_ms: the first wanted time, and the first one behind the range; None for no limit. Damage has no time.
 
     Attributes:
-        dropped: what was left out without a row.
+        dropped: damage without a row.
         times_ms: see above.
     """
 
-    #: As in the connector, see `BatchRows`.
+    #: As in the connector; see `BatchRows`.
     takes_control = False
 
     def __init__(
@@ -159,25 +158,25 @@ class Decoder:
         if times_ms != (None, None):
             wanted |= {"timestamp"}
         self._rows = rows_builder(wanted, rows_max=rows_max, bytes_max=bytes_max)
-        #: Where the rows come from, each with the first row.
+        #: The origins of the rows, each with its first row.
         self._places: list[tuple[int, Place]] = []
-        #: Columns that repeat one value, the last one of each name.
+        #: Columns that repeat one value, the last one by name.
         self._repeated: dict[str, tuple[Any, pyarrow.Array]] = {}
         self._corrupt: list[tuple[Place, Damage]] = []
 
     def add(
         self, place: Place, batch: Batch, position: int | None, wanted: OffsetRange = None
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Add the records of a batch, and yield what is full.
+        """Add the records of a batch, and yield full Arrow batches.
 
         Args:
-            place: the place where it is.
-            batch: a batch of any magic, with its checksum compared, and not a control batch.
-            position: where it begins in the file or value; None if it was fetched from a broker.
+            place: the origin of the batch.
+            batch: a batch of any magic with a valid checksum, not a control batch.
+            position: its position in the file or value; None if it was fetched from a broker.
             wanted: which records are wanted; None for all.
 
         Raises:
-            DecodeError: it is damaged, and the mode is FAILFAST.
+            DecodeError: the batch is damaged, and the mode is FAILFAST.
         """
         self._enter(place)
         try:
@@ -189,15 +188,15 @@ class Decoder:
             yield from self._take()
 
     def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
-        """Add what can be added at once of the batches at the beginning of some bytes, without an object for each.
+        """Add the plain batches at the beginning of some bytes at once, without an object for each.
 
         Args:
-            place: the place where they are.
+            place: the origin of the bytes.
             content: the bytes.
-            plain: which batches.
+            plain: which batches to add.
 
         Returns:
-            How many bytes were added; the offset after them, if there are any.
+            The number of bytes that were added; the offset after them, if there are any.
         """
         self._enter(place)
         return self._rows.add_plain(content, plain)
@@ -206,9 +205,9 @@ class Decoder:
         """Add bytes that are not records.
 
         Args:
-            place: where they are.
-            damage: what they are.
-            expected: not needed here, see `BatchRows`.
+            place: the origin of the bytes.
+            damage: their description.
+            expected: not needed here; see `BatchRows`.
 
         Raises:
             DecodeError: the mode is FAILFAST.
@@ -223,25 +222,25 @@ class Decoder:
             self.dropped.add(place, damage)
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
-        """Add nothing: it is no record, and no damage as long as a broker may be writing it."""
+        """Add nothing: a tail is not a record, and not damage either, because a broker may still be writing it."""
         return iter(())
 
     def flush(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield what was added so far."""
+        """Yield the rows that were added so far."""
         if self._rows.count:
             yield from self._take()
         if self._corrupt:
             yield self._take_corrupt()
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield what is left, and log what was dropped in all."""
+        """Yield the remaining rows, and log the total of dropped damage."""
         yield from self.flush()
         self.dropped.finish()
 
     def _enter(self, place: Place) -> None:
-        """Say where the next rows come from."""
+        """Set the origin of the next rows."""
         if self._places and self._places[-1][0] == self._rows.count:
-            self._places.pop()  # no row came from there
+            self._places.pop()  # no row came from that origin
         if not self._places or self._places[-1][1] != place:
             self._places.append((self._rows.count, place))
 
@@ -251,7 +250,7 @@ class Decoder:
         self._places = [(0, self._places[-1][1])]
         rows = self._rows.take()
         arrays = arrow_arrays(rows)
-        # By what is stored: the column has null for a time that Spark cannot hold.
+        # By the stored value, because the column is null for a time that Spark cannot represent.
         kept = None if self.times_ms == (None, None) else _in_time(arrays["timestamp"], *self.times_ms)
         for name in self._names:
             if name in _OF_BATCHES and name != "sequence":
@@ -277,7 +276,7 @@ class Decoder:
                     column[number]
                     for column in (rows.batches.magics, rows.batches.positions, rows.batches.base_offsets)
                 )
-                reason = f"timestamp {milliseconds[row].value} of a record is outside what Spark can hold"
+                reason = f"timestamp {milliseconds[row].value} of a record is outside the range of Spark"
                 damage = Damage(max(position, 0), 0, reason, _first_offset(magic, first_offset))
                 yield from self.add_damage(place, damage)
         columns = [arrays[name] for name in self._names]
@@ -287,7 +286,7 @@ class Decoder:
             yield pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _spread(self, name: str, values: Sequence[Any], ends: memoryview[int] | array[int]) -> pyarrow.Array:
-        """Return a column of what batches or places hold, each up to a row; a single value is for all of them."""
+        """Return a column of values of batches or origins, each up to a row; a single value applies to all rows."""
         kind, count = COLUMNS[name].arrow, ends[-1]
         if len(values) == 1:
             value, (kept, column) = values[0], self._repeated.get(name, (None, None))
@@ -326,7 +325,7 @@ def _in_time(milliseconds: pyarrow.Array, start_ms: int | None, end_ms: int | No
 
 
 def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
-    """Return timestamps as Spark has them, and the rows of those that it cannot have, which are null."""
+    """Return timestamps in Spark's form, and the rows of those that it cannot represent, which are null."""
     kind = pyarrow.timestamp("us", "UTC")
     try:
         return milliseconds.cast(kind), []
@@ -340,7 +339,7 @@ def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[i
 
 
 def _sequences(first: pyarrow.Array, offsets: pyarrow.Array, first_offsets: pyarrow.Array) -> pyarrow.Array:
-    """Return the sequence number of each record, from that of the first one in its batch."""
+    """Return the sequence number of each record, computed from that of the first one in its batch."""
     if _COMPUTE.max(first).as_py() == NO_SEQUENCE:
         return first
     numbers = _COMPUTE.add(

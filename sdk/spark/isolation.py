@@ -1,7 +1,8 @@
-"""Which batches a reader sees that reads what was committed: Kafka's rules for aborted and unfinished transactions.
+"""The batches that a reader of committed records sees.
 
-The markers that end transactions are control batches between the batches of records, so what a batch is part of shows
-only later. A fetch response names the aborted transactions instead.
+The selection follows Kafka's rules for aborted and unfinished transactions. The markers that end transactions are
+control batches between the batches of records, so the outcome of a batch is known only later. A fetch response names
+the aborted transactions instead.
 
 Source: `CompletedFetch.isBatchAborted` in Apache Kafka; KIP-98.
 """
@@ -22,12 +23,12 @@ __all__ = ["AbortedByResponse", "AbortedTransaction", "Outcomes", "ends_transact
 _ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 
 
-#: Control records that end a transaction; others have nothing to do with one.
+#: Control records that end a transaction.
 _ENDS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
 class AbortedTransaction(NamedTuple):
-    """What a fetch response says of one.
+    """An aborted transaction in a fetch response.
 
     Attributes:
         producer_id: the id of its producer.
@@ -39,7 +40,7 @@ class AbortedTransaction(NamedTuple):
 
 
 def parse_committed_only(option: str, text: str) -> bool:
-    """Return whether an isolation level, in any case, shows committed records only.
+    """Return whether an isolation level, in any case, shows only committed records.
 
     Args:
         option: the name of the option, for the error.
@@ -58,27 +59,27 @@ def ends_transaction(batch: Batch) -> bool:
     """Return whether a control batch ends a transaction of its producer.
 
     Raises:
-        DecodeError: its record is damaged.
+        DecodeError: the control record is damaged.
     """
     return any(control_type(record).type in _ENDS for record in batch.views())
 
 
 class Outcomes:
-    """How the transactions of one partition ended, by the markers in it.
+    """The outcomes of the transactions of one partition, by the markers in it.
 
     Batches of a producer up to an abort marker are aborted, those up to a commit marker are committed, and those behind
     its last marker belong to a transaction that has not ended.
     """
 
     def __init__(self) -> None:
-        #: Of each producer, the offsets of its markers, in order, and whether they commit.
+        #: By producer, the offsets of its markers, in order, and whether they commit.
         self._markers: dict[int, tuple[list[int], list[bool]]] = {}
 
     def add(self, batch: Batch) -> None:
-        """Note a control batch, its checksum compared; others, and other kinds of control records, do not count.
+        """Note a control batch with a valid checksum; other batches and other kinds of control records are ignored.
 
         Raises:
-            DecodeError: its record is damaged.
+            DecodeError: the control record is damaged.
         """
         for record in batch.views():
             kind = control_type(record).type
@@ -88,18 +89,18 @@ class Outcomes:
                 commits.append(kind is ControlRecordType.COMMIT)
 
     def is_visible(self, batch: Batch) -> bool:
-        """Return whether a batch of records is committed; one outside of transactions always is."""
+        """Return whether a batch of records is committed; a batch outside of transactions always is."""
         return not batch.is_transactional or bool(self.is_committed(batch.producer_id, batch.base_offset))
 
     def is_committed(self, producer_id: int, offset: int) -> bool | None:
-        """Return whether a producer's transaction at an offset was committed; None as long as no marker ends it."""
+        """Return whether a producer's transaction at an offset was committed; None if no marker ends it yet."""
         offsets, commits = self._markers.get(producer_id, ((), ()))
         index = bisect_right(offsets, offset)
         return commits[index] if index < len(commits) else None
 
 
 class AbortedByResponse:
-    """The batches of a fetch response that are aborted, by what the response says.
+    """The aborted batches of a fetch response, by its list of aborted transactions.
 
     Args:
         aborted: its aborted transactions, in any order.
@@ -110,7 +111,7 @@ class AbortedByResponse:
         self._producers: set[int] = set()
 
     def is_visible(self, batch: Batch) -> bool:
-        """Return whether the next batch, in order, is to be seen; control batches count, too.
+        """Return whether the next batch, in order, is visible; control batches must be passed, too.
 
         Raises:
             DecodeError: a control record is damaged.

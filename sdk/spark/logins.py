@@ -1,4 +1,4 @@
-"""User and password as Java's clients are told them: `sasl.jaas.config`, which queries for Spark's connector have.
+"""User and password in the form of Java's clients: `sasl.jaas.config`, which queries for Spark's connector use.
 
 Source: `JaasConfig` in Apache Kafka; `PlainLoginModule`, `ScramLoginModule`.
 """
@@ -14,16 +14,16 @@ from kafkawire.sdk.spark.option_values import CLIENT_PREFIX
 
 __all__ = ["parse_login", "with_login"]
 
-#: How Java's clients are told user and password.
+#: The option for user and password in Java's clients.
 _JAAS: Final = "sasl.jaas.config"
 
 _CHARACTERS_MAX: Final = 10_000
 
-#: Jars that bring Kafka's classes under another name put a prefix before it.
+#: Jars that shade Kafka's classes put a prefix before the class name.
 _LOGIN = re.compile(r"(?:\w+\.)*(?:Plain|Scram)LoginModule\s+required\s+(.*?)\s*;", re.DOTALL)
 _ENTRY = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";=]+))(?:\s+|$)', re.DOTALL)
 
-#: What the entries are called here.
+#: Names of the entries in our options.
 _NAMES: Final = {"username": "sasl_username", "password": "sasl_password"}
 
 
@@ -35,7 +35,7 @@ def parse_login(option: str, text: str) -> dict[str, str]:
         text: such as `org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";`.
 
     Raises:
-        ConfigurationError: it is for another mechanism, or says something else. The text does not show it.
+        ConfigurationError: the login is for another mechanism, or is malformed. The error does not show it.
     """
     reason = 'expected PlainLoginModule or ScramLoginModule required username="…" password="…";'
     login = _LOGIN.fullmatch(text.strip()) if len(text) <= _CHARACTERS_MAX else None
@@ -55,7 +55,7 @@ def parse_login(option: str, text: str) -> dict[str, str]:
 
 
 def with_login(given: Mapping[str, str]) -> dict[str, str]:
-    """Return a client's options, with user and password as options where Java's clients are told them by a login.
+    """Return a client's options, with user and password of a login in the form of Java's clients as options.
 
     Args:
         given: text by names without the prefix.
@@ -67,6 +67,6 @@ def with_login(given: Mapping[str, str]) -> dict[str, str]:
     if _JAAS in given:
         for name, value in parse_login(f"{CLIENT_PREFIX}{_JAAS}", given[_JAAS]).items():
             if name in found:
-                raise ConfigurationError(f"{CLIENT_PREFIX}{_JAAS}", given[_JAAS], f"{name} was given already")
+                raise ConfigurationError(f"{CLIENT_PREFIX}{_JAAS}", given[_JAAS], f"{name} is given, too")
             found[name] = value
     return found

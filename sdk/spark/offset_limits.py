@@ -1,7 +1,7 @@
-"""How many offsets of what is there a micro-batch takes: a limit, spread over the partitions by what each has.
+"""A limit on the number of offsets in a micro-batch.
 
-A partition that has something gets at least one offset, as in Spark's connector: otherwise it would never go on beside
-larger ones.
+It is distributed over the partitions in proportion to their available offsets. A partition with data gets at least one
+offset, as in Spark's connector; otherwise it might never advance beside larger ones.
 
 Source: `KafkaMicroBatchStream.rateLimit` in Apache Spark.
 """
@@ -15,16 +15,16 @@ __all__ = ["Ranges", "limited_by_offsets"]
 
 Key = TypeVar("Key")
 
-#: What is there: of each partition that has something, where to begin and where it ends.
+#: The available offsets: for each partition with data, where to begin and where it ends.
 Ranges = Mapping[str, tuple[int, int]]
 
 
 def limited_by_offsets(ranges: Mapping[Key, tuple[int, int]], limit: int) -> dict[Key, int]:
-    """Return where each partition ends in a micro-batch of about so many offsets.
+    """Return where each partition ends in a micro-batch with a limited number of offsets.
 
     Args:
-        ranges: of each partition, by whatever stands for it, where to begin and where it ends.
-        limit: how many offsets there are to be, in all partitions together.
+        ranges: for each partition, by any key, where to begin and where it ends.
+        limit: approximate number of offsets in all partitions together.
     """
     total = sum(end - start for start, end in ranges.values())
     if total <= limit:

@@ -1,7 +1,7 @@
-"""Batches of a partition whose offsets cannot be right: they go back, or reach into the next segment.
+"""Batches of a partition with impossible offsets: they decrease, or reach into the next segment.
 
-The checksum of a batch does not cover its base offset, so a flipped bit there shows in nothing else. Which of two
-neighbours is wrong is seen by the batch before them: one that follows it without a gap is right.
+The checksum of a batch does not cover its base offset, so nothing else reveals a flipped bit there. The preceding batch
+tells which of two neighbours is wrong: the one that follows it without a gap is right.
 
 Source: `LogSegment.recover`, `UnifiedLog.analyzeAndValidateRecords` in Apache Kafka, which demand rising offsets.
 """
@@ -17,32 +17,32 @@ from kafkawire.sdk.records.stored import Damage, Stored
 
 __all__ = ["InOrder", "first_offset"]
 
-#: A segment's offsets count from its base offset in 31 bits.
+#: Offsets in a segment are relative to its base offset and have 31 bits.
 _SEGMENT_SPAN: Final = 2**31
 
-#: Of a partition's offsets.
+#: The highest offset of a partition.
 _PARTITION_SPAN: Final = 2**63
 
 
 def first_offset(batch: Batch) -> int:
-    """Return the first offset of a batch; of a wrapper of magic 0 or 1 the last one, which is all that it says."""
+    """Return the first offset of a batch; for a wrapper of magic 0 or 1 the last one, the only one in its header."""
     return batch.base_offset if batch.magic == BATCH_MAGIC else batch.last_offset
 
 
 class InOrder:
-    """What was found, in order, a batch with impossible offsets as damage.
+    """Yields batches and damage in order, with batches of impossible offsets as damage.
 
     Args:
-        found: what is in a part of a segment, or came with a fetch, in order. A batch may be yielded only when the next
-            one is known: it must be readable until then.
-        lowest: no offset is lower.
-        end_offset: no offset reaches it; None if nothing follows.
-        is_elsewhere: returns whether a batch behind that end is in a following segment, too. A crash while a broker
+        found: the content of a part of a segment or of a fetch, in order. A batch may be yielded only when the next one
+            is known, and must be readable until then.
+        lowest: the lowest possible offset.
+        end_offset: the upper bound of offsets, exclusive; None if nothing follows.
+        is_elsewhere: returns whether a batch behind that end is also in a following segment. A crash while a broker
             replaced segments leaves both; the following one counts, as for a broker.
-        is_segment: whether all is of one segment; otherwise cleaning may have left gaps of any size.
+        is_segment: whether everything is from one segment; otherwise cleaning may have left gaps of any size.
 
     Attributes:
-        limit: no offset reaches it.
+        limit: the upper bound of offsets, exclusive.
         next_offset: a batch that begins with it is right, and is yielded at once; None while a batch waits, or behind
             damage.
     """
@@ -65,15 +65,15 @@ class InOrder:
         self._is_elsewhere = is_elsewhere
 
     def pass_to(self, next_offset: int) -> None:
-        """Go on behind batches that somebody took, in order, before they were found; there must be a next offset.
+        """Continue behind batches that were taken directly, in order; there must be a next offset.
 
         Args:
-            next_offset: after the last one.
+            next_offset: the offset after the last batch.
         """
         self.next_offset = next_offset
 
     def __iter__(self) -> Iterator[Stored | Damage]:
-        expected: int | None = self._lowest  # after the last batch that was yielded; None where damage is before
+        expected: int | None = self._lowest  # the offset after the last yielded batch; None after damage
         least = self._lowest
         held: Stored | None = None
         for each in self._found:
@@ -99,7 +99,7 @@ class InOrder:
             elif last >= self.limit:
                 if self._has_end and first >= self.limit and self._is_elsewhere(each.batch):
                     return
-                beyond = "what follows begins with" if self._has_end else "no segment reaches"
+                beyond = "the next batch begins with" if self._has_end else "no segment reaches"
                 yield _damage(each, f"its last one is {last}, {beyond} {self.limit}")
             elif first == expected:
                 yield each

@@ -1,7 +1,7 @@
-"""What the options of the data sources may be: names as Spark writes them, in any case, and values as text.
+"""The options of the data sources: names as Spark writes them, in any case, and values as text.
 
-A name that nobody knows is refused, where Spark would pass over it. Each function here reads one value: it takes the
-name of the option, for the error, and raises `ConfigurationError`, which says what was expected.
+An unknown name is refused, although Spark would ignore it. Each function here reads one value: it takes the name of the
+option, for the error, and raises `ConfigurationError`, which says what was expected.
 
 Source: `JavaUtils.timeStringAs`, `ByteUnit` in Apache Spark.
 """
@@ -40,19 +40,19 @@ __all__ = [
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: What the names of options begin with that are for the clients of a query.
+#: The prefix of options for the clients of a query.
 CLIENT_PREFIX: Final = "kafka."
 
-#: Takes the name of an option and its text.
+#: A reader of a value, given the name of an option and its text.
 Parser = Callable[[str, str], object]
 
-#: Names that an error shows.
+#: Most names that an error shows.
 _NAMED_MAX = 10
 
-#: Names that an error takes for what was meant by one that does not exist.
+#: Most suggestions for an unknown name.
 _NEAR_MAX = 3
 
-#: What may be the name of an option in a sentence; one of a single word may be a word, unless its place tells.
+#: Possible option names in a sentence; a single word may be an ordinary word, unless its position tells.
 _NAMES = re.compile(r"\b[a-z0-9]+(?:[._][a-z0-9]+)+\b|\b[a-z]+(?=[?=])|(?<=here it is )[a-z]+\b", re.ASCII)
 
 _SIZE = re.compile(r"([0-9]{1,19})\s*([kmgt]?)b?", re.ASCII | re.IGNORECASE)
@@ -67,9 +67,9 @@ class OptionTable:
 
     Args:
         parsers: the reader of each option's value, by the option's name.
-        clients: the options of the query's clients, which somebody may have named without the prefix.
-        advice: what to do instead, by lower-case names that are often taken for an option.
-        hint: what to add where a name is like no other.
+        clients: the options of the query's clients, which users may give without the prefix.
+        advice: what to do instead, by lower-case names that are often mistaken for options.
+        hint: text to add if no known name is similar.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class OptionTable:
         self._hint = hint
 
     def read(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return values by names as they are written here.
+        """Return values by option name in our spelling.
 
         Args:
             given: text by names in any case.
@@ -94,7 +94,9 @@ class OptionTable:
             ConfigurationError: an option is unknown, or its value is refused.
         """
         if (provider := next((text for name, text in given.items() if name.lower() == "provider"), None)) is not None:
-            reason = "Spark gives a table's options to nobody who reads or writes it: use CREATE TEMPORARY VIEW … USING"
+            reason = (
+                "Spark does not pass a table's options to its readers and writers: use CREATE TEMPORARY VIEW … USING"
+            )
             raise ConfigurationError("provider", provider, reason)
         values: dict[str, Any] = {}
         for name, text in given.items():
@@ -117,10 +119,10 @@ class OptionTable:
 
 
 def client_error(error: ConfigurationError, options: type[Options], given: Mapping[str, object]) -> ConfigurationError:
-    """Return a client's error with the option's name as queries have it.
+    """Return a client's error with the option names of queries.
 
     Args:
-        error: what the client says.
+        error: the client's error.
         options: the options of the client.
         given: values by names without the prefix, the client's or Kafka's.
     """
@@ -131,10 +133,10 @@ def client_error(error: ConfigurationError, options: type[Options], given: Mappi
 
 
 def client_reason(reason: str, options: type[Options]) -> str:
-    """Return what a client says about an option, with the names of others as queries have them.
+    """Return a client's reason about an option, with the option names of queries.
 
     Args:
-        reason: may name options as programs do, `ssl_key_password`, or as Kafka does.
+        reason: a text that may name options as programs do, `ssl_key_password`, or as Kafka does.
         options: the options of the client.
     """
 
@@ -159,10 +161,10 @@ def split_client_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict
 
 
 def one_of(values: Mapping[str, Any], given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """Return which of some options was given, None for none of them.
+    """Return which of some alternative options was given; None for none of them.
 
     Args:
-        values: what was read.
+        values: the values that were read.
         given: text by names in any case.
         names: the names of the options.
 
@@ -177,7 +179,7 @@ def one_of(values: Mapping[str, Any], given: Mapping[str, str], names: tuple[str
 
 
 def parse_names(option: str, text: str) -> tuple[str, ...]:
-    """Return names between commas; at least one is expected."""
+    """Return comma-separated names; at least one is expected."""
     names = tuple(name for name in map(str.strip, text.split(",")) if name)
     if not names:
         raise ConfigurationError(option, text, "expected names, separated by commas")
@@ -203,7 +205,7 @@ def parse_flag(option: str, text: str) -> bool:
 
 
 def parse_size(low: int, high: int = INT64_MAX) -> Parser:
-    """Return what reads a size in bytes, such as 64m."""
+    """Return a reader of sizes in bytes, such as 64m."""
 
     def parse(option: str, text: str) -> int:
         match = _SIZE.fullmatch(text.strip())
@@ -216,7 +218,7 @@ def parse_size(low: int, high: int = INT64_MAX) -> Parser:
 
 
 def parse_number(low: int, high: int = INT64_MAX) -> Parser:
-    """Return what reads an integer."""
+    """Return a reader of integers."""
 
     def parse(option: str, text: str) -> int:
         number = int(text) if re.fullmatch(r"-?[0-9]{1,19}", text.strip(), re.ASCII) else low - 1
@@ -228,14 +230,14 @@ def parse_number(low: int, high: int = INT64_MAX) -> Parser:
 
 
 def parse_time(option: str, text: str) -> int:
-    """Return a time in milliseconds since 1970, as the connector takes it."""
+    """Return a time in milliseconds since 1970, as in the connector."""
     if not re.fullmatch("[0-9]{1,19}", text.strip(), re.ASCII) or int(text) > INT64_MAX:
         raise ConfigurationError(option, text, "expected milliseconds since 1970, such as 1767225600000")
     return int(text)
 
 
 def parse_duration(option: str, text: str) -> int:
-    """Return a time such as 15m in milliseconds; a number by itself is one of milliseconds."""
+    """Return a duration such as 15m in milliseconds; a number without a unit means milliseconds."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ConfigurationError(option, text, "expected a time, such as 500ms, 30s or 15m")
@@ -243,10 +245,10 @@ def parse_duration(option: str, text: str) -> int:
 
 
 def warn_of_streams(values: Mapping[str, object]) -> None:
-    """Warn of options that only a stream heeds, as the connector does.
+    """Warn about options that only streams use, as the connector does.
 
     Args:
-        values: by the names of options, None for one that was not given.
+        values: by option name; None for an option that was not given.
     """
     for option, value in values.items():
         if value is not None:
@@ -254,12 +256,12 @@ def warn_of_streams(values: Mapping[str, object]) -> None:
 
 
 def there_are(found: Iterable[Any], kind: str = "topics", asked: Iterable[Any] = ()) -> str:
-    """Return what there is, for an error: the first ten by name, and those whose names are near.
+    """Return a text about existing names, for an error: the first ten by name, and the most similar ones.
 
     Args:
         found: names, in any order.
-        kind: what they are.
-        asked: names that are not among them.
+        kind: the kind of thing that they name.
+        asked: requested names that are not among them.
     """
     names = list(map(str, sorted(found)))
     if not names:

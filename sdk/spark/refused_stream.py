@@ -1,7 +1,7 @@
-"""A stream whose options cannot be used.
+"""A stream with invalid options.
 
-PySpark closes the reader of a stream even if none could be made. An error of `streamReader` is then followed by one
-about a variable without a value, which is the last line that a user sees. So the error comes with the first call.
+PySpark closes the reader of a stream even if none could be created. An error of `streamReader` is then followed by one
+about an unassigned variable, which is the last line that a user sees. So the error is raised by the first call instead.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ __all__ = ["RefusedStream"]
 
 
 class RefusedStream(DataSourceStreamReader):
-    """Stands for the reader of a stream, and raises why there is none.
+    """Replaces the reader of a stream, and raises the reason.
 
     Args:
-        error: what cannot be used.
+        error: the reason.
     """
 
     def __init__(self, error: ConfigurationError) -> None:
-        self._error = error.with_traceback(None)  # where it was noticed says nothing to a user
+        self._error = error.with_traceback(None)  # the traceback tells a user nothing
 
     def initialOffset(self) -> NoReturn:
         """Raise the error; so does every other call."""
         raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> NoReturn:
-        """Raise the error, where a checkpoint says where the stream begins."""
+        """Raise the error if a checkpoint contains the start of the stream."""
         raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
-        """Raise the error, where a checkpoint has a micro-batch to repeat."""
+        """Raise the error if a checkpoint has a micro-batch to repeat."""
         raise self._error
 
     def read(self, partition: InputPartition) -> NoReturn:
-        """Raise the error; nobody gets as far as this."""
+        """Raise the error; never reached."""
         raise self._error

@@ -1,7 +1,7 @@
-"""The columns of decoded records: those of Spark's Kafka connector, and more where they are asked for.
+"""The columns of decoded records: those of Spark's Kafka connector, and further ones on request.
 
-One table says for each its name, its type in Spark's words and in Arrow's. Every column may be null, as in the
-connector's schema.
+One table has the name of each, its Spark type and its Arrow type. Every column may be null, as in the connector's
+schema.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -39,10 +39,10 @@ class Column(NamedTuple):
     """A column.
 
     Attributes:
-        ddl: the type as Spark is told it. `timestamp` by itself would be what `spark.sql.timestampType` says, and names
-            may be reserved (`spark.sql.ansi.enforceReservedKeywords`).
-        arrow: the type in Arrow's words.
-        about: what it holds.
+        ddl: the type in Spark's DDL. A plain `timestamp` would depend on `spark.sql.timestampType`, and names may be
+            reserved (`spark.sql.ansi.enforceReservedKeywords`).
+        arrow: the Arrow type.
+        about: its content.
     """
 
     ddl: str
@@ -55,14 +55,14 @@ _CORRUPT = pyarrow.struct(
     [("path", pyarrow.string()), ("position", pyarrow.int64()), ("size", pyarrow.int64()), ("reason", pyarrow.string())]
 )
 
-#: Of bytes that are not records, in the mode PERMISSIVE: where they are in the file or value, and why. Topic and
-#: partition are there, everything else of such a row is null.
+#: The column for bytes that are not records, in the mode PERMISSIVE: their position in the file or value, and the
+#: reason. Topic and partition of such a row are set; everything else is null.
 CORRUPT: Final = "_corrupt"
 
-#: In the connector's option of this name, or asked for as a column.
+#: Included by the connector's option of this name, or requested as a column.
 HEADERS: Final = "headers"
 
-#: Every column by its name.
+#: Every column by name.
 COLUMNS: Final = {
     "key": Column("binary", pyarrow.binary(), "of the record"),
     "value": Column("binary", pyarrow.binary(), "of the record"),
@@ -90,23 +90,23 @@ COLUMNS: Final = {
     ),
 }
 
-#: What Spark's connector has, in its order.
+#: Columns of Spark's connector, in its order.
 CONNECTOR: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
-#: What the connector does not have.
+#: Columns that the connector does not have.
 EXTRAS: Final = tuple(name for name in COLUMNS if name not in (*CONNECTOR, HEADERS, CORRUPT))
 
-#: What only a file has.
+#: Columns that only files have.
 OF_FILES: Final = ("batchPosition", "path")
 
 
 def chosen(*, headers: bool = False, extra: Iterable[str] = (), corrupt: bool = False) -> tuple[str, ...]:
-    """Return the names of the columns that somebody gets.
+    """Return the names of the columns of a result.
 
     Args:
-        headers: whether there are headers.
+        headers: whether to include headers.
         extra: names of `EXTRAS`.
-        corrupt: whether there is a column for damage.
+        corrupt: whether to include a column for damage.
 
     Raises:
         ConfigurationError: there is no such extra column.
@@ -129,14 +129,14 @@ def arrow_schema(names: Sequence[str]) -> pyarrow.Schema:
 
 
 def checked(fields: Iterable[tuple[str, str, bool]], offered: Sequence[str] = tuple(COLUMNS)) -> tuple[str, ...]:
-    """Return the names of the columns that a schema asks for.
+    """Return the names of the columns in a schema.
 
     Args:
-        fields: for each column the name, the type in Spark's words, and whether it may be null.
-        offered: what an error names for a column that does not exist.
+        fields: for each column the name, the Spark type, and whether it may be null.
+        offered: the columns that an error about an unknown column lists.
 
     Raises:
-        ConfigurationError: there is no such column, or it has another type, or none is asked for.
+        ConfigurationError: there is no such column, it has a different type, or the schema is empty.
     """
     names: list[str] = []
     for name, kind, is_nullable in fields:
@@ -149,7 +149,7 @@ def checked(fields: Iterable[tuple[str, str, bool]], offered: Sequence[str] = tu
         if not is_nullable:
             raise ConfigurationError("schema", f"{name} {kind} NOT NULL", "every column may be null")
         if name in names:
-            raise ConfigurationError("schema", f"{name} {kind}", "the column is there already")
+            raise ConfigurationError("schema", f"{name} {kind}", "the column is repeated")
         names.append(name)
     if not names:
         raise ConfigurationError("schema", "", "expected a column; to count rows, name a small one, such as partition")
@@ -157,15 +157,15 @@ def checked(fields: Iterable[tuple[str, str, bool]], offered: Sequence[str] = tu
 
 
 def _shown(declared: str) -> str:
-    """Return a type as Spark shows it, from what it is declared as."""
+    """Return a declared type as Spark displays it."""
     return declared.replace("timestamp_ltz", "timestamp")
 
 
 def names_of(schema: StructType, offered: Sequence[str] = tuple(COLUMNS)) -> tuple[str, ...]:
-    """Return the names of the columns that a schema of Spark asks for.
+    """Return the names of the columns in a Spark schema.
 
     Args:
-        schema: what somebody has given.
+        schema: the user's schema.
         offered: see `checked`.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Which partitions, and which of their offsets, somebody asks for: what the connector's options of these names say.
+"""The requested partitions and offsets, as in the connector's options of these names.
 
-Partitions that a JSON does not name are read from the earliest offset or to the latest one, where files are read. Who
-asks brokers knows which there are, and insists on all of them, as Spark's connector does.
+If files are read, partitions that a JSON does not name are read from the earliest offset or to the latest. At brokers
+all partitions are known, and the JSON must name all of them, as in Spark's connector.
 
 Source: `ConsumerStrategy`, `JsonUtils` in Apache Spark.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "place_text",
 ]
 
-#: What stands for the ends of a partition, as in the connector's JSON.
+#: Numbers that mean the ends of a partition, as in the connector's JSON.
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -57,7 +57,7 @@ class Offsets(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Where to begin, or end, in each partition: at the first record that is not older than a time.
+    """Where to begin, or end, in each partition: at the first record with a given time or a later one.
 
     Attributes:
         others: the time for a partition that is not named, in ms since the epoch; None if all are named.
@@ -72,15 +72,15 @@ class Bound(NamedTuple):
     """Where a query begins, or ends.
 
     Attributes:
-        option: the option that says so.
-        place: the place in each partition.
+        option: the option that defines it.
+        place: the position in each partition.
     """
 
     option: str
     place: Offsets | Times
 
     def asked(self, partition: TopicPartition) -> int | str | None:
-        """Return what the option says about a partition: an offset, a time in ms, or the name of an end."""
+        """Return the value of the option for a partition: an offset, a time in ms, or the name of an end."""
         if isinstance(self.place, Times):
             return self.place.named.get(partition, self.place.others)
         offset = self.place.of(partition)
@@ -88,12 +88,12 @@ class Bound(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Which partitions are meant; all that are there, where nothing is said.
+    """The selected partitions; all existing ones by default.
 
     Attributes:
         topics: the names of topics; None for any.
-        pattern: a regular expression that the whole name of a topic matches; None for any.
-        partitions: one by one; None for any.
+        pattern: a regular expression for the whole name of a topic; None for any.
+        partitions: individual partitions; None for any.
     """
 
     topics: frozenset[str] | None = None
@@ -101,7 +101,7 @@ class Selection(NamedTuple):
     partitions: frozenset[TopicPartition] | None = None
 
     def has(self, partition: TopicPartition) -> bool:
-        """Return whether a partition is meant."""
+        """Return whether a partition is selected."""
         return (
             (self.topics is None or partition.topic in self.topics)
             and (self.pattern is None or re.fullmatch(self.pattern, partition.topic) is not None)
@@ -110,7 +110,7 @@ class Selection(NamedTuple):
 
 
 def parse_offsets(option: str, text: str, others: int) -> Offsets:
-    """Return what an option says about offsets.
+    """Return the offsets in an option.
 
     Args:
         option: the name of the option.
@@ -118,7 +118,7 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
         others: the end of partitions that are not named.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: the text is none of these.
     """
     name = _NAMES.get(text.strip().lower())
     if name is not None:
@@ -129,29 +129,29 @@ def parse_offsets(option: str, text: str, others: int) -> Offsets:
 
 
 def parse_times(option: str, text: str) -> Times:
-    """Return what an option says about times.
+    """Return the times in an option.
 
     Args:
         option: the name of the option.
         text: JSON such as {"orders":{"0":1700000000000}}, in ms since the epoch.
 
     Raises:
-        ConfigurationError: it is not such JSON.
+        ConfigurationError: the text is not such JSON.
     """
     expected = 'expected JSON such as {"orders":{"0":1700000000000}}'
     return Times(None, _numbers(option, text, expected, 0, f"0 to {INT64_MAX} ms is expected"))
 
 
 def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
-    """Refuse offsets between which a batch query would find nothing.
+    """Refuse offsets with which a batch query would read nothing.
 
     Args:
         option: the name of the option.
-        offsets: the places where to begin, or end.
+        offsets: where to begin, or end.
         end: the end of a partition, `LATEST` for a query that begins there or `EARLIEST` for one that ends there.
 
     Raises:
-        ConfigurationError: that end is asked for, by name or in JSON.
+        ConfigurationError: that end is requested, by name or in JSON.
     """
     named = {partition: offset for partition, offset in offsets.named.items() if offset == end}
     if named or offsets.others == end:
@@ -159,7 +159,7 @@ def check_not_empty(option: str, offsets: Offsets, end: int) -> None:
 
 
 def place_text(place: Offsets | Times) -> str:
-    """Return places as an option has them."""
+    """Return positions in the form of an option."""
     if not place.named:
         return next((name for name, offset in _NAMES.items() if offset == place.others), str(place.others))
     named: dict[str, dict[int, int]] = {}
@@ -174,12 +174,12 @@ def check_order(starting: Bound, ending: Bound, partition: TopicPartition, start
     Args:
         starting: where the query begins.
         ending: where it ends.
-        partition: which one.
+        partition: the partition.
         start: its first offset.
         end: the offset after its last one.
 
     Raises:
-        ConfigurationError: it would.
+        ConfigurationError: the partition would begin behind its end.
     """
     if start > end:
         until = f"{ending.option}={ending.asked(partition)}"
@@ -210,10 +210,10 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
 
     Args:
         option: the name of the option.
-        text: such as {"orders":[0,1]}.
+        text: JSON such as {"orders":[0,1]}.
 
     Raises:
-        ConfigurationError: it is not such JSON.
+        ConfigurationError: the text is not such JSON.
     """
     expected = 'expected JSON such as {"orders":[0,1]}'
     found = set()
@@ -227,10 +227,10 @@ def parse_partitions(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def parse_pattern(option: str, text: str) -> str:
-    """Return a regular expression, without blanks around it.
+    """Return a regular expression, without surrounding blanks.
 
     Raises:
-        ConfigurationError: it is not one, or empty.
+        ConfigurationError: the text is not a regular expression, or is empty.
     """
     pattern = text.strip()
     if not pattern:

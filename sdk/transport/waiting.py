@@ -1,7 +1,6 @@
-"""Wait as the caller needs:
+"""Wait by awaiting if an event loop runs, otherwise by blocking the thread.
 
-by awaiting if an event loop runs, otherwise by blocking the thread. The asyncio clients are written once, as coroutines
-that await promises. `result_of` runs such a coroutine for a blocking client (`kafkawire.sync`): no loop runs then, so
+The asyncio clients are written once, as coroutines that await promises. `result_of` runs such a coroutine for a blocking client (`kafkawire.sync`): no loop runs then, so
 each promise blocks, and the coroutine never suspends.
 """
 

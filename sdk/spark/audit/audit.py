@@ -1,7 +1,8 @@
-"""The audit itself: note what is new, in segments or at brokers, make tables from all facts, and write the report.
+"""The audit itself: note new facts, build tables from all facts, and write the report.
 
-It works the same way on a laptop and on a cluster: whatever grows with the data is done by tasks, each on its part of
-it, and by Spark's sorts and sums, which spill to disk. The driver sees one row for each partition.
+New facts come from segments or brokers. The audit works the same way on a laptop and on a cluster: tasks, each on its
+part of the data, and Spark's sorts and sums, which spill to disk, do all work that grows with the data. The driver sees
+one row per partition.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditResult", "audit", "audit_brokers"]
 
-#: Most tables are small, and Spark plans one for as long as it takes to make it: meanwhile it makes others.
+#: Most tables are small, and planning one takes Spark as long as building it: meanwhile it builds others.
 _TABLES_AT_A_TIME: Final = 4
 
-#: Facts that are read and sorted by one task: with more of them it takes longer than to hand them from stage to stage,
-#: of which each table has several, and each of these takes a tenth of a second.
+#: Facts that a single task reads and sorts. For more, that would take longer than passing them between stages; each
+#: table has several stages, and each stage takes a tenth of a second.
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 
-#: Partitions at brokers are cut into as many tasks, so that no core is idle for long while another does the last one.
+#: Partitions at brokers are split into this many tasks, so no core is idle for long while another runs the last one.
 _TASKS_FOR_EACH_CORE: Final = 2
 
 
@@ -46,14 +47,14 @@ class AuditResult(NamedTuple):
     """The outcome of an audit.
 
     Attributes:
-        folder: of the audit; `tables` in it leads to the tables.
-        version: how many audits into the folder came to their end.
+        folder: the folder of the audit; `tables` in it leads to the tables.
+        version: the number of completed audits into the folder.
         numbers: sums over all topics. Counts: `topics`, `partitions`, `records`, `batches`, `groups`, `lostRecords`
-            (those that are probably gone), `corruptRegions`, `gaps`, `unknownGaps` (those that nothing explains),
+            (those that are probably lost), `corruptRegions`, `gaps`, `unknownGaps` (the unexplained ones),
             `duplicateRecords`, `abortedTransactions` and `openTransactions`. `sizeBytes`: bytes of batches on disk.
             `compressionRatio`: bytes before compression for each byte on disk; None if that is not known.
-        findings: what somebody should look at, the worst first.
-        report: the path of the report; None if none was asked for.
+        findings: the problems to look at, the worst first.
+        report: the path of the report; None if none was requested.
     """
 
     folder: Path
@@ -64,7 +65,7 @@ class AuditResult(NamedTuple):
 
 
 def _quiet(step: str) -> None:
-    """Say nothing about a step."""
+    """Ignore a step."""
 
 
 def audit(
@@ -82,25 +83,25 @@ def audit(
 ) -> AuditResult:
     """Audit the topics in log segments, and write tables and a report.
 
-    A second audit into the same folder reads what is new, and adds it to the first.
+    A second audit into the same folder reads only new data, and adds it to the first.
 
     Args:
         spark: the session; its workers need `kafkawire`, `pyarrow`, and the same paths.
         path: a folder with segments anywhere below it, or a segment; or several of them.
-        out: the folder of the audit; it is made if it does not exist.
+        out: the folder of the audit; created if it does not exist.
         topics: their names, as a list or separated by commas; all by default, Kafka's own too.
         since_ms: batches count whose highest timestamp is this or higher, in ms since the epoch; all by default.
         until_ms: batches count whose highest timestamp is lower than this, likewise.
         split_bytes: bytes of segments that a task reads, at least 1 MiB; 128 MiB by default. The tables do not depend
             on it.
-        reread: whether to read everything again, instead of what is new: what was read before may be damaged by now,
-            and partitions may have been made anew. What is no longer there is gone from the tables, too.
+        reread: whether to read everything again instead of only new data: data that was read before may be damaged by
+            now, and partitions may have been recreated. Data that no longer exists disappears from the tables, too.
         with_report: whether to write `report.html`.
         on_step: called with a few words at the beginning of each step.
 
     Raises:
-        ConfigurationError: there are no segments, or the folder cannot be completed, as when a partition ends before
-            it was read up to.
+        ConfigurationError: there are no segments, or the folder cannot be continued, for example because a partition
+            ends before the offset that was reached.
         OSError: a file cannot be read or written.
     """
     from kafkawire.sdk.spark.audit.continuation import check_continuation
@@ -144,24 +145,24 @@ def audit_brokers(
     with_report: bool = True,
     on_step: Callable[[str], None] = _quiet,
 ) -> AuditResult:
-    """Audit topics as their brokers send them, up to the ends that they have now; see `audit`.
+    """Audit topics through their brokers, up to their current ends; see `audit`.
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`, and must reach the brokers.
         bootstrap_servers: brokers to connect to first: `host:port,host:port`.
-        out: the folder of the audit; it is made if it does not exist.
+        out: the folder of the audit; created if it does not exist.
         topics: their names, as a list or separated by commas; all by default, Kafka's own too.
         since_ms: batches count whose highest timestamp is this or higher, in ms since the epoch; all by default.
         until_ms: batches count whose highest timestamp is lower than this, likewise.
         client: further options of the clients, by the names of Kafka's documentation: `security.protocol`.
-        reread: likewise, whether to read everything again.
+        reread: whether to read everything again, as in `audit`.
         with_report: whether to write `report.html`.
         on_step: called with a few words at the beginning of each step.
 
     Raises:
-        ConfigurationError: there are no such topics, an option is refused, or the folder cannot be completed, as when
-            a topic was made anew.
-        KafkaWireError: the brokers cannot be asked.
+        ConfigurationError: there are no such topics, an option is refused, or the folder cannot be continued, for
+            example because a topic was recreated.
+        KafkaWireError: a request to the brokers failed.
         OSError: a file cannot be written.
     """
     from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input, known_of
@@ -189,7 +190,7 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
     """Return the names of topics.
 
     Raises:
-        ConfigurationError: a name or a time cannot be used.
+        ConfigurationError: a name or a time is invalid.
     """
     from kafkawire.sdk.spark.option_values import parse_names
 
@@ -206,14 +207,14 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
 def _segments(
     texts: dict[str, str], topics: Sequence[str] | None, before: Manifest
 ) -> tuple[SegmentFiles, list[FoundSegment], dict[TopicPartition, Witness]]:
-    """Return the files of a query, all segments among them, and what is known of each partition that is asked for.
+    """Return the files of a query, all segments among them, and the facts about each selected partition.
 
-    The query goes on where the last audit stopped.
+    The query continues where the last audit stopped.
 
-    Topics that were deleted since are left out, both where topics are named and where offsets are.
+    Topics that were deleted since are left out of the names and of the offsets.
 
     Raises:
-        ConfigurationError: an option is refused, or there are no segments, or none of a topic that is named.
+        ConfigurationError: an option is refused, or there are no segments, or none of a named topic.
         OSError: a folder cannot be read.
     """
     from kafkawire.sdk.spark.audit.continuation import still_there
@@ -260,7 +261,7 @@ def _complete(
     on_step: Callable[[str], None],
     topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> AuditResult:
-    """Write the facts of what is new, the tables of all facts, and the report; then make that the current version."""
+    """Write the new facts, the tables of all facts, and the report; then make this version the current one."""
     noted = _note(spark, store, facts)
     written = _write_tables(spark, store, noted, known(), on_step)
     result = _finish(store, written, source, with_report, on_step)
@@ -269,7 +270,7 @@ def _complete(
 
 
 def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
-    """Write the facts of what is new; return which runs count now, and up to where partitions were read."""
+    """Write the new facts; return the runs that count now, and the offsets up to which partitions were read."""
     run = store.next_run
     facts.write.partitionBy("kind").parquet(store.uri(store.facts_of(run)))
     next_offsets, last_batches = _ends(_facts(spark, store, [run]), store.before)
@@ -278,7 +279,7 @@ def _note(spark: SparkSession, store: AuditStore, facts: DataFrame) -> Manifest:
 
 
 def _ends(facts: DataFrame, before: Manifest) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, Sequence[int]]]]:
-    """Return where each partition goes on after the facts of a run, and what is known of the batch before that."""
+    """Return where each partition continues after the facts of a run, and the facts about the batch before that."""
     from pyspark.sql import functions as f
 
     from kafkawire.sdk.spark.audit.continuation import LAST_BATCH
@@ -306,7 +307,7 @@ def _merge(spark: SparkSession, store: AuditStore, runs: tuple[int, ...]) -> tup
 
 
 def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataFrame:
-    """Return the facts of some runs, each with the number of the run that noted it, as far as that is known."""
+    """Return the facts of some runs, each with the number of the run that noted it, if known."""
     from pyspark.sql import functions as f
 
     from kafkawire.sdk.spark.audit.facts import NOTED_RUN, fact_ddl
@@ -317,7 +318,7 @@ def _facts(spark: SparkSession, store: AuditStore, runs: Sequence[int]) -> DataF
 
 
 def _gathered(store: AuditStore, runs: Sequence[int], frame: DataFrame) -> DataFrame:
-    """Return rows in a single partition if the facts of some runs are few: what is in one place is not moved again."""
+    """Return rows in a single partition if the facts of some runs are few, because they are then not moved again."""
     return frame.coalesce(1) if store.facts_bytes(runs) <= _SMALL_BYTES else frame
 
 
@@ -328,11 +329,11 @@ def _write_tables(
     known: Mapping[TopicPartition, Witness],
     on_step: Callable[[str], None],
 ) -> Callable[[str], DataFrame]:
-    """Write all tables, and return what reads one of them by its name."""
+    """Write all tables, and return a function that reads one by name."""
     from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, TABLES, WITNESSES_DDL, Tables
     from kafkawire.sdk.spark.audit.witnesses import loss_rows, witness_rows
 
-    schemas: dict[str, StructType] = {}  # Spark would run a job to find each in a file
+    schemas: dict[str, StructType] = {}  # Spark would run a job to find each of these in a file
 
     def written(name: str) -> DataFrame:
         table = spark.read.schema(schemas[name]).parquet(store.uri(store.table(name)))
@@ -347,7 +348,7 @@ def _write_tables(
         rows(witness_rows(known), WITNESSES_DDL),
         rows(loss_rows(known, noted.next_offsets), LOSSES_DDL),
     )
-    keys = tables.keys  # once, before several threads ask for them
+    keys = tables.keys  # once, before several threads need them
 
     def write(name: str) -> None:
         table = tables.make(name)

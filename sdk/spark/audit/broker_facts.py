@@ -1,6 +1,6 @@
-"""The facts about topics, from what their brokers send: a data source beside the one for segments.
+"""The facts about topics as read from their brokers, by a data source beside the one for segments.
 
-The driver decides once which partitions are read, and up to where. What is written meanwhile is left to the next run.
+The driver decides once which partitions are read, and up to where. Records written meanwhile are left to the next run.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ __all__ = ["BrokerFacts", "BrokerInput", "broker_input", "compacted", "known_of"
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: The option of a topic that says whether it is compacted.
+#: The topic option that says whether a topic is compacted.
 _POLICY: Final = "cleanup.policy"
 
 
 class BrokerInput(NamedTuple):
-    """What an audit reads.
+    """The input of an audit.
 
     Attributes:
-        options: those of the query.
-        topic_ids: by the name of each topic; left out where brokers know no ids.
+        options: the options of the query.
+        topic_ids: topic ids by name; left out if brokers have no ids.
         log_starts: where each partition begins now.
     """
 
@@ -62,7 +62,7 @@ class BrokerInput(NamedTuple):
 def broker_input(
     settings: Mapping[str, str], topics: Collection[str] | None, before: Manifest, out: str
 ) -> BrokerInput:
-    """Return what is new at brokers.
+    """Return the new data at brokers.
 
     Args:
         settings: options of the clients, by the names of Kafka's documentation.
@@ -71,14 +71,14 @@ def broker_input(
         out: the folder of the audit, for errors.
 
     Raises:
-        ConfigurationError: there are no such topics, an option is refused, a topic was made anew, or a partition ends
-            before it goes on.
-        KafkaWireError: the brokers cannot be asked.
+        ConfigurationError: there are no such topics, an option is refused, a topic was recreated, or a partition ends
+            before the offset at which it should continue.
+        KafkaWireError: a request to the brokers failed.
     """
     topic_ids = _topic_ids(ClientSettings(settings), topics, before)
     for topic, known in before.topic_ids.items():
         if topic_ids.get(topic, known) not in (known, ""):
-            reason = f"topic {topic} was deleted and made anew since it was read; {WAY_OUT}"
+            reason = f"topic {topic} was deleted and recreated since it was read; {WAY_OUT}"
             raise ConfigurationError("out", out, reason)
     texts = {f"{CLIENT_PREFIX}{name}": value for name, value in settings.items()}
     cluster = Cluster(parse_options({**texts, "subscribe": ",".join(topic_ids)}))
@@ -101,31 +101,31 @@ def broker_input(
 def known_of(
     settings: Mapping[str, str], texts: Mapping[str, str], log_starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Witness]:
-    """Return what brokers say of partitions beside their batches: where they begin, and up to where they are compacted.
+    """Return facts from brokers besides batches: where partitions begin, and up to where they are compacted.
 
     Args:
         settings: options of the clients.
         texts: options of the query.
-        log_starts: where they begin.
+        log_starts: where the partitions begin.
 
     Raises:
-        KafkaWireError: the brokers cannot be asked.
+        KafkaWireError: a request to the brokers failed.
     """
     cleaned = compacted(settings, texts)
     return {each: Witness(log_start=start, cleaned=cleaned.get(each)) for each, start in log_starts.items()}
 
 
 def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Return the partitions of topics that are compacted, and where they end.
+    """Return the partitions of compacted topics, and where they end.
 
-    Topics whose configuration the brokers do not tell are left out, and that is logged.
+    Topics whose configuration the brokers do not reveal are left out, which is logged.
 
     Args:
         settings: options of the clients.
         texts: options of the query.
 
     Raises:
-        KafkaWireError: the brokers cannot be asked.
+        KafkaWireError: a request to the brokers failed.
     """
     ends: dict[str, dict[str, int]] = json.loads(texts["endingOffsets"])
     found = {}
@@ -134,8 +134,8 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
         for topic, offsets in ends.items():
             try:
                 entries = admin.describe_configs(ConfigResourceType.TOPIC, topic, [_POLICY])
-            except BrokerError as error:  # who may read a topic may not always see how it is configured
-                _log.warning("%s of topic %s is not known: %s", _POLICY, topic, error)
+            except BrokerError as error:  # a user who may read a topic cannot always see its configuration
+                _log.warning("%s of topic %s is unknown: %s", _POLICY, topic, error)
                 continue
             if _POLICY in entries and "compact" in (entries[_POLICY].value or ""):
                 found.update({TopicPartition(topic, int(number)): end for number, end in offsets.items()})
@@ -143,7 +143,7 @@ def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[Top
 
 
 def _topic_ids(client: ClientSettings, topics: Collection[str] | None, before: Manifest) -> dict[str, str]:
-    """Return the ids of the topics that are to be read, by name; an empty one where the broker knows none."""
+    """Return the ids of the topics to read, by name; an empty id if the broker knows none."""
     with connected(client.admin(), client.api_timeout_ms) as admin:
         there = admin.list_topics(include_internal=True)
     names = sorted(there) if topics is None else still_there(sorted(set(topics)), there, before.next_offsets)
@@ -168,7 +168,7 @@ def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]
 
 
 class BrokerFacts(DataSource):
-    """The wide table of all facts. Options are those of `kafkawire`, and `since_ms` and `until_ms`."""
+    """The wide table of all facts. Its options are those of `kafkawire`, plus `since_ms` and `until_ms`."""
 
     @classmethod
     def name(cls) -> str:
@@ -180,10 +180,10 @@ class BrokerFacts(DataSource):
         return fact_ddl()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a query.
+        """Return the reader of a query.
 
         Raises:
-            ConfigurationError: an option cannot be used.
+            ConfigurationError: an option is invalid.
         """
         given = dict(self.options)
         since_ms, until_ms = (int(given.pop(name)) if name in given else None for name in ("since_ms", "until_ms"))
@@ -191,11 +191,11 @@ class BrokerFacts(DataSource):
 
 
 class _Part(NamedTuple):
-    """What a task reads of a partition.
+    """The part of a partition that a task reads.
 
     Attributes:
         range: its offsets.
-        is_first: whether it is the first part of the partition: a batch across its beginning belongs to it.
+        is_first: whether it is the first part of the partition, to which a batch across its beginning belongs.
     """
 
     range: PartitionRange
@@ -223,7 +223,7 @@ class _Reader(KafkaWireReader):
         Raises:
             KafkaWireError: see `StoredBatches.read`.
         """
-        parts: Sequence[_Part] = partition.value or ()  # Spark makes a task of nothing if there is none
+        parts: Sequence[_Part] = partition.value or ()  # without tasks, Spark creates an empty one
         if not parts:
             return
         sink = FactRows(self._noted)

@@ -17,7 +17,7 @@ __all__ = ["OFFSETS_TOPIC", "Commit", "commits"]
 #: The topic in which group coordinators keep commits.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
-#: The records that are commits, by name; the older one has the same fields.
+#: The record types of commits, by name; the older one has the same fields.
 _COMMITS: Final = {"OffsetCommit", "LegacyOffsetCommit"}
 _COMMIT_TYPES: Final = (0, 1)
 
@@ -31,7 +31,7 @@ class Commit(NamedTuple):
         topic: topic of the partition that the group reads.
         partition: number of that partition.
         offset: offset of the next record to read; None if the commit was deleted.
-        timestamp_ms: when it was committed, since the epoch; None if the commit was deleted.
+        timestamp_ms: the time of the commit, since the epoch; None if the commit was deleted.
     """
 
     log_offset: int
@@ -43,9 +43,10 @@ class Commit(NamedTuple):
 
 
 def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[Commit]:
-    """Return the commits among records of `__consumer_offsets`; those that cannot be decoded are left out.
+    """Return the commits among records of `__consumer_offsets`, except undecodable ones.
 
-    So are the marks of the sink `kafkawire`: their offsets count micro-batches, and no group is behind.
+    The marks of the sink `kafkawire` are left out, too: their offsets count micro-batches, and they belong to no real
+    group.
 
     Args:
         records: offset, key and value of each.
@@ -54,7 +55,7 @@ def commits(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> list[C
     for offset, key, value in records:
         try:
             if KAFKA_RECORDS.envelope(OFFSETS_TOPIC, key, value)[0] not in _COMMIT_TYPES:
-                continue  # most records of some groups are about their members, and large
+                continue  # most records of some groups describe their members, and are large
             record = decode_record(OFFSETS_TOPIC, key, value)
         except DecodeError:
             continue

@@ -1,7 +1,7 @@
-"""Whether partitions in files are still those that an audit has read before; does not need Spark.
+"""Check that partitions in files are still those that an earlier audit read; does not need Spark.
 
 In each partition it looks for the batch that was read last, by headers, starting from the index entry before it. A
-topic that was deleted and made anew, an older backup, and a log that was cut off have nothing there yet, or another
+topic that was deleted and recreated, an older backup, and a truncated log have nothing at that position, or a different
 batch. The tables would mix both, so such a partition is refused.
 """
 
@@ -27,12 +27,12 @@ __all__ = ["LAST_BATCH", "WAY_OUT", "check_continuation", "check_end", "still_th
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Facts that tell the last batch of a partition from another one at the same offsets. Cleaning changes those after
-#: `baseSequence` if it removes records.
+#: Facts that distinguish the last batch of a partition from another one at the same offsets. Cleaning changes those
+#: after `baseSequence` if it removes records.
 LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
 
-#: What a user can do about a partition that is not the one that was read.
-WAY_OUT: Final = "choose another folder, or reread, which begins anew"
+#: Advice for a partition that is not the one that was read.
+WAY_OUT: Final = "choose another folder, or use reread, which starts over"
 
 _NOT_CLEANED: Final = LAST_BATCH.index("baseSequence") + 1
 
@@ -44,17 +44,18 @@ def check_continuation(
     last_batches: Mapping[str, Mapping[str, Sequence[int]]],
     out: str,
 ) -> None:
-    """Check that partitions go on from where they were read up to.
+    """Check that partitions continue from where they were read.
 
     Args:
-        files: where the segments are.
-        segments: all of them, sorted by topic, partition and offset.
-        next_offsets: up to where each partition was read, `[topic][partition]`; those without an entry are new.
+        files: the files of the segments.
+        segments: all segments, sorted by topic, partition and offset.
+        next_offsets: the offset up to which each partition was read, `[topic][partition]`; those without an entry are
+            new.
         last_batches: the `LAST_BATCH` facts of the batch that was read last, likewise.
         out: the folder of the audit, for errors.
 
     Raises:
-        ConfigurationError: a partition ends before that, or has another batch there.
+        ConfigurationError: a partition ends earlier, or has another batch there.
         OSError: a file cannot be read.
     """
 
@@ -64,7 +65,7 @@ def check_continuation(
         next_offset = next_offsets.get(partition.topic, {}).get(number, 0)
         noted = last_batches.get(partition.topic, {}).get(number)
         index = bisect_left(its_segments, next_offset, key=lambda each: each.base_offset) - 1
-        if index >= 0:  # otherwise all that was read is removed, or nothing was read
+        if index >= 0:  # otherwise everything that was read is removed, or nothing was read
             _check_segment(files, its_segments[index], next_offset, noted, out)
 
     partitions = [(partition, [*each]) for partition, each in groupby(segments, lambda segment: segment.folder)]
@@ -74,16 +75,16 @@ def check_continuation(
 
 
 def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out: str) -> None:
-    """Check that a partition ends where it was read up to, or later.
+    """Check that a partition does not end before the offset that was reached.
 
     Args:
-        partition: which one.
-        next_offset: up to where it was read.
+        partition: the partition.
+        next_offset: the offset up to which it was read.
         end_offset: where it ends.
         out: the folder of the audit, for errors.
 
     Raises:
-        ConfigurationError: it ends before.
+        ConfigurationError: the partition ends earlier.
     """
     if next_offset > end_offset:
         reason = f"{partition} was read up to offset {next_offset} and ends at {end_offset} now; {WAY_OUT}"
@@ -93,16 +94,16 @@ def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out:
 def still_there(
     topics: Sequence[str], there: Container[str], next_offsets: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
-    """Return the topics that can be read; what is known of those that were deleted since stays in the audit.
+    """Return the topics that can be read; facts about topics that were deleted since stay in the audit.
 
     Args:
-        topics: the names that were asked for.
+        topics: the requested names.
         there: all topics that exist.
-        next_offsets: up to where each partition was read before, `[topic][partition]`.
+        next_offsets: the offset up to which each partition was read before, `[topic][partition]`.
     """
     gone = [name for name in topics if name not in there and name in next_offsets]
     if gone:
-        _log.warning("no longer there, what was read before stays in the audit: %s", ", ".join(gone))
+        _log.warning("deleted since, facts that were read before stay in the audit: %s", ", ".join(gone))
     return [name for name in topics if name not in gone]
 
 
@@ -113,7 +114,7 @@ def _check_segment(
     try:
         start = start_position(files, segment, next_offset - 1)
         file = files.open(segment)
-    except FileNotFoundError:  # retention was quicker
+    except FileNotFoundError:  # retention was faster
         return
     with file:
         source = file.leaps()
@@ -133,7 +134,7 @@ def _check_segment(
 
 
 def _is_noted(batch: Batch, noted: Sequence[int]) -> bool:
-    """Return whether a batch is the one that was noted, or what cleaning left of it."""
+    """Return whether a batch is the one that was noted, or its remainder after cleaning."""
     if batch.magic != BATCH_MAGIC:  # cleaning may change all of it
         return True
     said = (batch.base_offset, batch.producer_id, batch.producer_epoch, batch.base_sequence)

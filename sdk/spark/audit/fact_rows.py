@@ -1,7 +1,7 @@
-"""Turns batches into facts; does not need Spark.
+"""Turn batches into facts; does not need Spark.
 
-Each batch becomes a row. Its records are looked at for what the header does not say, and summed up by key and minute.
-Memory holds no more than the records of one batch, one Arrow batch of records, and sums of limited size.
+Each batch becomes a row. Its records are read for facts that the header lacks, and summed by key and minute. Memory
+holds no more than the records of one batch, one Arrow batch of records, and sums of limited size.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from kafkawire.sdk.spark.offset_order import first_offset
 
 __all__ = ["FactRows", "NotedFacts"]
 
-#: Most rows about batches that wait to be written: about 4 MiB.
+#: Most batch rows waiting to be written: about 4 MiB.
 _BATCHES_MAX: Final = 16 * 1024
 
 _BATCH_COLUMNS: Final = COLUMNS_OF[FactKind.BATCH]
 
-#: The fields of a `Commit`, in its order, and two of its batch.
+#: The fields of a `Commit`, in its order, and two fields of its batch.
 _COMMIT_COLUMNS: Final = (
     *("lastOffset", "group", "ofTopic", "ofPartition", "committedOffset", "commitTimestampMs"),
     *("producerId", "isTransactional"),
@@ -45,15 +45,14 @@ _COMMIT_COLUMNS: Final = (
 
 
 class NotedFacts(NamedTuple):
-    """Which facts are noted.
+    """Selection of the facts to note.
 
     Attributes:
-        mode: what becomes of damage.
-        reads_records: whether the records of batches are looked at.
+        mode: how damage is handled.
+        reads_records: whether the records of batches are read.
         has_all_kinds: whether there are facts of every `FactKind`, in the wide table; otherwise only those about
-            batches, in a table of their own.
-        since_ms: batches whose highest timestamp is lower are not counted, and their records not looked at; None
-            for all.
+            batches, in a separate table.
+        since_ms: batches whose highest timestamp is lower are not counted, and their records not read; None for all.
         until_ms: likewise, batches whose highest timestamp is this or higher.
     """
 
@@ -64,7 +63,7 @@ class NotedFacts(NamedTuple):
     until_ms: int | None = None
 
     def counts(self, batch: Batch) -> bool:
-        """Return whether a batch is from the time that was asked for."""
+        """Return whether a batch is in the requested time range."""
         time_ms = batch.max_timestamp
         return (self.since_ms is None or time_ms >= self.since_ms) and (
             self.until_ms is None or time_ms < self.until_ms
@@ -76,10 +75,10 @@ class FactRows:
 
     Args:
         noted: which facts to collect.
-        batches_max: most rows about batches that wait to be written.
+        batches_max: most batch rows waiting to be written.
 
     Attributes:
-        dropped: damage that has no row.
+        dropped: damage without a row.
     """
 
     takes_control = True
@@ -91,23 +90,23 @@ class FactRows:
         self._place: tuple[str | None, int | None] = None, None
         self._batches: list[dict[str, Any]] = []
         self._rows = rows_builder(("key", "value", "offset", "timestamp"))
-        #: Batches whose records are in `_rows`, and where those begin.
+        #: Batches whose records are in `_rows`, and where the records begin.
         self._runs: list[tuple[dict[str, Any], int]] = []
         self._sums = Sums()
 
     def add(
         self, place: Place, batch: Batch, position: int | None, wanted: OffsetRange = None
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Note a batch, and yield what is full.
+        """Note a batch, and yield full Arrow batches.
 
         Args:
-            place: where it is.
-            batch: of any magic, with its checksum compared.
-            position: where it begins in the file; None if it was fetched from a broker.
+            place: the origin of the batch.
+            batch: a batch of any magic, with a valid checksum.
+            position: its position in the file; None if it was fetched from a broker.
             wanted: which of its records were not deleted; None for all.
 
         Raises:
-            DecodeError: it is damaged, and the mode is FAILFAST.
+            DecodeError: the batch is damaged, and the mode is FAILFAST.
         """
         yield from self._move(place)
         if len(self._batches) >= self._batches_max:
@@ -133,16 +132,16 @@ class FactRows:
                 self._runs.append((row, 0))
 
     def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
-        """Add nothing: every batch is looked at by itself."""
+        """Add nothing, because every batch is handled separately."""
         return 0, 0
 
     def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
         """Note bytes that are not a valid batch.
 
         Args:
-            place: where they are.
-            damage: what they are.
-            expected: the offset that a batch would begin with there; None if nobody knows.
+            place: the origin of the bytes.
+            damage: their description.
+            expected: the offset with which a batch should begin there; None if unknown.
 
         Raises:
             DecodeError: the mode is FAILFAST.
@@ -155,12 +154,12 @@ class FactRows:
         yield from self._note_damage(place, damage, damage.base_offset if expected is None else expected)
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
-        """Note what is behind the last batch of a partition, among all facts alone; see `BatchRows`."""
+        """Note the bytes behind the last batch of a partition, only in the wide table; see `BatchRows`."""
         if self._noted.has_all_kinds:
             yield from self._note_damage(place, tail, expected, tail="zeros" if tail.reason == ZEROS else "cut")
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield what is left."""
+        """Yield the remaining rows."""
         yield from self._finish_partition()
         yield from self._take_batches()
         self.dropped.finish()
@@ -183,7 +182,7 @@ class FactRows:
         self._batches.append({**row, **more})
 
     def _move(self, place: Place) -> Iterator[pyarrow.RecordBatch]:
-        """Finish a partition when another one begins: sums are about one partition."""
+        """Finish a partition when another one begins, because sums are per partition."""
         if self._place != place[:2]:
             yield from self._finish_partition()
             self._place = place[:2]
@@ -241,10 +240,10 @@ class FactRows:
 
 
 def _row(place: Place, batch: Batch, position: int | None) -> dict[str, Any]:
-    """Return what the header of a batch says.
+    """Return the facts in the header of a batch.
 
     Raises:
-        DecodeError: its header or its control record is damaged.
+        DecodeError: the header or the control record is damaged.
     """
     control = next(iter(batch.records()), None) if batch.is_control else None  # compaction may have removed it
     return {
@@ -272,7 +271,7 @@ def _row(place: Place, batch: Batch, position: int | None) -> dict[str, Any]:
 
 
 def _opened(batch: Batch) -> tuple[Batch, int]:
-    """Return a batch without compression, and its size then; in the format of today it is decompressed only once."""
+    """Return a batch decompressed, and its size; a magic 2 batch is decompressed only once."""
     if batch.compression == Compression.NONE:
         return batch, batch.size_in_bytes
     if isinstance(batch, MessageBatch):
@@ -283,14 +282,14 @@ def _opened(batch: Batch) -> tuple[Batch, int]:
 
 
 def _note_times(runs: list[tuple[dict[str, Any], int]], times: numpy.ndarray[Any, numpy.dtype[numpy.int64]]) -> None:
-    """Note the lowest timestamp of each batch, and how many records are older than one before them in it.
+    """Note the lowest timestamp of each batch, and how many of its records are older than an earlier one.
 
     Args:
         runs: batches, and where their records begin.
         times: the timestamps of all records, in ms.
     """
     starts = [start for _, start in runs] + [len(times)]
-    falls = numpy.flatnonzero(times[1:] < times[:-1]) + 1  # where a record is older than the one before it
+    falls = numpy.flatnonzero(times[1:] < times[:-1]) + 1  # positions where a record is older than the previous one
     for number, (row, start) in enumerate(runs):
         end = starts[number + 1]
         if end == start:

@@ -1,8 +1,8 @@
-"""What the audit notes in one pass over the segments: facts, from which all of its tables are made.
+"""Facts, which the audit notes in one pass over the segments, and from which it builds all tables.
 
-There are four kinds. All of them can be added up or put side by side, so those of a later run complete those of an
-earlier one, and it does not matter how a run was cut into tasks. They share one wide table, because a data source of
-Spark has only one: the columns of other kinds are null.
+There are four kinds. All can be added up or concatenated, so those of a later run extend those of an earlier one, and
+the split of a run into tasks does not matter. They share one wide table, because a Spark data source has only one: the
+columns of other kinds are null.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ __all__ = ["COLUMNS_OF", "FACTS", "NOTED_RUN", "FactKind", "fact_ddl", "fact_row
 
 
 class FactKind(StrEnum):
-    """What a row is about."""
+    """The subject of a row."""
 
     #: A batch, or bytes that are not a valid one.
     BATCH = "batch"
-    #: The records with a key, in some part of a partition.
+    #: The records with a key, in a part of a partition.
     KEY = "key"
-    #: The records of a minute, likewise.
+    #: The records of a minute, in a part of a partition.
     MINUTE = "minute"
     #: An offset that a group committed.
     COMMIT = "commit"
 
 
-#: Every column: its type in Spark's words and in Arrow's.
+#: Every column: its Spark type and its Arrow type.
 FACTS: Final = {
     "topic": ("string", pyarrow.string()),
     "partition": ("int", pyarrow.int32()),
-    # About a batch. About bytes that are not one: the offset that was expected, position, size, path and reason.
+    # For a batch. For bytes that are not a batch: the expected offset, position, size, path and reason.
     "baseOffset": ("bigint", pyarrow.int64()),
     "lastOffset": ("bigint", pyarrow.int64()),
     "position": ("bigint", pyarrow.int64()),
@@ -57,16 +57,16 @@ FACTS: Final = {
     "lacksRecords": ("boolean", pyarrow.bool_()),
     "path": ("string", pyarrow.string()),
     "reason": ("string", pyarrow.string()),
-    # Of bytes behind the last batch of a partition: `zeros`, or `cut` for the beginning of a batch.
+    # For bytes behind the last batch of a partition: `zeros`, or `cut` for the beginning of a batch.
     "tail": ("string", pyarrow.string()),
-    # About a key: the key itself, the bytes of the keys and values of its records, and facts about the last of them.
+    # For a key: the key itself, the bytes of the keys and values of its records, and facts about the last one.
     "key": ("binary", pyarrow.binary()),
     "recordBytes": ("bigint", pyarrow.int64()),
     "lastBytes": ("bigint", pyarrow.int64()),
     "lastIsTombstone": ("boolean", pyarrow.bool_()),
-    # About a minute: its number, counted from the epoch.
+    # For a minute: its number, counted from the epoch.
     "minute": ("bigint", pyarrow.int64()),
-    # About a commit, beside the producer of its batch; the offset is null if the commit was deleted.
+    # For a commit, besides the producer of its batch; the offset is null if the commit was deleted.
     "group": ("string", pyarrow.string()),
     "ofTopic": ("string", pyarrow.string()),
     "ofPartition": ("int", pyarrow.int32()),
@@ -76,7 +76,7 @@ FACTS: Final = {
 
 _OF_BATCH = tuple(FACTS)[: tuple(FACTS).index("key")]
 
-#: The columns that rows of each kind have.
+#: The columns of each kind of row.
 COLUMNS_OF: Final = {
     FactKind.BATCH: _OF_BATCH,
     FactKind.KEY: (
@@ -89,10 +89,10 @@ COLUMNS_OF: Final = {
     ),
 }
 
-#: The first column of the wide table; each kind is written into a folder of its own.
+#: The first column of the wide table; each kind is written into its own folder.
 _KIND = "kind"
 
-#: The last column: the run that noted the fact, where those of several runs were put together.
+#: The last column: the run that noted the fact, if several runs were merged.
 NOTED_RUN: Final = "notedRun"
 
 
@@ -112,11 +112,11 @@ def fact_schema(kind: FactKind | None = None) -> pyarrow.Schema:
 
 
 def fact_rows(kind: FactKind, columns: Mapping[str, Iterable[Any]], *, is_wide: bool = True) -> pyarrow.RecordBatch:
-    """Return facts as Spark gets them.
+    """Return facts in the form that Spark gets.
 
     Args:
-        kind: what all of them are about.
-        columns: their values, by the names in `COLUMNS_OF`; a column that is missing is null.
+        kind: the kind of all facts.
+        columns: their values, by the names in `COLUMNS_OF`; a missing column is null.
         is_wide: whether to add the columns of other kinds.
     """
     schema = fact_schema(None if is_wide else kind)

@@ -1,4 +1,4 @@
-"""What somebody should look at: the audit's numbers, put into words for an engineer on call."""
+"""Findings: the audit's numbers, put into words for an engineer on call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkawire.sdk.spark.audit.summary import Row, Summary
 
 __all__ = ["Finding", "Severity", "findings_of", "gini"]
 
-#: A key with this share of a topic's records decides how busy its partition is.
+#: A key with this share of a topic's records dominates the load of its partition.
 _HOT_KEY_SHARE: Final = 0.2
 
 #: Shares of fewer records say little.
@@ -24,19 +24,19 @@ _LARGE_PARTITION: Final = 2.0
 #: With a lower ratio a topic is hardly compressed.
 _COMPRESSION_MIN: Final = 1.1
 
-#: A topic is worth compacting if it holds this many bytes, and this share of them is superseded.
+#: A topic is worth compacting if it has this many bytes, and this share of them is superseded.
 _COMPACTION_MIN: Final = 0.5
 _COMPACTION_BYTES_MIN: Final = 1 << 16
 
-#: Records that are late by less are common where several producers write to a partition.
+#: Smaller delays are common if several producers write to a partition.
 _LATE_MS: Final = 60_000
 
-#: Names that fit into a line.
+#: Most names in one line.
 _NAMES_MAX: Final = 3
 
 
 class Severity(StrEnum):
-    """How bad a finding is, the worst first."""
+    """The severity of a finding, the worst first."""
 
     #: Data is damaged or missing.
     BAD = "bad"
@@ -47,12 +47,12 @@ class Severity(StrEnum):
 
 
 class Finding(NamedTuple):
-    """Something that somebody should look at.
+    """A problem to look at.
 
     Attributes:
-        severity: how bad it is; a string as well: `"bad"`, `"warning"` or `"note"`.
-        text: what it is, in one line: `1 corrupt region, 2.00 KiB`.
-        detail: where it is, and what it may mean: `orders-3: a wrong checksum, or no batch at all`. It names three
+        severity: its severity; also a string: `"bad"`, `"warning"` or `"note"`.
+        text: a description in one line: `1 corrupt region, 2.00 KiB`.
+        detail: the location and a possible meaning: `orders-3: a wrong checksum, or no batch at all`. It names three
             partitions, groups or topics at most, and counts the others; the tables have all of them.
     """
 
@@ -62,7 +62,7 @@ class Finding(NamedTuple):
 
 
 def findings_of(summary: Summary) -> list[Finding]:
-    """Return what the numbers say, the worst first."""
+    """Return the findings, the worst first."""
     order = list(Severity)
     found = [
         *_of_losses(summary),
@@ -77,11 +77,11 @@ def findings_of(summary: Summary) -> list[Finding]:
 
 
 def gini(counts: Sequence[tuple[int, int]]) -> float:
-    """Return the Gini coefficient of keys: 0 if all have equally many records, near 1 if one has nearly all.
+    """Return the Gini coefficient of keys: 0 if all have the same number of records, near 1 if one has nearly all.
 
     Args:
-        counts: of each group of keys with equally many records, how many keys it has, and how many records they have
-            together; the rarest keys first.
+        counts: for each group of keys with the same number of records, the number of keys and their total number of
+            records; the rarest keys first.
     """
     keys = sum(number for number, _ in counts)
     records = sum(together for _, together in counts)
@@ -96,7 +96,7 @@ def gini(counts: Sequence[tuple[int, int]]) -> float:
 
 
 def _of_losses(summary: Summary) -> Iterator[Finding]:
-    """Say what is gone in all, then where the files beside the segments say that something is missing."""
+    """Report the total loss, then the losses that the files beside the segments reveal."""
     lost = _with(summary, "lostRecords")
     if lost:
         records = sum(row["lostRecords"] for row in lost)
@@ -122,7 +122,7 @@ def _of_losses(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_ends(summary: Summary) -> Iterator[Finding]:
-    """Say what is behind the last batch of partitions, and what else no broker leaves like this."""
+    """Report bytes behind the last batch of partitions, and other states that no broker leaves behind."""
     cut = _with(summary, "cutBytes")
     if cut:
         size = sum(row["cutBytes"] for row in cut)
@@ -207,7 +207,7 @@ def _of_transactions(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_groups(summary: Summary) -> Iterator[Finding]:
-    behind = [row for row in summary.groups if row["lag"]]  # those with the largest lag, which comes first
+    behind = [row for row in summary.groups if row["lag"]]  # the groups with the largest lag, which comes first
     if behind:
         names = list(dict.fromkeys(row["group"] for row in behind))
         worst = behind[0]
@@ -244,7 +244,7 @@ def _of_topics(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_compaction(summary: Summary) -> Iterator[Finding]:
-    """Say which topics would shrink; segments do not tell which are to be compacted."""
+    """Report topics that would shrink; segments do not reveal which topics are compacted."""
     found = []
     for topic in summary.topics:
         rows = [row for row in summary.partitions if row["topic"] == topic]
@@ -274,11 +274,11 @@ def _names(rows: Sequence[Row]) -> str:
 
 
 def _listed(names: Sequence[str], count: int | None = None) -> str:
-    """Return the first names, and how many more there are.
+    """Return the first names, and the number of the others.
 
     Args:
-        names: some or all of them.
-        count: how many there are in all; None if `names` has all of them.
+        names: some or all names.
+        count: the total number; None if `names` is complete.
     """
     others = (len(names) if count is None else count) - len(names[:_NAMES_MAX])
     more = f" and {others:,} more" if others else ""

@@ -1,7 +1,7 @@
-"""Tables about groups: what they committed, and how far they were behind.
+"""Tables about groups: their commits and lags.
 
-Nothing stored says how far a partition reached when a group committed. The timestamps of its batches do, as far as the
-producers' clocks are right: the log end is that of the batches whose highest timestamp is not after the commit.
+The end of a partition at the time of a commit is not stored. It is derived from the timestamps of its batches, as
+accurately as the producers' clocks: the log end is that of the batches whose highest timestamp is not after the commit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the commits that count: one in a transaction does once that has ended with `COMMIT`."""
+    """Return the commits that count; one in a transaction counts once that has ended with `COMMIT`."""
     is_transactional = f.coalesce("isTransactional", f.lit(False))
     ends = sound(batches.where(f.col("topic") == OFFSETS_TOPIC)).where(f.col("controlType").isin("COMMIT", "ABORT"))
     both = commits.where(is_transactional).unionByName(
         ends.select(*_PARTITION, "producerId", "lastOffset", "controlType"), allowMissingColumns=True
     )
-    # Against the order of the log, because frames that grow from the beginning cost Spark little.
+    # In reverse log order, because frames that grow from the beginning are cheap in Spark.
     behind = (
         Window.partitionBy(*_PARTITION, "producerId")
         .orderBy(f.desc("lastOffset"))
@@ -68,7 +68,7 @@ def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
         .orderBy("timeMs", f.col("group").isNotNull(), "logOffset")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    # Partitions that no group reads are left out before they are sorted.
+    # Partitions that no group reads are removed before sorting.
     read = f.broadcast(said.select(*_PARTITION).distinct())
     both = ends.join(read, [*_PARTITION], "left_semi").unionByName(said, allowMissingColumns=True)
     placed = both.withColumn("logEndOffset", f.max("endOffset").over(in_time)).where(f.col("group").isNotNull())
@@ -85,7 +85,7 @@ def group_commits(commits: DataFrame, batches: DataFrame) -> DataFrame:
 
 
 def groups(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return what each group committed last, and how far it is behind; commits that were deleted are left out."""
+    """Return the last commit of each group, and its lag; deleted commits are left out."""
     last = (
         applied(commits, batches)
         .groupBy("group", "ofTopic", "ofPartition")
@@ -110,6 +110,6 @@ def groups(commits: DataFrame, batches: DataFrame) -> DataFrame:
 
 
 def _lag() -> Column:
-    """Return how far a group is behind; null if the log end is not known, or if the difference does not fit 64 bits."""
+    """Return the lag of a group; null if the log end is unknown, or if the difference does not fit 64 bits."""
     behind = f.try_subtract("logEndOffset", "committedOffset")
     return f.when(behind.isNotNull(), f.greatest(behind, f.lit(0)))

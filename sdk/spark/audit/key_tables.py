@@ -1,7 +1,7 @@
-"""Tables about keys: which are frequent, how uneven they are, and what compaction would remove.
+"""Tables about keys: the most frequent ones, their skew, and the effect of compaction.
 
-The keys of a topic are never all in one place: records are counted by key, and then keys by that count, of which there
-are few.
+The keys of a topic are never collected in one place: records are counted by key, and then keys by that count, of which
+there are few.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def keys_of_partitions(keys: DataFrame, *more: Column) -> DataFrame:
-    """Return the facts about keys, put together by partition and key.
+    """Return the facts about keys, merged by partition and key.
 
     Args:
-        keys: facts.
+        keys: the facts.
         more: further aggregates of each key.
     """
     return keys.groupBy(*_PARTITION, "key").agg(
@@ -38,10 +38,10 @@ def keys_of_partitions(keys: DataFrame, *more: Column) -> DataFrame:
 
 
 def compaction(keys: DataFrame) -> DataFrame:
-    """Return what compaction would leave of each partition: the last record of each key.
+    """Return what compaction would keep of each partition: the last record of each key.
 
     Args:
-        keys: of `keys_of_partitions`.
+        keys: the result of `keys_of_partitions`.
     """
     has_key = f.col("key").isNotNull()
     is_tombstone = has_key & f.col("last.lastIsTombstone")
@@ -59,10 +59,10 @@ def compaction(keys: DataFrame) -> DataFrame:
 
 
 def key_counts(keys: DataFrame) -> DataFrame:
-    """Return how many keys of a topic have how many records: all of its skew, in few rows.
+    """Return the number of keys of a topic by number of records: its complete skew in few rows.
 
     Args:
-        keys: of `keys_of_partitions`.
+        keys: the result of `keys_of_partitions`.
     """
     by_key = keys.where(f.col("key").isNotNull()).groupBy("topic", "key").agg(f.sum("records").alias("recordsOfKey"))
     return by_key.groupBy("topic", "recordsOfKey").agg(f.count("*").alias("keys"))
@@ -72,7 +72,7 @@ def top_keys(keys: DataFrame) -> DataFrame:
     """Return the most frequent keys of each topic, and their share of the topic's records that have a key.
 
     Args:
-        keys: of `keys_of_partitions`.
+        keys: the result of `keys_of_partitions`.
     """
     by_key = (
         keys.where(f.col("key").isNotNull())
@@ -85,7 +85,7 @@ def top_keys(keys: DataFrame) -> DataFrame:
         )
     )
     totals = by_key.groupBy("topic").agg(f.sum("records").alias("recordsWithKey"))
-    # Spark keeps the first rows of each task before it sorts them all.
+    # Spark keeps only the first rows of each task before it sorts them all.
     first = Window.partitionBy("topic").orderBy(f.desc("records"), "key")
     ranked = by_key.withColumn("rank", f.row_number().over(first)).where(f.col("rank") <= TOP_KEYS)
     return ranked.join(totals, "topic").select(

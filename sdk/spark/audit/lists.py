@@ -18,7 +18,7 @@ __all__ = ["Column", "FoldedList", "folded_list", "lists"]
 _PARTITIONS_SHOWN: Final = 1000
 
 
-#: What a cause of the table of losses is called.
+#: Descriptions of the causes in the table of losses.
 _CAUSES: Final = {
     Cause.PARTITION: "no segment is left",
     Cause.START: "the first segment is missing",
@@ -39,10 +39,10 @@ class FoldedList(NamedTuple):
     """A list that can be folded; one without rows is not shown.
 
     Attributes:
-        title: what it is called.
-        columns: from the left.
+        title: its title.
+        columns: its columns, from the left.
         rows: the text of each cell.
-        size: how many rows it shows, and whether there are more.
+        size: the number of rows shown, and whether there are more.
         is_open: whether it is unfolded at first.
     """
 
@@ -127,14 +127,14 @@ def _losses(losses: Sequence[Row]) -> FoldedList:
 def folded_list(
     title: str, names: Sequence[str], rows: Sequence[Sequence[str]], *, is_open: bool = False, limit: int = ROWS_SHOWN
 ) -> FoldedList:
-    """Return a list of rows.
+    """Return a list that can be folded.
 
     Args:
-        title: what it is called.
-        names: what its columns are called; one that ends with `#` holds numbers.
+        title: the title of the list.
+        names: the titles of its columns; one that ends with `#` contains numbers.
         rows: the text of each cell.
         is_open: whether it is unfolded at first.
-        limit: most rows that are shown; if there is one more, its size says so.
+        limit: most rows to show; if there are more, `size` says so.
     """
     columns = [Column(name.removesuffix("#"), name.endswith("#")) for name in names]
     size = f"{min(len(rows), limit):,}{' and more' if len(rows) > limit else ''}"
@@ -168,7 +168,7 @@ def _partitions(partitions: Sequence[Row]) -> FoldedList:
 
 
 def _missing(row: Row) -> tuple[str, ...]:
-    """Return the texts of offsets that are missing: the partition, from where, to where, and how many."""
+    """Return the texts of missing offsets: the partition, start, end, and number."""
     return _place(row), *(number_text(row[name]) for name in ("startOffset", "endOffset", "offsets"))
 
 

@@ -1,4 +1,4 @@
-"""Tables about batches: sizes, gaps, what was written twice, transactions, time, damage."""
+"""Tables about batches: sizes, gaps, duplicates, transactions, time, damage."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = [
 
 _PARTITION: Final = ("topic", "partition")
 
-#: Lower bounds of how late batches are, in ms: the rows of `lateness`.
+#: Lower bounds of the lateness of batches, in ms: the rows of `lateness`.
 LATE_MS: Final = (1, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 
-#: Times that Spark can hold: in microseconds they fit 64 bits.
+#: Times that Spark can represent: in microseconds they fit 64 bits.
 _TIME_MS_MAX: Final = 9_000_000_000_000_000
 
 
@@ -46,12 +46,12 @@ def sound(batches: DataFrame) -> DataFrame:
 
 
 def counted(batches: DataFrame) -> DataFrame:
-    """Return the batches that count: of the time that was asked for, and not control batches."""
+    """Return the batches that count: those in the requested time range, without control batches."""
     return sound(batches).where(f.col("isCounted") & ~f.col("isControl"))
 
 
 def time_of(milliseconds: Column) -> Column:
-    """Return a timestamp; null if there is none, or one that Spark cannot hold."""
+    """Return a timestamp; null if there is none, or if Spark cannot represent it."""
     return f.when((milliseconds >= 0) & (milliseconds <= _TIME_MS_MAX), f.timestamp_millis(milliseconds))
 
 
@@ -70,17 +70,17 @@ def compression(batches: DataFrame) -> DataFrame:
 
 
 def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
-    """Return offsets that no batch has, and what the batches around them say about the cause.
+    """Return offsets that no batch has, and the cause as indicated by the surrounding batches.
 
-    It is `damage` if there are damaged bytes between them; `cleaning` if batches of the partition lack records, as
-    compaction leaves them, or if compaction is known to have come that far; `retention` if a run found nothing where
-    the one before it had ended; `unknown` otherwise.
+    The cause is `damage` if there are damaged bytes in between; `cleaning` if batches of the partition lack records
+    because of compaction, or if the partition is known to be compacted up to there; `retention` if a run found nothing
+    where the previous one had ended; `unknown` otherwise.
 
     Args:
-        batches: facts.
+        batches: the facts.
         cleaned: topic, partition and `cleanedOffset`, up to which the partition was compacted, among other columns.
     """
-    # Damage has the offset that was expected there: it comes before the batch that follows.
+    # Damage has the offset that was expected there, so it is sorted before the following batch.
     in_order = Window.partitionBy(*_PARTITION).orderBy("baseOffset", f.col("reason").isNull(), "position")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     lacks_records = f.col("lacksRecords").cast("int")
@@ -88,7 +88,7 @@ def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
         *_PARTITION,
         "baseOffset",
         "reason",
-        # Where damage comes first, what was expected there.
+        # The expected offset, if damage comes first.
         f.coalesce(f.max("lastOffset").over(before) + 1, f.min("baseOffset").over(before)).alias("startOffset"),
         f.lag(f.col("reason").isNotNull()).over(in_order).alias("followsDamage"),
         (f.lag("run").over(in_order) < f.col("run")).alias("isFirstOfRun"),
@@ -114,15 +114,15 @@ def gaps(batches: DataFrame, cleaned: DataFrame) -> DataFrame:
 def duplicates(batches: DataFrame) -> DataFrame:
     """Return batches with sequence numbers that the same producer has used before in the partition.
 
-    `sequenceBefore` is the highest of those that were used before, `followsOffset` the last offset of the newest batch
-    that ends with it, and `records` counts those of the batch that are not above it. What coordinators write into their
-    own topics for a producer is left out: they begin each of its batches with 0, and no broker checks that.
+    `sequenceBefore` is the highest number used before, `followsOffset` the last offset of the newest batch that ends
+    with it, and `records` counts the records of the batch whose numbers are not above it. Batches that coordinators
+    write into their own topics for a producer are left out: each begins with 0, and no broker checks that.
     """
     producer = Window.partitionBy(*_PARTITION, "producerId", "producerEpoch").orderBy("baseOffset")
     upwards = producer.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     before = producer.rowsBetween(Window.unboundedPreceding, -1)
-    # Counted upwards from the batch before. More than half of all numbers is a step back, unless as many offsets lie
-    # between the two.
+    # Counted upwards from the previous batch. A step of more than half of all numbers is a step back, unless that many
+    # offsets are in between.
     ahead = f.pmod(f.col("baseSequence") - f.lag("baseSequence").over(producer), f.lit(SEQUENCES))
     goes_back = (ahead > SEQUENCES // 2) & (ahead > f.col("baseOffset") - f.lag("baseOffset").over(producer))
     found = (
@@ -130,7 +130,7 @@ def duplicates(batches: DataFrame) -> DataFrame:
         .where((f.col("producerId") >= 0) & (f.col("baseSequence") >= 0) & ~f.col("isControl"))
         .where(~f.col("topic").isin(*sorted(INTERNAL_TOPICS)))
         .withColumn("step", f.when(goes_back, ahead - SEQUENCES).otherwise(ahead))
-        # As if the numbers never began again: all others are counted from the first one that is known.
+        # As if the numbers never wrapped: all others are counted from the first known one.
         .withColumn("first", f.first("baseSequence").over(upwards) + f.coalesce(f.sum("step").over(upwards), f.lit(0)))
         .withColumn("last", f.col("first") + f.col("lastOffset") - f.col("baseOffset"))
         .withColumn("used", f.max(f.struct("last", "lastOffset")).over(before))
@@ -150,12 +150,12 @@ def duplicates(batches: DataFrame) -> DataFrame:
 
 
 def _sequence(name: str) -> Column:
-    """Return a number that was counted past the highest one as producers write it."""
+    """Return an unwrapped sequence number as producers write it."""
     return f.pmod(f.col(name), f.lit(SEQUENCES))
 
 
 def transactions(batches: DataFrame) -> DataFrame:
-    """Return transactions by their batches and the marker that ends them: `COMMIT`, `ABORT`, or `OPEN` without one."""
+    """Return transactions with their batches and outcome: `COMMIT` or `ABORT` by the marker, `OPEN` without one."""
     before = Window.partitionBy(*_PARTITION, "producerId").orderBy("baseOffset")
     is_marker = f.col("controlType").isin("COMMIT", "ABORT")
     numbered = (
@@ -185,9 +185,9 @@ def transactions(batches: DataFrame) -> DataFrame:
 
 
 def lateness(batches: DataFrame) -> DataFrame:
-    """Return how many batches have a record that is older than the newest record before them, by how much older.
+    """Return the number of batches with a record that is older than the newest record before them, by lateness.
 
-    A row counts the batches that are late by at least its `lateMs` and by less than the next bound of `LATE_MS`; where
+    A row counts the batches that are late by at least its `lateMs` and by less than the next bound of `LATE_MS`; if
     `lateMs` is null, those in time.
     """
     before = Window.partitionBy(*_PARTITION).orderBy("baseOffset").rowsBetween(Window.unboundedPreceding, -1)
@@ -209,27 +209,27 @@ def lateness(batches: DataFrame) -> DataFrame:
 
 
 def minute_sums(minutes: DataFrame) -> DataFrame:
-    """Return the facts about minutes, put together."""
+    """Return the merged facts about minutes."""
     return minutes.groupBy(*_PARTITION, "minute").agg(
         f.sum("records").alias("records"), f.sum("recordBytes").alias("recordBytes")
     )
 
 
 def rates(minutes: DataFrame) -> DataFrame:
-    """Return records and the bytes of their keys and values, by minute; a minute that Spark cannot hold is null."""
+    """Return records and the bytes of their keys and values, by minute; null if Spark cannot represent it."""
     minute = time_of(f.try_multiply("minute", f.lit(60_000)))
     return minute_sums(minutes.select(*_PARTITION, minute.alias("minute"), "records", "recordBytes"))
 
 
 def last_damage(batches: DataFrame) -> DataFrame:
-    """Return the facts about damage, once for each place.
+    """Return the facts about damage, once for each position.
 
-    Every run meets the damage at the end of a partition, and it may be longer or shorter by then: the last one counts.
-    If a later run finds a batch there instead, the broker has cut the damage off, as it does with one that was not
-    written to its end. What a broker sent has no position, only the offset that was expected there.
+    Every run sees the damage at the end of a partition, which may have grown or shrunk: the last fact counts. If a
+    later run finds a batch there instead, the broker has truncated the damage, as it does with an incompletely written
+    batch. Damage from a broker has no position, only the expected offset.
     """
     offset = f.when(f.col("position").isNull(), f.col("baseOffset"))
-    file = f.substring_index("path", "/", -1)  # a folder may have another name by then
+    file = f.substring_index("path", "/", -1)  # a folder may have been renamed by then
     said = f.struct("run", "path", "sizeBytes", "baseOffset", "reason", "tail")
     last = (
         batches.where(f.col("reason").isNotNull())
@@ -237,7 +237,7 @@ def last_damage(batches: DataFrame) -> DataFrame:
         .agg(f.max_by(said, "run").alias("last"))
         .select(*_PARTITION, "position", "last.*")
     )
-    # A run begins where the one before has ended: nothing that it finds comes before what was damaged there.
+    # A run begins where the previous one ended: everything that it finds comes after earlier damage.
     place = [f.col(name).alias(f"{name}After") for name in _PARTITION]
     after = sound(batches).groupBy(*place, f.col("run").alias("runAfter")).agg(f.min("baseOffset").alias("first"))
     is_mended = (f.col("run") < f.col("runAfter")) & (
@@ -250,16 +250,16 @@ def last_damage(batches: DataFrame) -> DataFrame:
 
 
 def corrupt(batches: DataFrame) -> DataFrame:
-    """Return the regions that are not valid batches, what is behind the last batch of a partition among them."""
+    """Return the regions that are not valid batches, including those behind the last batch of a partition."""
     return last_damage(batches).withColumnRenamed("baseOffset", "expectedOffset")
 
 
 def losses(gaps: DataFrame, noted: DataFrame) -> DataFrame:
-    """Return the offsets that are gone, by what batches show and by what the files beside them say.
+    """Return the lost offsets, as shown by batches and by the files beside them.
 
     Args:
-        gaps: the table.
-        noted: rows of this table that the files say.
+        gaps: the table of gaps.
+        noted: rows of this table derived from the files.
     """
     cause = f.when(f.col("cause") == "unknown", Cause.GAP.value).otherwise(Cause.DAMAGE.value)
     shown = gaps.where(f.col("cause").isin("unknown", "damage")).select(

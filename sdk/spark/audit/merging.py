@@ -1,4 +1,4 @@
-"""Facts of many runs, merged as if one run had noted them: an audit that is completed each hour stays fast."""
+"""Facts of many runs, merged as if one run had noted them, so an audit that is continued every hour stays fast."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNS_MAX", "merged"]
 
-#: Most runs whose facts are kept apart: each run adds a file for each of its tasks.
+#: Most runs whose facts are kept separately; each run adds a file for each of its tasks.
 RUNS_MAX: Final = 16
 
 
 def merged(facts: DataFrame) -> DataFrame:
-    """Return facts as one run would have noted them: what several runs met is there once.
+    """Return facts as one run would have noted them, without repeated facts of several runs.
 
     Facts about batches keep the number of the run that noted them.
 

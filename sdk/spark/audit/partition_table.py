@@ -21,11 +21,11 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def partitions(batches: DataFrame, witnesses: DataFrame, written: Callable[[str], DataFrame]) -> DataFrame:
-    """Return what is known of each partition, those without a batch among them.
+    """Return the facts about each partition, including those without a batch.
 
     Args:
-        batches: facts.
-        witnesses: what is known beside them, a row for each partition.
+        batches: the facts.
+        witnesses: facts from other files, one row for each partition.
         written: returns one of the other tables.
     """
     known = witnesses.drop("cleanedOffset").withColumnRenamed("unindexed", "segmentsWithoutIndex")
@@ -40,7 +40,7 @@ def partitions(batches: DataFrame, witnesses: DataFrame, written: Callable[[str]
     )
 
 
-#: Columns without a value where there is no batch.
+#: Columns that are null without batches.
 _MAY_BE_NULL: Final = (
     *("partition", "startOffset", "endOffset", "leaderEpoch", "plainBytes"),
     *("logStartOffset", "reachedOffset"),
@@ -48,7 +48,7 @@ _MAY_BE_NULL: Final = (
 
 
 def _extents(batches: DataFrame) -> DataFrame:
-    """Return how far partitions reach, by all batches."""
+    """Return the extent of partitions, from all batches."""
     return (
         sound(batches)
         .groupBy(*_PARTITION)
@@ -126,11 +126,11 @@ def _sums_of(written: Callable[[str], DataFrame]) -> list[DataFrame]:
 
 
 def _epoch_steps(batches: DataFrame) -> DataFrame:
-    """Return how often the leader epoch of a batch is lower than that of the one before it, as no leader writes it."""
+    """Return how often the leader epoch of a batch is lower than the previous one, which no leader writes."""
     before = f.lag("leaderEpoch").over(Window.partitionBy(*_PARTITION).orderBy("baseOffset"))
     placed = (
         sound(batches)
-        .where(f.col("leaderEpoch") >= 0)  # batches of an old format have none
+        .where(f.col("leaderEpoch") >= 0)  # batches of old formats have none
         .select(*_PARTITION, (f.col("leaderEpoch") < before).cast("bigint").alias("step"))
     )
     return placed.groupBy(*_PARTITION).agg(f.sum("step").alias("epochSteps"))

@@ -1,4 +1,4 @@
-"""Plots for the report: where each mark and text is, with titles on hover. The template `plot.svg.jinja` draws them."""
+"""Plots for the report: places of marks and texts, with titles on hover. The template `plot.svg.jinja` draws them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
     "stacked",
 ]
 
-#: The width of a plot across half the page, and across all of it: about its pixels, so that text has the same size in
+#: The widths of a plot across half of the page and across all of it, about as many pixels, so text has the same size in
 #: all plots.
 _WIDTH: Final = 540
 WIDE: Final = 1110
@@ -37,7 +37,7 @@ _SMALL: Final = 340
 _HEIGHT: Final = 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 10, 24
 
-#: Between two marks of a time axis, in ms.
+#: Distances between marks of a time axis, in ms.
 _TIME_STEPS: Final = tuple(
     1000 * seconds
     for seconds in (
@@ -51,8 +51,8 @@ class Series(NamedTuple):
     """Numbers over time.
 
     Attributes:
-        name: what the legend calls them.
-        points: the time of each in ms, and the number.
+        name: the name in the legend.
+        points: times in ms, and numbers.
         style: the CSS class of their colour.
     """
 
@@ -62,11 +62,11 @@ class Series(NamedTuple):
 
 
 class TimeFrame(NamedTuple):
-    """What a time axis shows.
+    """The range of a time axis.
 
     Attributes:
-        start_ms: where it begins.
-        end_ms: where it ends.
+        start_ms: its start.
+        end_ms: its end.
         step_ms: the time that a point stands for.
     """
 
@@ -81,7 +81,7 @@ class Bar(NamedTuple):
     Attributes:
         name: the text beside it.
         value: its length.
-        text: the value as people read it.
+        text: the value in readable form.
         title: the text on hover.
         style: the CSS class of its colour.
         outline: the length of a pale bar behind it; 0 for none.
@@ -99,9 +99,9 @@ class Part(NamedTuple):
     """A part of a whole.
 
     Attributes:
-        name: what the legend calls it.
+        name: the name in the legend.
         value: its size.
-        text: the value as people read it.
+        text: the value in readable form.
         style: the CSS class of its colour.
     """
 
@@ -270,7 +270,7 @@ def bars(items: Sequence[Bar], name_width: int = 150, width: int = _WIDTH) -> Pl
 
 
 def columns(items: Sequence[Bar], unit: Callable[[float], str]) -> Plot:
-    """Return columns beside each other, with names below where there is room."""
+    """Return columns side by side, with names below if there is room."""
     top = _ceiling(max((item.value for item in items), default=0), unit)
     width = (_WIDTH - _LEFT - _RIGHT) / max(len(items), 1)
     bar = min(max(width * 0.72, width - 3), 46) if width > 3 else width
@@ -292,7 +292,7 @@ def columns(items: Sequence[Bar], unit: Callable[[float], str]) -> Plot:
 
 
 def lorenz(points: Sequence[tuple[float, float]], title: str) -> Plot:
-    """Return a Lorenz curve: the share of the records (upwards) that belongs to a share of the keys, rarest first."""
+    """Return a Lorenz curve: the share of records (upwards) of each share of the keys, rarest first."""
     width, size = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def place(keys: float, records: float) -> str:
@@ -360,7 +360,7 @@ def _hover(x: float, width: float, height: int, title: str) -> Rect:
 
 
 def _ceiling(value: float, unit: Callable[[float], str]) -> float:
-    """Return a round number that is not below a value; for bytes, one that is round in KiB, MiB and so on."""
+    """Return a round number not below a value; for bytes, one that is round in KiB, MiB and so on."""
     if value <= 0:
         return 1
     scale = 1.0

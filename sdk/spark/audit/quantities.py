@@ -1,4 +1,4 @@
-"""Numbers as people read them: counts, bytes, times and spans, each in a few characters."""
+"""Numbers in readable form: counts, bytes, times and spans, each in a few characters."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = [
     "time_text",
 ]
 
-#: What is shown where nothing is known.
+#: Shown for unknown values.
 NONE: Final = "\N{EN DASH}"
 
 _THOUSANDS: Final = ("", " k", " M", " G", " T", " P", " E")
 _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
-#: Pairs of units for a span: each with its ms, and how many of the larger one there may be.
+#: Pairs of units for a span, each with its ms, and the most of the larger unit.
 _SPANS: Final = (
     ((60_000, "min"), (1_000, "s"), 60),
     ((3_600_000, "h"), (60_000, "min"), 24),
     ((86_400_000, "d"), (3_600_000, "h"), None),
 )
 
-#: What `datetime` can hold.
+#: The range of `datetime`.
 _TIME_MS_MAX: Final = 253_402_300_799_000
 
 
@@ -57,7 +57,7 @@ def range_text(first: int | None, last: int | None) -> str:
 
 
 def percent_text(part: float) -> str:
-    """Return a part of 1 as a percentage; only nothing is shown as 0, and only all of it as 100."""
+    """Return a fraction as a percentage; only exactly 0 and 1 are shown as 0 and 100."""
     if 0 < part < 0.001:
         return "< 0.1 %"
     if 0.9995 <= part < 1:
@@ -66,7 +66,7 @@ def percent_text(part: float) -> str:
 
 
 def ratio_text(ratio: float | None) -> str:
-    """Return how many times smaller something has become; a dash for None."""
+    """Return a compression ratio; a dash for None."""
     return NONE if ratio is None else f"{ratio:.2f}\N{MULTIPLICATION SIGN}"
 
 
@@ -86,7 +86,7 @@ def span_text(milliseconds: float) -> str:
 
 
 def time_text(milliseconds: int | None) -> str:
-    """Return a time in UTC to the second; a dash for None, and for what `datetime` cannot hold."""
+    """Return a time in UTC to the second; a dash for None and for times that `datetime` cannot represent."""
     if milliseconds is None or not 0 <= milliseconds <= _TIME_MS_MAX:
         return NONE
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -96,8 +96,8 @@ def day_text(milliseconds: int, step_ms: float) -> str:
     """Return a time for a mark on an axis.
 
     Args:
-        milliseconds: since the epoch.
-        step_ms: from one mark to the next.
+        milliseconds: the time since the epoch.
+        step_ms: the distance between marks.
     """
     time = datetime.fromtimestamp(min(max(milliseconds, 0), _TIME_MS_MAX) / 1000, UTC)
     if step_ms < 60_000:
@@ -109,17 +109,17 @@ def day_text(milliseconds: int, step_ms: float) -> str:
 
 
 def partitions_text(count: int, first: int) -> str:
-    """Return which partition it is, or how many there are if it is more than one.
+    """Return the partition if there is only one, otherwise the number of partitions.
 
     Args:
-        count: how many partitions.
-        first: the number of one of them.
+        count: the number of partitions.
+        first: one of the partition numbers.
     """
     return f"partition {first}" if count == 1 else f"{count:,} partitions"
 
 
 def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
-    """Return a number in the smallest unit in which, rounded, it is below the base."""
+    """Return a number in the smallest unit in which its rounded value is below the base."""
     scaled = float(number)
     for unit in units:
         digits = 0 if unit == units[0] and scaled == int(scaled) else _digits(scaled)
@@ -130,5 +130,5 @@ def _scaled(number: float, base: int, units: tuple[str, ...]) -> str:
 
 
 def _digits(number: float) -> int:
-    """Return how many digits behind the point make three in all, once the number is rounded to them."""
+    """Return the number of decimals that gives three digits in total after rounding."""
     return next((digits for digits in (2, 1) if abs(round(number, digits)) < 10 ** (3 - digits)), 0)

@@ -1,6 +1,6 @@
-"""The report: one page of HTML with everything in it, for a browser without a network.
+"""The report: one self-contained HTML page, which a browser shows without a network.
 
-It begins with the numbers and the findings, goes on with plots of all topics, of each topic and of groups, and ends
+It begins with the numbers and the findings, continues with plots of all topics, of each topic and of groups, and ends
 with lists. Its HTML is in `templates/`.
 """
 
@@ -27,7 +27,7 @@ from kafkawire.sdk.spark.audit.topic_section import Card, topic_section
 
 __all__ = ["lag_series", "numbers_of", "report"]
 
-#: The colours of series, as CSS classes; all series beyond them share the last.
+#: The colours of series, as CSS classes; all further series share the last one.
 STYLES: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
 OTHERS_STYLE: Final = "c7"
 
@@ -58,7 +58,7 @@ def report(summary: Summary, source: str) -> str:
     """Return the page.
 
     Args:
-        summary: what it shows.
+        summary: the content.
         source: the paths that were read, or the brokers.
     """
     from kafkawire.sdk.spark.audit.pages import rendered  # with jinja2, which only the report needs
@@ -77,7 +77,7 @@ def report(summary: Summary, source: str) -> str:
 
 
 def numbers_of(summary: Summary) -> dict[str, int | float | None]:
-    """Return the numbers at the top of the report; `AuditResult` says what they are."""
+    """Return the numbers at the top of the report; `AuditResult` describes them."""
     rows = summary.partitions
     size, plain = _sum(rows, "sizeBytes"), sum(row["plainBytes"] or 0 for row in rows)
     return {

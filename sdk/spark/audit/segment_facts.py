@@ -1,7 +1,7 @@
 """The audit's data sources for segments: one for batches, and one for all facts about them.
 
-Both read segments as `kafka_segments` does, with its options. Where that has a row for each record, these have a row
-for each batch, or the wide table of `facts.py`.
+Both read segments like `kafka_segments`, with its options. Instead of a row for each record, these have a row for each
+batch, or the wide table of `facts.py`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class KafkaBatches(DataSource):
     """A row for each batch in the log segments of a broker, by their headers.
 
     Attributes:
-        noted: which facts, of any time.
-        mode: what becomes of damage; None if a user decides.
-        logs_loss: whether files that are removed meanwhile are logged, and never a row.
+        noted: which facts to note, for any time range.
+        mode: how damage is handled; None if a user decides.
+        logs_loss: whether files that are removed meanwhile are only logged, and never a row.
     """
 
     noted = NotedFacts(reads_records=False, has_all_kinds=False)
@@ -53,10 +53,10 @@ class KafkaBatches(DataSource):
         return fact_ddl(FactKind.BATCH)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a query.
+        """Return the reader of a query.
 
         Raises:
-            ConfigurationError: an option cannot be used.
+            ConfigurationError: an option is invalid.
         """
         options = parse_options(self.options)
         options.check_batch()
@@ -71,7 +71,7 @@ class KafkaBatches(DataSource):
 
 
 class OpenedBatches(KafkaBatches):
-    """The same, with what only the records of each batch say."""
+    """The same, with facts that only the records of each batch reveal."""
 
     noted = KafkaBatches.noted._replace(reads_records=True)
 
@@ -84,8 +84,8 @@ class OpenedBatches(KafkaBatches):
 class AuditFacts(KafkaBatches):
     """The wide table of all facts.
 
-    Damage is always among them. An audit is completed later, so what retention removed while it ran is not: it would
-    stay in the tables as damage.
+    Damage is always included. Records that retention removed while the audit ran are not, because they would stay in
+    the tables as damage when a later audit continues it.
     """
 
     noted = NotedFacts()
@@ -106,12 +106,12 @@ class FactReader(SegmentReader):
     """Reads facts from segments.
 
     Args:
-        options: what the user asks for.
-        noted: which facts.
-        logs_loss: whether files that are removed meanwhile are logged, and never a row.
+        options: the user's options.
+        noted: which facts to note.
+        logs_loss: whether files that are removed meanwhile are only logged, and never a row.
 
     Raises:
-        ConfigurationError: a path cannot be used.
+        ConfigurationError: a path is invalid.
     """
 
     def __init__(self, options: SegmentOptions, noted: NotedFacts, *, logs_loss: bool) -> None:
@@ -120,17 +120,17 @@ class FactReader(SegmentReader):
         self._noted = noted
 
     def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
-        """Accept paths without segments where an audit has looked at them: it knows what was there."""
+        """Accept paths without segments that an earlier audit has read, because it knows their former content."""
         if not self._noted.has_all_kinds:
             super().check_found(segments, listed)
 
     def check_there(self, segments: Iterable[FoundSegment]) -> None:
-        """Accept topics without a segment where an audit has looked at them: it knows what was in them."""
+        """Accept topics without a segment that an earlier audit has read, because it knows their former content."""
         if not self._noted.has_all_kinds:
             super().check_there(segments)
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
-        """Return which offsets are wanted of a partition, of any time: what is left out would look like a gap."""
+        """Return the wanted offsets of a partition, for any time, because omitted ones would look like a gap."""
         wanted = super().wanted(segment)
         return None if wanted is None else wanted._replace(start_timestamp_ms=None, end_timestamp_ms=None)
 
@@ -146,6 +146,6 @@ class FactReader(SegmentReader):
 
 
 def read_source(spark: SparkSession, source: type[DataSource], options: dict[str, str]) -> DataFrame:
-    """Return what a source reads."""
+    """Return the options of a source."""
     spark.dataSource.register(source)
     return spark.read.format(source.name()).options(**options).load()

@@ -1,13 +1,13 @@
-"""The folder of an audit: what was noted, how far it was read, and the tables of the last run that was completed.
+"""The folder of an audit: the noted facts, the offsets reached, and the tables of the last completed run.
 
-    current -> versions/7         the last whole version; everything else is reached through it
+    current -> versions/7         the last complete version; everything else is reached through it
     tables -> current/tables      a folder for each table
     report.html -> current/report.html        if that version has one
-    versions/7/manifest.json      the checkpoint: which facts count, and where each partition goes on
-    facts/run=7/                  what a run noted
+    versions/7/manifest.json      the checkpoint: which facts count, and where each partition continues
+    facts/run=7/                  the facts that a run noted
 
-A run writes facts and a version of its own, and then replaces the link `current`, in one step. So whenever it is
-killed, either the old state or the new one is there as a whole. The next run removes what a killed one left.
+A run writes its facts and its version, and then replaces the link `current` in one step. So if it is killed at any
+time, either the old state or the new one is complete. The next run removes the leftovers of a killed one.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from kafkawire.sdk.errors import ConfigurationError
 
 __all__ = ["AuditStore", "Manifest"]
 
-#: The format of the manifest and the facts; an audit in another format cannot be completed.
+#: The format of the manifest and the facts; an audit in another format cannot be continued.
 _FORMAT: Final = 3
 
 _CURRENT, _VERSIONS, _FACTS, _MANIFEST, _LOCK = "current", "versions", "facts", "manifest.json", ".lock"
 
-#: Links beside `current` that users know, and that lead through it.
+#: Public links beside `current`, which lead through it.
 _LINKS: Final = {"tables": f"{_CURRENT}/tables", "report.html": f"{_CURRENT}/report.html"}
 
 
-#: What Hadoop takes for a pattern in a path, and cannot be told to take literally.
+#: Characters that Hadoop always interprets as a pattern in a path.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 
 
 class Manifest(NamedTuple):
-    """What a whole version stands for.
+    """The state of a complete version.
 
     Attributes:
         version: its number; 0 before the first.
-        options: what the user asked for; other options need another folder.
+        options: the user's options; different options need a different folder.
         runs: the runs whose facts count.
-        next_offsets: where each partition goes on, `[topic][partition]`.
-        last_batches: facts that tell the batch before that from others, likewise.
+        next_offsets: where each partition continues, `[topic][partition]`.
+        last_batches: facts that distinguish the batch before that from others, likewise.
         topic_ids: the ids of topics at brokers, by topic.
     """
 
@@ -61,18 +61,18 @@ class AuditStore:
     """The folder of an audit, for one run.
 
     Args:
-        folder: its path. It is made if it does not exist; Spark's workers must reach it by the same path.
-        options: what the user asks for.
+        folder: its path. It is created if it does not exist; Spark's workers must reach it by the same path.
+        options: the user's options.
 
     Attributes:
         folder: its absolute path.
-        before: the last whole version, or what is left of it by `forget`.
-        version: the number of the one that is being made.
+        before: the last complete version, reset by `forget`.
+        version: the number of the version that is being written.
         next_run: the number of the next run; no earlier one has it.
 
     Raises:
-        ConfigurationError: the folder holds something else, an audit with other options, or another one is at work.
-        OSError: it cannot be used.
+        ConfigurationError: the folder contains other files or an audit with other options, or another audit is running.
+        OSError: the folder cannot be used.
     """
 
     def __init__(self, folder: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
@@ -93,7 +93,7 @@ class AuditStore:
 
     @property
     def version_folder(self) -> Path:
-        """The folder of the version that is being made."""
+        """The folder of the version that is being written."""
         return self.folder / _VERSIONS / str(self.version)
 
     def facts_of(self, run: int) -> Path:
@@ -101,19 +101,19 @@ class AuditStore:
         return self.facts_folder / f"run={run}"
 
     def facts_bytes(self, runs: Iterable[int]) -> int:
-        """Return how many bytes the facts of some runs take."""
+        """Return the size of the facts of some runs, in bytes."""
         return sum(path.stat().st_size for run in runs for path in self.facts_of(run).rglob("*.parquet"))
 
     def table(self, name: str) -> Path:
-        """Return the folder of a table of the version that is being made."""
+        """Return the folder of a table of the version that is being written."""
         return self.version_folder / "tables" / name
 
     def uri(self, path: Path) -> str:
-        """Return a path below the folder as a URI: Spark's default file system may be another one."""
+        """Return a path below the folder as a URI, because Spark's default file system may be a different one."""
         return f"file://{path}"
 
     def __enter__(self) -> Self:
-        """Lock the folder, and remove what a killed run left."""
+        """Lock the folder, and remove the leftovers of a killed run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = _Lock(self.folder)
         try:
@@ -128,20 +128,20 @@ class AuditStore:
         return self
 
     def forget(self) -> None:
-        """Have the next version begin anew; this one stays until that is complete."""
+        """Let the next version start over; this one stays until that is complete."""
         self.before = Manifest(version=self.before.version, options=self.before.options)
 
     def __exit__(self, *error: object) -> None:
         self._lock.close()
 
     def commit(self, noted: Manifest) -> None:
-        """Make the version that was written the current one.
+        """Make the written version the current one.
 
         Args:
-            noted: what it stands for; number and options are taken from the store.
+            noted: its state; number and options are taken from the store.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the manifest cannot be written.
         """
         manifest = noted._replace(version=self.version, options=self._options)
         self.version_folder.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ class AuditStore:
         return manifest._replace(runs=tuple(manifest.runs))
 
     def _own_names(self) -> set[str]:
-        """Return the names that runs may have left which were killed before the first version: none without a mark."""
+        """Return the names that killed runs may have left before the first version; none without a mark."""
         mark = _Lock.mark_of(self.folder)
         if mark == _Lock.MARK:
             return {_LOCK, _VERSIONS, _FACTS, *(f".{name}.new" for name in (_CURRENT, *_LINKS))}
@@ -194,7 +194,7 @@ class AuditStore:
         return list(self.folder.iterdir())
 
     def _link(self, name: str, target: str) -> None:
-        """Make or replace a link in a single step."""
+        """Create or replace a link in a single step."""
         new = self.folder / f".{name}.new"
         new.unlink(missing_ok=True)
         new.symlink_to(target)
@@ -212,7 +212,7 @@ class AuditStore:
 class _Lock:
     """Keeps other processes away from a folder until it is closed or the process ends.
 
-    Its file marks the folder as that of an audit, so that nobody else's `facts` are taken for what a run left.
+    Its file marks the folder as that of an audit, so other `facts` are not mistaken for leftovers of a run.
     """
 
     MARK: Final = b"kafkawire audit\n"
@@ -220,7 +220,7 @@ class _Lock:
     def __init__(self, folder: Path) -> None:
         import fcntl  # not on Windows, where Spark has no workers in Python either
 
-        self._file = (folder / _LOCK).open("ab")  # its content stays: it may be the mark, or somebody else's
+        self._file = (folder / _LOCK).open("ab")  # its content stays: it may be the mark, or belong to another program
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException as error:
@@ -231,7 +231,7 @@ class _Lock:
 
     @classmethod
     def mark_of(cls, folder: Path) -> bytes:
-        """Return what the lock file of a folder begins with; nothing if there is none."""
+        """Return the beginning of the lock file of a folder; empty if there is none."""
         try:
             with (folder / _LOCK).open("rb") as file:
                 return file.read(len(cls.MARK) + 1)
@@ -245,5 +245,5 @@ class _Lock:
             self._file.flush()
 
     def close(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         self._file.close()

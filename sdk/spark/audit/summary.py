@@ -1,7 +1,7 @@
-"""What the report shows, taken from the tables: a row for each partition, and of everything else ten thousand rows or
-so at most, however many keys, groups and commits there are.
+"""The content of the report, taken from the tables.
 
-It has numbers and text alone; times are in ms since the epoch.
+It has a row for each partition, and at most about ten thousand rows of everything else, for any number of keys, groups
+and commits. It has only numbers and text; times are in ms since the epoch.
 """
 
 from __future__ import annotations
@@ -17,54 +17,53 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS_SHOWN", "ROWS_SHOWN", "TOPICS_SHOWN", "Row", "Summary", "frame_of", "shown_topics", "summary_of"]
 
-#: How many topics have plots of their own, the largest first.
+#: Number of topics with separate plots, the largest first.
 TOPICS_SHOWN: Final = 12
 
 #: Most lines in a list, such as gaps; the tables have all of them.
 ROWS_SHOWN: Final = 200
 
-#: One more shows that a list is not complete.
+#: One more row shows that a list is incomplete.
 _ROWS_READ: Final = ROWS_SHOWN + 1
 
-#: How many pairs of group and topic have a line for their lag.
+#: Number of pairs of group and topic whose lag has a line.
 GROUPS_SHOWN: Final = 8
 
 #: Most points in a plot over time.
 _STEPS_MAX: Final = 120
 
-#: What a step of a plot may be, in ms: units that people count in.
+#: Possible steps of a plot, in ms: common time units.
 _STEPS_MS: Final = tuple(
     60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200, 525600)
 )
 
-#: Counts of records that share this many leading bits are put together: none below 32, and above they differ by 6 % at
-#: most.
+#: Record counts with this many common leading bits are merged: none below 32, and larger ones differ by 6 % at most.
 _COUNT_BITS: Final = 5
 
-#: The share of all records that plots leave out at each end, so that one wrong clock does not stretch them.
+#: The share of all records that plots leave out at each end, so one wrong clock does not stretch them.
 _OUTSIDE: Final = 0.001
 
 Row = Mapping[str, Any]
 
 
 class Summary(NamedTuple):
-    """What the report shows.
+    """The content of the report.
 
     Attributes:
         partitions: a row for each, by topic and partition.
         frame: the time axis of plots; None if no record has a timestamp.
         rates: records and bytes by topic and step; a topic that is not shown is None.
-        compression: the sums of the table by topic that is shown, and codec.
-        lateness: likewise, by how late batches are.
-        key_counts: for each topic that is shown, groups of keys with about as many records, the rarest first: how many
-            keys, and how many records they have together.
-        top_keys: rows of the table, for topics that are shown.
+        compression: the sums of the table by shown topic and codec.
+        lateness: likewise, by lateness of batches.
+        key_counts: for each shown topic, groups of keys with about the same number of records, the rarest first: number
+            of keys, and their total number of records.
+        top_keys: rows of the table, for shown topics.
         groups: rows of the table, the largest lag first.
-        groups_count: how many groups there are, whatever `groups` shows.
-        groups_behind: how many of them are behind.
-        lag: the lag of all groups in all partitions.
+        groups_count: the number of groups, regardless of `groups`.
+        groups_behind: the number of groups with a lag.
+        lag: the total lag of all groups in all partitions.
         lag_frame: the time axis of commits; None if there are none.
-        lags: the history: group, topic, time, and the lag in all partitions together, each as it was last known.
+        lags: the history: group, topic, time, and the total of the last known lag of all partitions.
         losses: rows of the table, the largest first.
         gaps: rows of the table, unknown causes first.
         duplicates: rows of the table.
@@ -93,12 +92,12 @@ class Summary(NamedTuple):
 
     @property
     def topics(self) -> list[str]:
-        """The topics that are shown: those with the most bytes first, internal ones behind the others."""
+        """The topics to show: those with the most bytes first, internal ones last."""
         return shown_topics(self.partitions)
 
 
 def shown_topics(partitions: Iterable[Row]) -> list[str]:
-    """Return the topics that have plots of their own."""
+    """Return the topics with separate plots."""
     sizes: dict[str, int] = {}
     for row in partitions:
         sizes[row["topic"]] = sizes.get(row["topic"], 0) + row["sizeBytes"]
@@ -107,7 +106,7 @@ def shown_topics(partitions: Iterable[Row]) -> list[str]:
 
 
 def summary_of(table: Callable[[str], DataFrame]) -> Summary:
-    """Return what the report shows.
+    """Return the content of the report.
 
     Args:
         table: returns a table by its name.
@@ -169,7 +168,7 @@ def summary_of(table: Callable[[str], DataFrame]) -> Summary:
 
 
 def _rows(table: DataFrame) -> list[Row]:
-    """Return all rows of a small table, with times in ms, whatever the time zone of the session."""
+    """Return all rows of a small table, with times in ms, in any time zone of the session."""
     from pyspark.sql import functions as f
 
     columns = [f.unix_millis(name).alias(name) if kind == "timestamp" else f.col(name) for name, kind in table.dtypes]
@@ -177,7 +176,7 @@ def _rows(table: DataFrame) -> list[Row]:
 
 
 def _frame(table: DataFrame, time: str, count: Column) -> TimeFrame | None:
-    """Return the time in which nearly everything in a table happened, in steps that people count in."""
+    """Return the time range of nearly all rows of a table, in common time units."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -200,14 +199,14 @@ def _frame(table: DataFrame, time: str, count: Column) -> TimeFrame | None:
 
 
 def frame_of(low_ms: int, high_ms: int) -> TimeFrame:
-    """Return a frame around two minutes, in steps that people count in."""
+    """Return a frame around two minutes, in common time units."""
     span = high_ms - low_ms + 60_000
     step = next((each for each in _STEPS_MS if span / each <= _STEPS_MAX - 1), _STEPS_MS[-1])
     return TimeFrame(low_ms // step * step, (high_ms // step + 1) * step, step)
 
 
 def _key_counts(counts: DataFrame) -> list[Row]:
-    """Return counts of keys, similar ones put together: a thousand rows for a topic at most."""
+    """Return counts of keys, merging similar ones: at most a thousand rows per topic."""
     from pyspark.sql import functions as f
 
     more_bits = f.greatest(f.length(f.bin("recordsOfKey")) - _COUNT_BITS, f.lit(0)).alias("moreBits")
@@ -221,10 +220,10 @@ def _key_counts(counts: DataFrame) -> list[Row]:
 
 
 def _group_sums(groups: DataFrame) -> tuple[int, int, int]:
-    """Return how many groups there are, how many of them are behind, and by how many records."""
+    """Return the number of groups, the number of those with a lag, and the total lag."""
     from pyspark.sql import functions as f
 
-    lag = f.sum(f.col("lag").cast("decimal(38)"))  # what was committed may be anything: 64 bits could overflow
+    lag = f.sum(f.col("lag").cast("decimal(38)"))  # committed offsets can be anything: 64 bits could overflow
     behind = f.count_distinct(f.when(f.col("lag") > 0, f.col("group")))
     (row,) = groups.agg(f.count_distinct("group"), behind, lag).collect()
     return row[0], row[1], int(row[2] or 0)
@@ -246,7 +245,7 @@ def _rates(rates: DataFrame, frame: TimeFrame, topics: Sequence[str]) -> list[Ro
 
 
 def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
-    """Return the lag at the end of each step with a commit, of the groups and topics that were farthest behind."""
+    """Return the lag at the end of each step with a commit, for the groups and topics with the largest lag."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -264,7 +263,7 @@ def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
         .groupBy("group", "topic", "partition", (ms - f.pmod(ms, step)).alias("time"))
         .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).cast("decimal(38)").alias("lag"))
     )
-    # By how much a partition changes the lag of all: so its last lag counts until the next one.
+    # The change that a partition makes to the total lag, so its last lag counts until the next one.
     before = f.lag("lag", 1, 0).over(Window.partitionBy("group", "topic", "partition").orderBy("time"))
     changes = last.select("group", "topic", "time", (f.col("lag") - before).alias("change"))
     upwards = Window.partitionBy("group", "topic").orderBy("time")

@@ -1,7 +1,7 @@
-"""Sums over the records of one partition, by key and by minute, in Arrow alone.
+"""Sums over the records of one partition, by key and by minute, using only Arrow.
 
-Records with the same key are added up here, before anything goes to Spark: what comes out grows with the number of
-keys, not of records. Once there are many keys they are handed over, and Spark goes on, on disk if need be.
+Records with the same key are added up here, before rows are passed to Spark, so the output grows with the number of
+keys, not of records. Once there are many keys, their sums are passed to Spark, which continues, on disk if necessary.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import pyarrow.compute
 
 __all__ = ["KEY_BYTES_MAX", "Sums", "short_key"]
 
-#: Longer keys are told apart by their beginning and their SHA-256: a key may have a megabyte.
+#: Longer keys are identified by their beginning and their SHA-256, because a key may have a megabyte.
 KEY_BYTES_MAX: Final = 128
 _KEY_BYTES_KEPT: Final = 64
 
-#: Most rows that wait to be added up, and most keys that are held: some 100 bytes each.
+#: Most rows waiting to be added up, and most keys held: about 100 bytes each.
 _ROWS_MAX: Final = 256 * 1024
 _HELD_MAX: Final = 64 * 1024
 
 _MINUTE_MS: Final = 60_000
 
-#: Most of its functions are made when it is imported, where type checkers do not see them.
+#: Most of its functions are created on import, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 _KEY_SUMS = (
@@ -41,7 +41,7 @@ class Sums:
     """The records of one partition, summed up.
 
     Args:
-        rows_max: most rows that wait to be added up.
+        rows_max: most rows waiting to be added up.
         held_max: most keys, or minutes, that are held.
     """
 
@@ -61,7 +61,7 @@ class Sums:
         values = rows["value"]
         ones = pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), count)
         sizes = _COMPUTE.add(_length(rows["key"]), _length(values))
-        # One chunk of rows first, as its sums mostly have few rows.
+        # One chunk of rows first, because its sums usually have few rows.
         keys = pyarrow.table(
             {
                 "key": _short(rows["key"]),
@@ -79,11 +79,11 @@ class Sums:
         self._minutes.append(_summed(minutes, "minute", _MINUTE_SUMS))
 
     def take_full(self) -> tuple[pyarrow.Table | None, pyarrow.Table | None]:
-        """Return the sums by key and by minute where they are too many to be held; None where they are not."""
+        """Return the sums by key and by minute if there are too many to hold; None otherwise."""
         return self._full(self._keys, "key", _KEY_SUMS), self._full(self._minutes, "minute", _MINUTE_SUMS)
 
     def take(self) -> tuple[pyarrow.Table | None, pyarrow.Table | None]:
-        """Return all sums by key and by minute, and start again; None where there are none."""
+        """Return all sums by key and by minute, and start over; None if there are none."""
         keys, minutes = self._keys, self._minutes
         self._keys, self._minutes = [], []
         return _joined(keys, "key", _KEY_SUMS), _joined(minutes, "minute", _MINUTE_SUMS)
@@ -100,7 +100,7 @@ class Sums:
 
 
 def short_key(key: bytes) -> bytes:
-    """Return a key, or what stands for it if it is too long."""
+    """Return a key, or its substitute if it is too long."""
     return key if len(key) <= KEY_BYTES_MAX else key[:_KEY_BYTES_KEPT] + sha256(key).digest()
 
 
@@ -111,7 +111,7 @@ def _joined(held: list[pyarrow.Table], name: str, sums: tuple[tuple[str, str], .
 
 
 def _summed(rows: pyarrow.Table, name: str, sums: tuple[tuple[str, str], ...]) -> pyarrow.Table:
-    """Sum up rows of the same key or minute; threads would lose their order."""
+    """Sum rows of the same key or minute; threads would lose their order."""
     found = rows.group_by(name, use_threads=False).aggregate(list(sums))
     return found.select([name, *(f"{column}_{how}" for column, how in sums)]).rename_columns(rows.schema.names)
 

@@ -1,7 +1,8 @@
-"""The tables of the audit, each made from facts by Spark alone: what belongs together is sorted and summed on disk.
+"""The tables of the audit.
 
-Every number is a sum, a count or an extreme of whole numbers, so two runs over the same segments give equal tables, and
-so do one run over all of them and several over one part after the other.
+Spark alone builds each of them from facts, sorting and summing on disk. Every number is a sum, a count or an extreme of
+whole numbers, so two runs over the same segments give equal tables. So do one run over all segments and several runs
+over one part after another.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ if TYPE_CHECKING:
 __all__ = ["LOSSES_DDL", "TABLES", "WITNESSES_DDL", "Table", "Tables"]
 
 
-#: What is known of partitions beside their batches, see `Witness`: columns as Spark declares them.
+#: Facts about partitions besides their batches; see `Witness`: columns as Spark declares them.
 WITNESSES_DDL: Final = (
     "topic string, partition int, cleanedOffset bigint, logStartOffset bigint, reachedOffset bigint, "
     "reachedFile string, isNamed boolean, unindexed bigint"
 )
 
-#: What the files beside the batches say is gone, likewise.
+#: Losses revealed by the files beside the batches, likewise.
 LOSSES_DDL: Final = (
     "topic string, partition int, startOffset bigint, endOffset bigint, offsets bigint, cause string, file string"
 )
 
 
 class Tables:
-    """The tables of one audit, each made when it is asked for.
+    """The tables of one audit, each built on demand.
 
     Args:
         facts: the wide table of `facts.py`, with a column `run`: which run noted each fact.
         written: returns a table that is already written, by its name.
-        witnesses: a row for each partition of which something is known beside its batches.
-        noted_losses: what is gone, as the files beside the batches say.
+        witnesses: a row for each partition with facts besides its batches.
+        noted_losses: losses revealed by the files beside the batches.
 
     Attributes:
         written: the same.
@@ -66,7 +67,7 @@ class Tables:
 
     @cached_property
     def keys(self) -> DataFrame:
-        """The keys of all partitions: put together once, and kept on disk until somebody calls `unpersist`."""
+        """The keys of all partitions, merged once and kept on disk until `unpersist` is called."""
         from pyspark import StorageLevel
 
         return key_tables.keys_of_partitions(self.of(FactKind.KEY)).persist(StorageLevel.DISK_ONLY)
@@ -77,9 +78,9 @@ class Table(NamedTuple):
 
     Attributes:
         make: returns its rows, in any order.
-        order: columns that tell its rows apart; it is sorted by them.
-        about: what it has a row for; docs/spark_audit.md says so too, and lists its columns.
-        is_derived: whether it is made from other tables.
+        order: columns that identify its rows; it is sorted by them.
+        about: what each row describes; docs/spark_audit.md repeats this, and lists its columns.
+        is_derived: whether it is built from other tables.
     """
 
     make: Callable[[Tables], DataFrame]
@@ -103,7 +104,7 @@ def _of_commits(make: Callable[[DataFrame, DataFrame], DataFrame]) -> Callable[[
 _PARTITION = ("topic", "partition")
 _GROUP = ("group", *_PARTITION)
 
-#: Every table by its name; those that are made from others come last.
+#: Every table by name; those built from others come last.
 TABLES: Final = {
     "compression": Table(
         _of_batches(log_tables.compression), (*_PARTITION, "compression"), "each partition and compression codec"
@@ -131,20 +132,18 @@ TABLES: Final = {
     "lateness": Table(
         _of_batches(log_tables.lateness),
         (*_PARTITION, "lateMs"),
-        "each partition and lower bound, with how many batches are that late",
+        "each partition and lower bound, with the number of batches that late",
     ),
     "rates": Table(
         lambda tables: log_tables.rates(tables.of(FactKind.MINUTE)),
         (*_PARTITION, "minute"),
         "each partition and minute",
     ),
-    "compaction": Table(
-        _of_keys(key_tables.compaction), _PARTITION, "each partition, with what compaction would leave of it"
-    ),
+    "compaction": Table(_of_keys(key_tables.compaction), _PARTITION, "each partition, with what compaction would keep"),
     "key_counts": Table(
         _of_keys(key_tables.key_counts),
         ("topic", "recordsOfKey"),
-        "each topic and number of records, with how many keys have that many",
+        "each topic and record count, with the number of keys that have it",
     ),
     "top_keys": Table(_of_keys(key_tables.top_keys), ("topic", "rank"), "each of the 20 most frequent keys of a topic"),
     "group_commits": Table(
@@ -152,17 +151,17 @@ TABLES: Final = {
         (*_GROUP, "logPartition", "logOffset"),
         "each commit that counts, with the lag at that time",
     ),
-    "groups": Table(_of_commits(group_tables.groups), _GROUP, "each group and partition, with what was committed last"),
+    "groups": Table(_of_commits(group_tables.groups), _GROUP, "each group and partition, with the last commit"),
     "losses": Table(
         lambda tables: log_tables.losses(tables.written("gaps"), tables.noted_losses),
         (*_PARTITION, "startOffset", "cause"),
-        "each run of offsets that was there and is gone",
+        "each run of lost offsets",
         is_derived=True,
     ),
     "partitions": Table(
         lambda tables: partitions(tables.of(FactKind.BATCH), tables.witnesses, tables.written),
         _PARTITION,
-        "each partition, with what the other tables come to",
+        "each partition, with totals of the other tables",
         is_derived=True,
     ),
 }

@@ -1,4 +1,4 @@
-"""The section of the report about one topic: how busy, large, compressed, uneven and late it is.
+"""The section of the report about one topic: its rate, size, compression, skew and lateness.
 
 The template `topic.html.jinja` shows it.
 """
@@ -23,7 +23,7 @@ from kafkawire.sdk.spark.audit.summary import Row, Summary
 
 __all__ = ["Card", "Fact", "TopicSection", "key_text", "topic_section"]
 
-#: Most columns in a plot; if there are more partitions the largest are shown.
+#: Most columns in a plot; if there are more partitions, the largest are shown.
 _PARTITIONS_SHOWN: Final = 64
 
 #: Most bars in a plot.
@@ -81,8 +81,8 @@ def topic_section(summary: Summary, topic: str) -> TopicSection:
     """Return the section about a topic.
 
     Args:
-        summary: what the report shows.
-        topic: one of those that are shown.
+        summary: the content of the report.
+        topic: one of the shown topics.
     """
     rows = _of(summary.partitions, topic)
     plots = [_rate(summary, topic), _sizes(rows), _skew(summary, topic), _keys(summary, topic)]
@@ -92,7 +92,7 @@ def topic_section(summary: Summary, topic: str) -> TopicSection:
 
 
 def key_text(key: bytes | None) -> str:
-    """Return a key as people read it: text if it is text, hexadecimal if not."""
+    """Return a key in readable form: as text if it is text, otherwise as hexadecimal."""
     if key is None:
         return "no key"
     try:

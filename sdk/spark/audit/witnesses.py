@@ -1,9 +1,10 @@
-"""What the files beside the segments say of each partition: where it begins, and how far it reached; needs no Spark.
+"""Start and reached offsets of partitions, from the files beside their segments; does not need Spark.
 
-A log that lost a segment, or its end, looks like one that retention has shortened. But a broker notes elsewhere what
-was there: `replication-offset-checkpoint` and `recovery-point-offset-checkpoint` have an offset that each partition has
-reached, and so have the names of producer snapshots; the first epoch of `leader-epoch-checkpoint` begins where the log
-begins. These notes follow the log and never run ahead of it: where they say more than the segments, something is gone.
+A log that lost a segment, or its end, looks like one that retention has shortened. But a broker records the extent of a
+log elsewhere: `replication-offset-checkpoint` and `recovery-point-offset-checkpoint` have an offset that each partition
+has reached, and so have the names of producer snapshots; the first epoch of `leader-epoch-checkpoint` begins where the
+log begins. These records follow the log and are never ahead of it: if they mention offsets that the segments lack, data
+is missing.
 
 Source: `ReplicaManager.checkpointHighWatermarks`, `LogManager`, `LeaderEpochFileCache`, `ProducerStateManager`.
 """
@@ -46,7 +47,7 @@ __all__ = [
     "witnesses",
 ]
 
-#: What is in a data directory where older segments may be in tiered storage alone.
+#: Files of a data directory whose older segments may exist only in tiered storage.
 _TIERED: Final = re.compile(r".*/(?:remote-log-index-cache|__remote_log_metadata-\d+)/.*", re.DOTALL)
 
 #: Checkpoints of a data directory with an offset that each partition has reached.
@@ -54,25 +55,25 @@ _REACHED: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS)
 
 
 class Noted(NamedTuple):
-    """An offset, and the name of the file that says it."""
+    """An offset, and the name of the file that contains it."""
 
     offset: int
     file: str
 
 
 class Witness(NamedTuple):
-    """What is known of a partition beside the batches in it.
+    """Facts about a partition besides its batches.
 
     Attributes:
-        first_base: the base offset that the name of its first segment says; None without a segment.
-        last_base: likewise of its last one.
-        start: where its log begins, by its leader epochs; None if nothing says so.
-        reached: how far it came at least; None if nothing says so.
-        log_start: where it begins if the first segment has deleted records, too; None if nothing says so.
-        cleaned: up to where compaction came; None if nothing says so.
+        first_base: the base offset in the name of its first segment; None without a segment.
+        last_base: likewise for its last segment.
+        start: where its log begins, by its leader epochs; None if unknown.
+        reached: an offset that it has reached; None if unknown.
+        log_start: where it begins if the first segment also has deleted records; None if unknown.
+        cleaned: the offset up to which it was compacted; None if unknown.
         is_named: whether the high watermarks of its data directory name it; None if there are none.
         is_tiered: whether older segments may be in tiered storage.
-        unindexed: how many segments with records, before the last one, have no index.
+        unindexed: the number of segments with records, before the last one, without an index.
     """
 
     first_base: int | None = None
@@ -86,7 +87,7 @@ class Witness(NamedTuple):
     unindexed: int = 0
 
     def confirmed(self, later: Self) -> Self:
-        """Return what both this reading and a later one say: a broker may have written meanwhile."""
+        """Return the facts that both this reading and a later one show, because a broker may have written meanwhile."""
         bases = [base for base in (self.first_base, later.first_base) if base is not None]
         starts, ends = (self.start, later.start), (self.reached, later.reached)
         return self._replace(
@@ -102,9 +103,9 @@ class Witness(NamedTuple):
 
 
 class Cause(StrEnum):
-    """What a loss looks like."""
+    """The appearance of a loss."""
 
-    #: The partition has no segment any more.
+    #: The partition no longer has a segment.
     PARTITION = "partition"
     #: The log begins before its first segment.
     START = "start"
@@ -117,13 +118,13 @@ class Cause(StrEnum):
 
 
 class Loss(NamedTuple):
-    """Offsets that are gone.
+    """Lost offsets.
 
     Attributes:
-        start: the first one.
-        end: the one behind the last one.
-        cause: what it looks like.
-        file: the name of the file that says so; empty if the segments alone do.
+        start: the first offset.
+        end: the offset behind the last one.
+        cause: the appearance of the loss.
+        file: the name of the file that reveals it; empty if the segments alone do.
     """
 
     start: int
@@ -133,12 +134,12 @@ class Loss(NamedTuple):
 
 
 def losses(witness: Witness, reached: int | None) -> list[Loss]:
-    """Return the offsets of a partition that were there, as its files say, and that no segment has.
+    """Return the offsets of a partition that existed, according to its files, and that no segment has.
 
-    Gaps and damage between batches are not among them: the batches themselves show these.
+    Gaps and damage between batches are not included, because the batches themselves show these.
 
     Args:
-        witness: what the files say.
+        witness: the facts from the files.
         reached: the offset behind its last batch; None without a batch.
     """
     log_start = witness.log_start or 0
@@ -153,7 +154,8 @@ def losses(witness: Witness, reached: int | None) -> list[Loss]:
         if begin < first:
             found.append(Loss(begin, first, Cause.START, witness.start.file))
     end = max(first, log_start, 0 if reached is None else reached)
-    # No gap between batches shows what is before an empty segment. One may have a wrong name: the files say more.
+    # No gap between batches reveals data missing before an empty segment, which may also have a wrong name: use the
+    # files.
     behind = last if witness.reached is None else min(last, noted.offset)
     if end < behind and (witness.cleaned or 0) < behind:
         found.append(Loss(end, behind, Cause.GAP))
@@ -166,7 +168,7 @@ def losses(witness: Witness, reached: int | None) -> list[Loss]:
 def confirmed(
     before: Mapping[TopicPartition, Witness], later: Mapping[TopicPartition, Witness]
 ) -> dict[TopicPartition, Witness]:
-    """Return what two readings agree on: a partition that was deleted meanwhile has lost nothing."""
+    """Return the facts on which two readings agree: a partition that was deleted meanwhile has lost nothing."""
     return {
         partition: witness.confirmed(later[partition]) for partition, witness in before.items() if partition in later
     }
@@ -175,11 +177,11 @@ def confirmed(
 def witnesses(
     files: SegmentFiles, segments: Iterable[FoundSegment], listed: Iterable[ListedFile]
 ) -> dict[TopicPartition, Witness]:
-    """Return what is known of each partition that has a file, or that the high watermarks name.
+    """Return the facts about each partition that has a file, or that the high watermarks name.
 
     Args:
-        files: where they are.
-        segments: those that were found, see `SegmentFiles.look`.
+        files: the files.
+        segments: the segments that were found; see `SegmentFiles.look`.
         listed: all files, likewise.
 
     Raises:
@@ -197,7 +199,7 @@ def witnesses(
     epochs = _epochs(files, layout)
     found: dict[TopicPartition, Witness] = {}
     for path, folder in layout.folders.items():
-        # A partition may be in two data directories while it is moved: that with the segments counts.
+        # A partition may be in two data directories while it is moved: the one with segments counts.
         if folder.partition not in found or of_path[path]:
             noted = notes[folder.directory].witness(folder.partition)
             found[folder.partition] = _with_folder(noted, folder, of_path[path], epochs.get(path, []))
@@ -208,7 +210,7 @@ def witnesses(
 
 
 def witness_rows(known: Mapping[TopicPartition, Witness]) -> list[tuple[object, ...]]:
-    """Return rows for Spark, see `WITNESSES_DDL`."""
+    """Return rows for Spark; see `WITNESSES_DDL`."""
     return [
         (
             *partition,
@@ -225,10 +227,10 @@ def witness_rows(known: Mapping[TopicPartition, Witness]) -> list[tuple[object, 
 def loss_rows(
     known: Mapping[TopicPartition, Witness], next_offsets: Mapping[str, Mapping[str, int]]
 ) -> list[tuple[object, ...]]:
-    """Return what is gone as rows for Spark, see `LOSSES_DDL`.
+    """Return losses as rows for Spark; see `LOSSES_DDL`.
 
     Args:
-        known: what the files say.
+        known: the facts from the files.
         next_offsets: where each partition ends, `[topic][partition]`; those without a batch are left out.
     """
     return [
@@ -239,7 +241,7 @@ def loss_rows(
 
 
 def _log_start(witness: Witness) -> int | None:
-    """Return where a log begins, as far as its files say so."""
+    """Return where a log begins, if its files tell."""
     said = [each for each in (witness.log_start, witness.start and witness.start.offset) if each is not None]
     return max(said, default=None)
 
@@ -250,9 +252,9 @@ class _Folder(NamedTuple):
     Attributes:
         path: its path.
         directory: the data directory that it is in.
-        partition: which one.
-        names: those of the files in it.
-        meant: those of files that a path or a pattern means; if there are any, only these were asked for.
+        partition: the partition.
+        names: the names of the files in it.
+        meant: the names of files that a path or a pattern matches; if there are any, only these were requested.
     """
 
     path: str
@@ -266,10 +268,10 @@ class _Layout:
     """The data directories of brokers, by the paths of their files.
 
     Attributes:
-        folders: those of partitions, by their paths.
-        directories: the data directories that have them.
-        whole: those that were listed as a whole, with their high watermarks.
-        has_tiers: whether any of them shows that older segments may be in tiered storage.
+        folders: the folders of partitions, by path.
+        directories: the data directories that contain them.
+        whole: the directories that were listed completely, with their high watermarks.
+        has_tiers: whether any of them indicates tiered storage of older segments.
         set_aside: partitions of a data directory that are being deleted or moved, or were left over.
     """
 
@@ -303,7 +305,7 @@ class _Notes:
     """The checkpoints of a data directory.
 
     Attributes:
-        offsets: what each of them says, by its name.
+        offsets: the content of each checkpoint, by name.
     """
 
     def __init__(self, files: SegmentFiles, directory: str) -> None:
@@ -311,7 +313,7 @@ class _Notes:
         self.offsets = {name: files.offsets(f"{directory}/{name}") for name in names}
 
     def witness(self, partition: TopicPartition) -> Witness:
-        """Return what they say of a partition."""
+        """Return their facts about a partition."""
         watermarks = self.offsets[HIGH_WATERMARKS]
         reached = [Noted(each[partition], name) for name in _REACHED if partition in (each := self.offsets[name])]
         has_watermark = bool(watermarks) and partition.topic != CLUSTER_METADATA_TOPIC
@@ -326,14 +328,14 @@ class _Notes:
 def _with_folder(
     noted: Witness, folder: _Folder, segments: list[FoundSegment], epochs: list[tuple[int, int]]
 ) -> Witness:
-    """Return what is known of a partition from the checkpoints beside its folder and from what is in the folder."""
+    """Return the facts about a partition from the checkpoints beside its folder and from the files in it."""
     bounds = _bounds(segments)
     noted = noted._replace(first_base=bounds.first_base, last_base=bounds.last_base)
     if folder.meant:
         return noted._replace(reached=None, is_named=None)
     snapshots, indexes = (_offsets_in(folder.names, suffix) for suffix in (SNAPSHOT_SUFFIX, INDEX_SUFFIX))
     bases = {segment.base_offset for segment in segments}
-    # Some brokers write the index of a segment when it is complete.
+    # Some brokers write the index of a segment only when the segment is complete.
     sealed = {each.base_offset for each in segments if each.size_bytes and each.end_offset is not None}
     reached = [] if noted.reached is None else [noted.reached]
     reached += [Noted(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
@@ -356,12 +358,12 @@ def _bounds(segments: Iterable[FoundSegment]) -> Witness:
 
 
 def _highest(noted: Iterable[Noted]) -> Noted | None:
-    """Return what says the highest offset, the first of several."""
+    """Return the entry with the highest offset, the first of several."""
     return max(noted, key=lambda each: each.offset, default=None)
 
 
 def _epochs(files: SegmentFiles, layout: _Layout) -> dict[str, list[tuple[int, int]]]:
-    """Return the leader epochs by the paths of partitions' folders; none of a damaged file, which brokers make anew."""
+    """Return the leader epochs by folder of the partition; none for a damaged file, which brokers recreate."""
 
     def read(path: str) -> list[tuple[int, int]]:
         content = files.read(f"{path}/{LEADER_EPOCHS}")

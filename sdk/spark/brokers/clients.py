@@ -1,8 +1,8 @@
-"""The clients of a query: what its options that begin with `kafka.` say about them.
+"""The clients of a query, configured by its options that begin with `kafka.`.
 
-The driver asks an admin and a consumer about topics and offsets. Each task reads with a consumer of its own: it is made
-in less than ten milliseconds, so none is kept for the next task. Nobody joins a group, and nothing is committed: the
-offsets are in Spark's checkpoint.
+The driver uses an admin and a consumer to look up topics and offsets. Each task reads with its own consumer, which is
+created in less than ten milliseconds, so none is kept for the next task. No group is joined, and nothing is committed:
+the offsets are in Spark's checkpoint.
 
 Source: `KafkaSourceProvider.kafkaParamsForExecutors` in Apache Spark.
 """
@@ -23,11 +23,11 @@ from kafkawire.sdk.sync.consumer import Consumer
 
 __all__ = ["ClientSettings"]
 
-#: What one fetch of a task takes from its partition, unless told otherwise. From 1 to 16 MiB a task needs the same CPU;
-#: more keeps distant brokers busy, with less there is less that was fetched beyond the end of a task, for nothing.
+#: Default size of a task's fetch from its partition. From 1 to 16 MiB a task needs the same CPU; more keeps distant
+#: brokers busy, less wastes fewer bytes that were fetched beyond the end of a task.
 FETCH_BYTES: Final = 4 * 1024 * 1024
 
-#: What only a member of a group needs. The connector takes it, and so it is taken here.
+#: Options that only a group member needs. The connector accepts them, and so do we.
 _OF_MEMBERS: Final = frozenset(
     {
         "group_id",
@@ -41,11 +41,10 @@ _OF_MEMBERS: Final = frozenset(
 
 
 class ClientSettings:
-    """The options of a query's clients: can be pickled, and does not show secrets.
+    """The options of a query's clients, which can be pickled and do not show secrets.
 
     Args:
-        given: text, numbers or booleans by names without the prefix, those of Kafka's documentation or of
-            docs/options.md.
+        given: text, numbers or booleans, by names of Kafka's documentation or of docs/options.md without the prefix.
 
     Raises:
         ConfigurationError: a name is unknown or contradicts the data source, or a value is refused.
@@ -56,7 +55,7 @@ class ClientSettings:
         values = read_client_options(texts, ConsumerOptions, REFUSED_OF_READERS)
         self._values = {name: value for name, value in values.items() if name not in _OF_MEMBERS}
         try:
-            #: How long a call may take, and so how long it is tried to connect.
+            #: Limit for a call, and thus for attempts to connect.
             self.api_timeout_ms = ConsumerOptions.read(self._consumer_options().items()).api_timeout_ms
         except ConfigurationError as error:
             raise client_error(error, ConsumerOptions, self._values) from None
@@ -74,7 +73,7 @@ class ClientSettings:
         """Return an admin that was not started.
 
         Args:
-            timeout_ms: how long a call may take; None for what the options say.
+            timeout_ms: limit for a call; None for that of the options.
         """
         values = {name: value for name, value in self._values.items() if name in AdminOptions.OPTIONS}
         if timeout_ms is not None:
@@ -82,7 +81,7 @@ class ClientSettings:
         return Admin(**values)
 
     def core(self) -> ClientCore:
-        """Return a client that was not started, for requests of one's own."""
+        """Return a client that was not started, for custom requests."""
         return ClientCore("reader", ConsumerOptions.read({**self._consumer_options(), "io": "thread"}.items()), None)
 
     def _consumer_options(self) -> dict[str, Any]:

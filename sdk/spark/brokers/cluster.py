@@ -1,7 +1,7 @@
-"""What the driver asks the brokers: which partitions there are, where they begin and end, where a time is.
+"""The driver's requests to the brokers: partitions, their first and last offsets, and offsets by time.
 
-What fails is tried again with new clients, as often as `fetchOffset.numRetries` says; to connect, as long as a call may
-take.
+Failed requests are retried with new clients, up to `fetchOffset.numRetries` times; connecting is retried for as long as
+a call may take.
 
 Source: `KafkaOffsetReaderAdmin` in Apache Spark.
 """
@@ -35,7 +35,7 @@ Client = TypeVar("Client", Admin, Consumer[bytes, bytes])
 
 
 class Cluster:
-    """The brokers of a query, for its driver. Connects when it is first asked.
+    """The brokers of a query, for its driver. Connects on first use.
 
     Args:
         options: the options of the query.
@@ -50,11 +50,11 @@ class Cluster:
         """Return the partitions that the query reads, in order.
 
         Args:
-            known: those of which somebody else notices that they are gone; None if all that are named must be there.
+            known: partitions whose removal is noticed elsewhere; None if all named ones must exist.
 
         Raises:
             ConfigurationError: there is no such topic or partition.
-            KafkaWireError: the brokers cannot be asked.
+            KafkaWireError: a request to the brokers failed.
         """
         selection = self._options.selection
         try:
@@ -73,20 +73,20 @@ class Cluster:
         """Return the first offset of each partition.
 
         Raises:
-            KafkaWireError: the brokers cannot be asked.
+            KafkaWireError: a request to the brokers failed.
         """
         return self._tried(lambda: self._asked().beginning_offsets(partitions)) if partitions else {}
 
     def latest(self, partitions: Collection[TopicPartition], known: Mapping[TopicPartition, int] = {}) -> Positions:
-        """Return the end of each partition, with `read_committed` before its first open transaction.
+        """Return the end of each partition; with `read_committed`, before its first open transaction.
 
         Args:
-            partitions: which ones.
-            known: offsets that were there before: a broker that has just become the leader may not know them yet, and
-                is asked again.
+            partitions: the partitions.
+            known: offsets that existed before: a broker that has just become the leader may not know them yet, and is
+                asked again.
 
         Raises:
-            KafkaWireError: the brokers cannot be asked.
+            KafkaWireError: a request to the brokers failed.
         """
         if not partitions:
             return {}
@@ -104,13 +104,13 @@ class Cluster:
         """Return where a query begins or ends in each partition.
 
         Args:
-            bound: what the options say. Without a record of that time, or a younger one, a query ends at the end of
-                the partition, and begins there if the options say so.
-            partitions: which ones.
+            bound: the bound in the options. Without a record of that time or a later one, a query ends at the end of
+                the partition, and begins there if the options allow it.
+            partitions: the partitions.
 
         Raises:
-            ConfigurationError: the option names other partitions, or no record is that young.
-            KafkaWireError: the brokers cannot be asked.
+            ConfigurationError: the option names other partitions, or no record is that recent.
+            KafkaWireError: a request to the brokers failed.
         """
         named = bound.place.named
         if (named or bound.place.others is None) and named.keys() != set(partitions):
@@ -125,7 +125,7 @@ class Cluster:
         return {**wanted, **first, **last}
 
     def close(self) -> None:
-        """Disconnect; what is asked afterwards connects again."""
+        """Disconnect; later requests connect again."""
         clients, self._admin, self._consumer = (self._admin, self._consumer), None, None
         for client in clients:
             if client is not None:
@@ -138,7 +138,7 @@ class Cluster:
         for partition, place in places.items():
             if place is None and bound.option.startswith("starting") and not self._options.takes_latest:
                 reason = (
-                    f"{partition} has no record of that time or a younger one; "
+                    f"{partition} has no record of that time or later; "
                     "startingOffsetsByTimestampStrategy=latest begins at its end"
                 )
                 raise ConfigurationError(bound.option, times[partition], reason)
@@ -146,7 +146,7 @@ class Cluster:
         return found
 
     def _topics(self, *, is_strict: bool) -> list[TopicPartition]:
-        """Return the partitions of the topics that may be meant."""
+        """Return the partitions of the topics that may be selected."""
         selection = self._options.selection
         admin = self._asked_admin()
         if selection.pattern is not None:
@@ -163,10 +163,10 @@ class Cluster:
         return sorted(TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions)
 
     def _check_topics(self) -> None:
-        """Refuse topics that are named and not there, with what is there.
+        """Refuse named topics that do not exist, listing the existing ones.
 
         Raises:
-            ConfigurationError: there are such topics.
+            ConfigurationError: a named topic does not exist.
         """
         selection = self._options.selection
         option, names = "subscribe", selection.topics
@@ -194,15 +194,15 @@ class Cluster:
         return client
 
     def _tried(self, ask: Callable[[], Found]) -> Found:
-        """Return an answer, at the last attempt or before."""
+        """Return the result of a request, retrying it if necessary."""
         attempts = 0
         while True:
             attempts += 1
             try:
                 return ask()
             except KafkaWireError as error:
-                self.close()  # new clients may succeed; and who gives up now does not come back to close these
-                # One that could not connect has tried as often as its options allow.
+                self.close()  # new clients may succeed; and a caller that gives up now does not return to close these
+                # A client that could not connect has already tried as often as its options allow.
                 if not error.retriable or attempts >= self._options.attempts or isinstance(error, ConnectFailed):
                     raise
                 _log.warning("asking the brokers again: %s", error)

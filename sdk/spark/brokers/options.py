@@ -1,4 +1,4 @@
-"""The options of the data source, those of Spark's Kafka connector: names, defaults, and what contradicts what.
+"""The options of the data source, those of Spark's Kafka connector: names, defaults, and contradictions.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -45,32 +45,32 @@ from kafkawire.sdk.spark.selection import (
 
 __all__ = ["TRIGGER_DELAY_MS", "WireOptions", "parse_options"]
 
-#: How long a micro-batch waits for its least number of offsets, as in the connector.
+#: How long a micro-batch waits for its minimum number of offsets, as in the connector.
 TRIGGER_DELAY_MS: Final = 15 * 60_000
 
-#: Most attempts to learn where partitions begin and end.
+#: Most attempts to look up where partitions begin and end.
 _ATTEMPTS_MAX = 1000
 
 
 class WireOptions(NamedTuple):
-    """What a user asks for.
+    """The options of a user.
 
     Attributes:
-        client: what the clients are told.
-        selection: which partitions.
-        starting: where to begin; None if nothing is said.
-        ending: where to end; None if nothing is said.
-        takes_latest: whether a partition without a record of the starting time, or a younger one, begins at its end.
-        fails_on_loss: whether it is an error that what is to be read is gone.
-        columns: the columns that there are if nobody gives a schema.
-        tasks_min: about so many tasks at least.
+        client: the options of the clients.
+        selection: the selected partitions.
+        starting: where to begin; None if unset.
+        ending: where to end; None if unset.
+        takes_latest: whether a partition without a record of the starting time, or a later one, begins at its end.
+        fails_on_loss: whether it is an error that records to be read are gone.
+        columns: the columns if the user gives no schema.
+        tasks_min: approximate minimum number of tasks.
         task_records_max: most records of a task, counted by offsets.
         trigger_offsets_max: the most offsets of a micro-batch.
-        trigger_offsets_min: a micro-batch waits for so many, but not longer than `trigger_delay_max_ms`.
+        trigger_offsets_min: a micro-batch waits for this many offsets, but not longer than `trigger_delay_max_ms`.
         trigger_delay_max_ms: the longest wait for that many; None for `TRIGGER_DELAY_MS`.
         poll_timeout_ms: how long a task waits for the next record.
         attempts: how often the driver asks for offsets.
-        retry_interval_ms: time between two of them.
+        retry_interval_ms: time between two attempts.
     """
 
     client: ClientSettings
@@ -90,10 +90,10 @@ class WireOptions(NamedTuple):
     retry_interval_ms: int = 1000
 
     def check_batch(self) -> None:
-        """Refuse what only a stream can do, and warn of what only a stream heeds.
+        """Refuse options that only streams support, and warn about options that only streams use.
 
         Raises:
-            ConfigurationError: records from the latest offset on, or up to the earliest, are asked for.
+            ConfigurationError: the query begins at the latest offset, or ends at the earliest.
         """
         for bound, end in ((self.starting, LATEST), (self.ending, EARLIEST)):
             if bound is not None and isinstance(bound.place, Offsets):
@@ -107,10 +107,10 @@ class WireOptions(NamedTuple):
         )
 
     def check_stream(self) -> None:
-        """Refuse what a stream cannot do.
+        """Refuse options that streams do not support.
 
         Raises:
-            ConfigurationError: it is to end somewhere.
+            ConfigurationError: the options set an end.
         """
         if self.ending is not None:
             raise ConfigurationError(self.ending.option, place_text(self.ending.place), "only for a batch query")
@@ -148,7 +148,7 @@ def parse_options(given: Mapping[str, str]) -> WireOptions:
 
 
 def _take_isolation(client: dict[str, str], values: Mapping[str, Any]) -> None:
-    """Put the isolation level where the clients find it."""
+    """Move the isolation level to the options of the clients."""
     if "isolationLevel" not in values:
         return
     level = "read_committed" if values["isolationLevel"] else "read_uncommitted"
@@ -161,7 +161,7 @@ def _take_isolation(client: dict[str, str], values: Mapping[str, Any]) -> None:
 
 
 def _bound(values: Mapping[str, Any], names: tuple[str, ...]) -> Bound | None:
-    """Return where to begin or end; of several options the first one counts, as for the connector."""
+    """Return where to begin or end; of several options the first one counts, as in the connector."""
     for name in names:
         if name in values:
             place = values[name]
@@ -172,7 +172,7 @@ def _bound(values: Mapping[str, Any], names: tuple[str, ...]) -> Bound | None:
 def _extra(option: str, text: str) -> tuple[str, ...]:
     names = parse_columns(option, text)
     if of_files := [name for name in names if name in schema.OF_FILES]:
-        raise ConfigurationError(option, text, f"{of_files[0]} is only there where files are read")
+        raise ConfigurationError(option, text, f"{of_files[0]} only exists when files are read")
     return names
 
 
@@ -186,19 +186,19 @@ def _mode(option: str, text: str) -> Mode:
     mode = parse_mode(text)
     if mode is not Mode.FAILFAST:
         reason = (
-            "a consumer cannot go on behind a damaged batch, whose end nobody knows; expected FAILFAST. "
-            "The format kafka_segments reads what is left, from the broker's files"
+            "a consumer cannot continue behind a damaged batch, whose end is unknown; expected FAILFAST. "
+            "The format kafka_segments reads the rest from the broker's files"
         )
         raise ConfigurationError(option, text, reason)
     return mode
 
 
-#: Of each of these, one is given, or the first one counts.
+#: Alternatives: only one is given, or the first one counts.
 _TOPICS: Final = ("subscribe", "subscribePattern", "assign")
 _STARTING: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 
-#: What is taken as it is.
+#: Options that are used unchanged.
 _FIELDS: Final = {
     "startingOffsetsByTimestampStrategy": "takes_latest",
     "failOnDataLoss": "fails_on_loss",
@@ -241,5 +241,5 @@ _OPTIONS: Final = OptionTable(
     },
     clients=ConsumerOptions,
     advice=dict.fromkeys(("topic", "topics", "path"), "subscribe names topics"),
-    hint=f"; those of the clients begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}bootstrap.servers",
+    hint=f"; client options begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}bootstrap.servers",
 )

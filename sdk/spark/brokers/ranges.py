@@ -1,7 +1,7 @@
-"""What tasks read: ranges of offsets, cut so that there are enough tasks, and none is too large or much too small.
+"""Ranges of offsets that tasks read, split into enough tasks, none of which is too large or much too small.
 
-Source: `KafkaOffsetRangeCalculator` in Apache Spark, where no two partitions share a task: without Python it costs
-a few milliseconds.
+Source: `KafkaOffsetRangeCalculator` in Apache Spark, where partitions never share a task, because a task without Python
+costs only a few milliseconds.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["PartitionRange", "split", "tasks", "together"]
 
-#: So many tasks read a partition each, or a part of one, as with the connector. Beyond, small ranges share a task:
-#: Spark needs 50 ms of CPU for one that runs Python, however little it reads.
+#: Up to this many tasks, each reads one partition, or a part of one, as in the connector. Beyond, small ranges share a
+#: task, because Spark needs at least 50 ms of CPU for a task that runs Python.
 _TASKS_APART: Final = 1_000
 
 #: Most offsets that one task reads of several ranges.
@@ -22,14 +22,14 @@ _SHARED_OFFSETS_MAX: Final = 100_000
 
 
 class PartitionRange(NamedTuple):
-    """What a task reads of a partition.
+    """The range of a partition that a task reads.
 
     Attributes:
-        partition: which one.
+        partition: the partition.
         start: the first offset.
-        end: after the last one.
-        may_begin_later: whether the query begins with whatever is there, so that it is no loss if records at the start
-            are gone.
+        end: the offset after the last one.
+        may_begin_later: whether the query begins with the first existing record, so missing records at the start are
+            not a loss.
     """
 
     partition: TopicPartition
@@ -39,18 +39,18 @@ class PartitionRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets it has; there may be fewer records."""
+        """The number of offsets; there may be fewer records."""
         return self.end - self.start
 
 
 def split(
     ranges: Iterable[PartitionRange], tasks_min: int | None = None, task_records_max: int | None = None
 ) -> list[PartitionRange]:
-    """Return what each task reads, leaving out what is empty.
+    """Return the ranges of the tasks, without empty ones.
 
     Args:
         ranges: one range of each partition.
-        tasks_min: about so many tasks at least; None for one for each partition.
+        tasks_min: approximate minimum number of tasks; None for one task per partition.
         task_records_max: most offsets of a task; None for no limit.
     """
     found = [each for each in ranges if each.size > 0]
@@ -58,7 +58,7 @@ def split(
         found = [part for each in found for part in _cut(each, -(-each.size // task_records_max))]
     if tasks_min is None or len(found) >= tasks_min:
         return found
-    # Small ranges stay whole, and what is left of the tasks is for the large ones, by their sizes.
+    # Small ranges are not split; the remaining tasks are distributed over the large ones by size.
     total = sum(each.size for each in found)
     whole = [_parts(each.size, total, tasks_min) == 1 for each in found]
     large = sum(each.size for each, is_whole in zip(found, whole, strict=True) if not is_whole)
@@ -86,7 +86,7 @@ def together(
     task_records_max: int | None = None,
     task_ranges_max: int | None = None,
 ) -> list[list[PartitionRange]]:
-    """Put small ranges that follow each other into one task, as long as it has no more than its share of all offsets.
+    """Put consecutive small ranges into one task, as long as it has no more than its share of all offsets.
 
     Args:
         ranges: in the order in which they are read.
@@ -109,12 +109,12 @@ def together(
 
 
 def _parts(size: int, total: int, tasks: int) -> int:
-    """Return into how many parts a range is cut, its share of the tasks."""
+    """Return the number of parts of a range, its share of the tasks."""
     return max((2 * size * tasks + total) // (2 * total), 1)
 
 
 def _cut(whole: PartitionRange, parts: int) -> Iterator[PartitionRange]:
-    """Cut a range into parts of the same size; the last ones have what is left over."""
+    """Split a range into parts of the same size; the last ones also take the remainder."""
     start = whole.start
     for number in range(parts):
         end = start + (whole.end - start) // (parts - number)

@@ -1,4 +1,4 @@
-"""Which topics a client may read: asked once, before there are tasks that fail.
+"""Check which topics a client may read, once, before tasks fail.
 
 Source: `MetadataRequest`, `AuthHelper.authorizedOperations` in Apache Kafka.
 """
@@ -25,14 +25,14 @@ _UNKNOWN = MetadataResponse.MetadataResponseTopic().topic_authorized_operations
 
 
 def unreadable(client: ClientSettings, topics: Collection[str]) -> list[str]:
-    """Return the topics that a client may describe, but not read; brokers before Kafka 2.3 do not tell.
+    """Return the topics that a client may describe but not read; brokers before Kafka 2.3 do not report it.
 
     Args:
-        client: how to reach the brokers.
-        topics: the names of topics that are there.
+        client: the options of the client.
+        topics: the names of existing topics.
 
     Raises:
-        KafkaWireError: the brokers cannot be asked.
+        KafkaWireError: a request to the brokers failed.
     """
     with _Asking(client.core, client.api_timeout_ms) as asking:
         return asking.unreadable(topics)

@@ -1,9 +1,8 @@
-"""From ranges of offsets to Arrow batches; does not need Spark.
+"""Read ranges of offsets into Arrow batches; does not need Spark.
 
-A range ends at its last offset, whether there is a record or not: compaction, control batches and aborted transactions
-leave gaps, which the consumer's position passes over. It is a loss if the partition ends before, because it was made
-anew or its leader has lost the rest. At any time there are a few fetches in memory, the records of one batch, and one
-Arrow batch.
+A range ends at its last offset, even without a record there: compaction, control batches and aborted transactions leave
+gaps, which the consumer's position skips. It is a loss if the partition ends earlier, because it was recreated or its
+leader has lost the rest. Memory holds a few fetches, the records of one batch, and one Arrow batch.
 
 Source: `KafkaDataConsumer` in Apache Spark.
 """
@@ -32,26 +31,27 @@ from kafkawire.sdk.sync.consumer import Consumer
 
 __all__ = ["ReadOptions", "read_options", "read_ranges"]
 
-#: How long a read waits for a batch before it is asked how far the consumer came: what has no records wakes nobody.
+#: How long a read waits for a batch before the consumer's position is checked, because batches without records do not
+#: end the wait.
 _READ_MS: Final = 50
 
-#: Most batches of one read. What is fetched ahead waits in memory anyway: it is a bound for one turn of the loop.
+#: Most batches of one read. Fetched batches wait in memory anyway, so this only bounds one turn of the loop.
 _READ_BATCHES: Final = 500
 
-#: The partition may take so long to say where it ends, even if the time for the next record is over.
+#: Time to look up the end of the partition, even after the time for the next record is over.
 _ASK_MS: Final = 1_000
 
 
 class ReadOptions(NamedTuple):
-    """How ranges are read.
+    """Options for reading ranges.
 
     Attributes:
-        client: what the consumer is told.
-        names: the names of the columns, see `schema.py`.
+        client: the options of the consumer.
+        names: the names of the columns; see `schema.py`.
         poll_timeout_ms: how long to wait for the next record.
-        fails_on_loss: whether it is an error that what is to be read is gone.
-        attempts: how often a partition has to say that it ends before the range, until that is believed.
-        retry_interval_ms: how long nothing comes before it is asked, and time between two of these questions.
+        fails_on_loss: whether it is an error that records to be read are gone.
+        attempts: how often a partition must be reported to end before the range until this is accepted.
+        retry_interval_ms: how long to wait without data before looking up the end, and between these look-ups.
     """
 
     client: ClientSettings
@@ -63,10 +63,10 @@ class ReadOptions(NamedTuple):
 
 
 def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
-    """Return how ranges are read.
+    """Return the options for reading ranges.
 
     Args:
-        options: what the user asks for.
+        options: the user's options.
         names: the names of the columns.
     """
     return ReadOptions(
@@ -80,10 +80,10 @@ def read_options(options: WireOptions, names: tuple[str, ...]) -> ReadOptions:
 
 
 def read_ranges(ranges: Iterable[PartitionRange], options: ReadOptions) -> Iterator[pyarrow.RecordBatch]:
-    """Read ranges, one after the other.
+    """Read ranges, one after another.
 
     Args:
-        ranges: what is to be read.
+        ranges: the ranges to read.
         options: see above.
 
     Yields:
@@ -91,14 +91,14 @@ def read_ranges(ranges: Iterable[PartitionRange], options: ReadOptions) -> Itera
 
     Raises:
         DecodeError: a batch is damaged.
-        RequestTimedOut: the next record did not come in time.
-        LocalProtocolError: what is to be read is gone, and that is an error.
+        RequestTimedOut: the next record did not arrive in time.
+        LocalProtocolError: records to be read are gone, and the options make that an error.
         KafkaWireError: the brokers cannot be reached, or refuse this client.
     """
     decoder = Decoder(options.names, Mode.FAILFAST)
     for wanted in ranges:
         place = Place(*wanted.partition)
-        # Another consumer for each: the fetch that one has sent meanwhile waits for what comes after its range.
+        # A separate consumer for each range, because a pending fetch waits for records after the range.
         with connected(options.client.consumer(), options.client.api_timeout_ms) as consumer:
             for each in _Reading(consumer, wanted, options).batches():
                 start, end = max(each.start_offset, wanted.start), wanted.end
@@ -108,20 +108,20 @@ def read_ranges(ranges: Iterable[PartitionRange], options: ReadOptions) -> Itera
 
 
 class _Reading:
-    """Reads a range by a consumer that does nothing else."""
+    """Reads a range with a dedicated consumer."""
 
     def __init__(self, consumer: Consumer[bytes, bytes], wanted: PartitionRange, options: ReadOptions) -> None:
         self._consumer = consumer
         self._wanted = wanted
         self._options = options
         self._offset = wanted.start
-        #: Where reading ends: before the end of the range once it is known that the rest is gone.
+        #: Where reading ends: before the end of the range once the rest is known to be gone.
         self._end = wanted.end
-        #: Where reading begins: behind the start of the range once it is known that what was there is gone.
+        #: Where reading begins: behind the start of the range once the first records are known to be gone.
         self._begin = wanted.start
-        #: How often the partition has said that it ends before.
+        #: How often the partition was reported to end earlier.
         self._too_short = 0
-        #: Why it could not be asked.
+        #: The error of the last failed look-up.
         self._refusal: KafkaWireError | None = None
 
     def batches(self) -> Iterator[ConsumerBatch]:
@@ -132,7 +132,7 @@ class _Reading:
             before = self._offset
             found = self._read()
             while found:
-                each = found.popleft()  # it holds what was fetched
+                each = found.popleft()  # it refers to fetched memory
                 if each.batch.base_offset >= self._end:
                     return
                 yield each
@@ -149,13 +149,13 @@ class _Reading:
                     self._give_up()
 
     def _limits(self) -> tuple[int, int]:
-        """Return how long to wait for the next record, and when to ask whether there is one."""
+        """Return how long to wait for the next record, and when to look up whether there is one."""
         now_ms, options = monotonic_ms(), self._options
         deadline_ms = now_ms + options.poll_timeout_ms
         return deadline_ms, min(now_ms + options.retry_interval_ms, deadline_ms)
 
     def _read(self) -> deque[ConsumerBatch]:
-        """Wait a moment for batches, and note how far the consumer came."""
+        """Wait a moment for batches, and note the consumer's position."""
         partition = self._wanted.partition
         try:
             found = deque(self._consumer.getbatches(min(_READ_MS, self._options.poll_timeout_ms), _READ_BATCHES))
@@ -170,16 +170,16 @@ class _Reading:
         return found
 
     def _offset_after(self, error: NoOffset) -> int:
-        """Return where to go on: the brokers do not have the offset that is next.
+        """Return where to continue if the brokers do not have the next offset.
 
         Raises:
-            LocalProtocolError: that is an error.
+            LocalProtocolError: the options make the loss an error.
         """
         partition, offset, end = self._wanted.partition, self._offset, self._end
         first = self._consumer.beginning_offsets([partition])[partition]
         if offset >= first:
             last = self._last_offset()
-            what = f"{partition}: offsets {offset} to {end - 1} are gone or others now, it ends at {last}: {error}"
+            what = f"{partition}: offsets {offset} to {end - 1} are gone or replaced, it ends at {last}: {error}"
             report_loss(what, fails=self._options.fails_on_loss, cause=error)
             self._end = min(end, max(last, offset))
             return offset if offset < last else end
@@ -192,13 +192,14 @@ class _Reading:
     def _check_end(self, timeout_ms: int) -> None:
         """Notice that the partition ends before the range does.
 
-        A broker that has just become the leader may not know the end yet: so it is asked again before it is believed.
+        A broker that has just become the leader may not know the end yet, so the result is accepted only after further
+        look-ups.
 
         Args:
-            timeout_ms: for the question; without an answer nothing is known.
+            timeout_ms: limit for the look-up; without a response nothing is decided.
 
         Raises:
-            LocalProtocolError: it does, and that is an error.
+            LocalProtocolError: the partition ends earlier, and the options make that an error.
         """
         self._refusal = None
         try:
@@ -211,22 +212,22 @@ class _Reading:
         self._too_short = self._too_short + 1 if last < self._end else 0
         if self._too_short >= self._options.attempts:
             first = max(last, self._offset)
-            what = f"{self._wanted.partition}: offsets {first} to {self._end - 1} are not there, it ends at {last}"
+            what = f"{self._wanted.partition}: offsets {first} to {self._end - 1} do not exist, it ends at {last}"
             report_loss(what, fails=self._options.fails_on_loss)
             self._end = first
 
     def _last_offset(self, timeout_ms: int | None = None) -> int:
-        """Return where the partition ends, with what belongs to open transactions: what waits for one is not lost."""
+        """Return where the partition ends, including open transactions, whose records are not lost."""
         partition = self._wanted.partition
         with self._options.client.admin(timeout_ms) as admin:
             return admin.list_offsets({partition: OffsetTimestamp.LATEST})[partition].offset
 
     def _give_up(self) -> None:
-        """End for want of records, if that can be said to be a loss.
+        """End the range without its records if they are known to be lost.
 
         Raises:
-            LocalProtocolError: there is no such partition any more, and that is an error.
-            RequestTimedOut: nobody knows.
+            LocalProtocolError: the partition no longer exists, and the options make that an error.
+            RequestTimedOut: the state of the partition is unknown.
         """
         error = self._refusal
         if not isinstance(error, BrokerError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

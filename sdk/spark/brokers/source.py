@@ -1,7 +1,8 @@
-"""The data source `kafkawire` as Spark knows it: options and schema in, tasks and Arrow batches out. `sink/` writes.
+"""The data source `kafkawire` in the form that Spark expects.
 
-The driver plans in a Python process of its own, which learns from the brokers what there is; each task reads a range of
-offsets of one partition, or of several small ones.
+It gets options and a schema, and returns tasks and Arrow batches. `sink/` writes. The driver plans in a separate Python
+process, which looks up topics and offsets at the brokers; each task reads a range of offsets of one partition, or of
+several small ones.
 
 Source: `pyspark.sql.datasource`; `KafkaSourceProvider`, `KafkaBatch` in Apache Spark.
 """
@@ -38,17 +39,17 @@ __all__ = ["KafkaWire", "KafkaWireReader"]
 _FROM_EARLIEST = Bound("startingOffsets", Offsets(EARLIEST))
 _TO_LATEST = Bound("endingOffsets", Offsets(LATEST))
 
-#: Further columns, those of files left out.
+#: Further columns, without those of files.
 _EXTRAS: Final = tuple(name for name in columns.EXTRAS if name not in columns.OF_FILES)
 
 
 class KafkaWire(DataSource):
-    """Records that are fetched from brokers, and rows that become records.
+    """A data source of records fetched from brokers, and a sink of rows that become records.
 
         spark.dataSource.register(KafkaWire)
         spark.read.format("kafkawire").option("kafka.bootstrap.servers", "broker:9092").option("subscribe", "orders")
 
-    Names and types of the columns are those of Spark's Kafka connector, as are the options: docs/spark_brokers.md,
+    Columns, types and options are those of Spark's Kafka connector: docs/spark_brokers.md,
     docs/spark_writing.md.
     """
 
@@ -58,25 +59,25 @@ class KafkaWire(DataSource):
         return "kafkawire"
 
     def schema(self) -> str:
-        """Return the columns that there are if nobody gives a schema.
+        """Return the columns if the user gives no schema.
 
         Raises:
-            ConfigurationError: an option cannot be used.
+            ConfigurationError: an option is invalid.
         """
         return columns.ddl(parse_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a batch query.
+        """Return the reader of a batch query.
 
         Raises:
-            ConfigurationError: an option, or the schema, cannot be used.
+            ConfigurationError: an option or the schema is invalid.
         """
         options = parse_options(self.options)
         options.check_batch()
         return KafkaWireReader(options, _names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads a stream, or raises at its first call why an option, or the schema, cannot be used."""
+        """Return the reader of a stream, which raises at its first call if an option or the schema is invalid."""
         from kafkawire.sdk.spark.brokers.stream import KafkaWireStreamReader  # needs a newer Spark than batch queries
 
         try:
@@ -87,22 +88,22 @@ class KafkaWire(DataSource):
             return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return what writes a batch query.
+        """Return the writer of a batch query.
 
         Raises:
-            ConfigurationError: an option or the schema cannot be used, or the query is to overwrite.
+            ConfigurationError: an option or the schema is invalid, or the query overwrites.
         """
-        from kafkawire.sdk.spark.sink.writer import BatchWriter  # needs a newer Spark than to read
+        from kafkawire.sdk.spark.sink.writer import BatchWriter  # needs a newer Spark than reading
 
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return what writes a stream, in the output mode `append` or `complete`; `update` is for sinks of Spark's own.
+        """Return the writer of a stream, in the output mode `append` or `complete`; `update` is for Spark's own sinks.
 
         Raises:
-            ConfigurationError: an option or the schema cannot be used.
+            ConfigurationError: an option or the schema is invalid.
         """
-        from kafkawire.sdk.spark.sink.writer import StreamWriter  # needs a newer Spark than to read
+        from kafkawire.sdk.spark.sink.writer import StreamWriter  # needs a newer Spark than reading
 
         return StreamWriter(self.options, schema)
 
@@ -111,7 +112,7 @@ class KafkaWireReader(DataSourceReader):
     """Reads a batch query.
 
     Args:
-        options: what the user asks for.
+        options: the user's options.
         names: the names of the columns.
     """
 
@@ -125,12 +126,12 @@ class KafkaWireReader(DataSourceReader):
         return [InputPartition(task) for task in tasks(self._ranges(), options.tasks_min, options.task_records_max)]
 
     def _ranges(self) -> list[PartitionRange]:
-        """Return what the query reads of each partition.
+        """Return the range of each partition that the query reads.
 
         Raises:
-            ConfigurationError: there is no such partition, a JSON names others than there are, or a partition begins
-                after its end.
-            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+            ConfigurationError: there is no such partition, a JSON names wrong partitions, or a partition begins after
+                its end.
+            KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
         cluster = Cluster(self._options)
         try:
@@ -151,7 +152,7 @@ class KafkaWireReader(DataSourceReader):
         return ranges
 
     def _may_be_gone(self, starting: Bound, ending: Bound, partition: TopicPartition) -> bool:
-        """Return whether it is no mistake in the options that a partition begins behind its end."""
+        """Return whether a partition may begin behind its end without a mistake in the options."""
         asked = [bound.place.of(partition) for bound in (starting, ending) if isinstance(bound.place, Offsets)]
         return not self._options.fails_on_loss and not all(offset >= 0 for offset in asked)
 
@@ -161,7 +162,7 @@ class KafkaWireReader(DataSourceReader):
         Raises:
             KafkaWireError: see `read_ranges`.
         """
-        wanted: Sequence[PartitionRange] = partition.value or ()  # Spark makes a task of nothing if there is none
+        wanted: Sequence[PartitionRange] = partition.value or ()  # without tasks, Spark creates an empty one
         return read_ranges(wanted, self._read_options)
 
 
@@ -170,5 +171,5 @@ def _names(schema: StructType) -> tuple[str, ...]:
     if columns.CORRUPT in names:
         raise ConfigurationError("schema", columns.CORRUPT, "damage is an error here, not a row")
     if of_files := [name for name in names if name in columns.OF_FILES]:
-        raise ConfigurationError("schema", of_files[0], "it is only there where files are read")
+        raise ConfigurationError("schema", of_files[0], "it only exists when files are read")
     return names

@@ -1,7 +1,8 @@
-"""The batches of a partition as its leader stores them, whatever is in them; does not need Spark.
+"""The batches of a partition as its leader stores them, with any content; does not need Spark.
 
-A consumer hands out what is for applications, and cannot go on behind a damaged batch. Programs that look into the log
-itself want control batches, aborted transactions and damage, too: this asks the leader for them, one fetch at a time.
+A consumer hands out only records for applications, and cannot continue behind a damaged batch. Programs that analyse
+the log itself also need control batches, aborted transactions and damage: this module fetches them from the leader, one
+fetch at a time.
 
 Source: `Fetcher`, `LocalLog.read` in Apache Kafka.
 """
@@ -35,13 +36,14 @@ from kafkawire.sdk.transport.waiting import result_of
 
 __all__ = ["StoredBatches"]
 
-#: How long a broker waits for records that are not there yet: a follower that has just become the leader may lack some.
+#: How long a broker waits for missing records: a follower that has just become the leader may lack some.
 _WAIT_MS: Final = 500
 
-#: How often in a row it may say that the partition ends before the range: then it is so, and no follower's delay.
+#: Number of consecutive responses that the partition ends before the range, after which this is not just a follower's
+#: delay.
 _TOO_SHORT_MAX: Final = 6
 
-#: The broker finds no batch in its file: asked again, it says the same.
+#: The broker finds no batch in its file; a retry would return the same.
 _FINAL: Final = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
 
@@ -49,7 +51,7 @@ class StoredBatches(BlockingClient):
     """Fetches from the leaders of partitions; a context manager.
 
     Args:
-        client: how to reach them.
+        client: the options of the clients.
         timeout_ms: how long to try to fetch the next batch.
     """
 
@@ -60,15 +62,15 @@ class StoredBatches(BlockingClient):
         self._timeout_ms = timeout_ms
 
     def read(self, wanted: PartitionRange) -> Iterator[Stored | Damage]:
-        """Yield what is in a range, in order: batches that have an offset of it, and what is not a batch.
+        """Yield the content of a range, in order: batches with an offset in it, and bytes that are not batches.
 
-        Positions are those in a fetch, and say nothing. What retention removes meanwhile is passed over, and logged.
+        Positions refer to a fetch and have no meaning. Records that retention removes meanwhile are skipped and logged.
 
         Raises:
             BrokerError: CORRUPT_MESSAGE, the leader itself finds no batch there.
-            DecodeError: what came does not say where the next batch begins.
+            DecodeError: the fetched bytes do not reveal where the next batch begins.
             LocalProtocolError: the partition ends before the range.
-            RequestTimedOut: nothing came in time.
+            RequestTimedOut: no data arrived in time.
             KafkaWireError: the brokers cannot be reached, or refuse this client.
         """
         offset = wanted.start
@@ -92,20 +94,20 @@ class StoredBatches(BlockingClient):
                     reached = wanted.end
                     break
                 if found.batch.next_offset <= offset:
-                    continue  # a broker begins with the whole of a compressed set
+                    continue  # a broker begins with a whole compressed set
                 yield from damaged
                 damaged.clear()
                 yield found
                 reached = found.batch.next_offset
             if reached == offset:
-                # Nothing but damage came, so that only the headers say how far it goes.
+                # Only damage was fetched, so only the headers tell how far it extends.
                 claimed = extent(content)
                 if claimed.next_offset is None or claimed.next_offset <= offset:
                     reason = f"nothing can be read from offset {offset} on: {claimed.damage or f'{len(content)} bytes'}"
                     raise DecodeError(str(wanted.partition), 0, reason)
                 reached = claimed.next_offset
             elif reached < wanted.end:
-                damaged.clear()  # the next fetch begins with it, and brings what follows it
+                damaged.clear()  # the next fetch begins with it and includes the following bytes
             yield from damaged
             offset = reached
 
@@ -120,8 +122,8 @@ class StoredBatches(BlockingClient):
             too_short = too_short + 1 if 0 <= found.end < wanted.end else 0
             if too_short >= _TOO_SHORT_MAX:
                 raise LocalProtocolError(
-                    f"{wanted.partition}: offsets {offset} to {wanted.end - 1} are not there, it ends at {found.end}: "
-                    "its leader has lost records, or the topic was made anew"
+                    f"{wanted.partition}: offsets {offset} to {wanted.end - 1} do not exist, it ends at {found.end}: "
+                    "its leader has lost records, or the topic was recreated"
                 )
             if monotonic_ms() >= deadline_ms:
                 raise RequestTimedOut(
@@ -133,7 +135,7 @@ class StoredBatches(BlockingClient):
         """Return where a partition begins now.
 
         Raises:
-            BrokerError: the one that was met, if that is not behind the offset.
+            BrokerError: the original error, if the start is not behind the offset.
         """
         with self._client.admin() as admin:
             first = admin.list_offsets({partition: OffsetTimestamp.EARLIEST})[partition].offset
@@ -146,7 +148,7 @@ class StoredBatches(BlockingClient):
         return await self._core.perform(self._fetch(partition, offset, deadline_ms))
 
     async def _fetch(self, partition: TopicPartition, offset: int, deadline_ms: int) -> _Fetched:
-        """Return what the leader has from an offset on. Runs on the driver's side."""
+        """Return the leader's data from an offset on. Runs on the driver's side."""
         metadata = self._core.router.metadata
         attempts = Attempts(self._core.backoff, deadline_ms, final=_FINAL)
         while True:
@@ -163,7 +165,7 @@ class StoredBatches(BlockingClient):
                     if not isinstance(error, RequestTimedOut):
                         raise
                     if isinstance(before, BrokerError):
-                        raise before from error  # why it was asked again: the time ended in the last attempt
+                        raise before from error  # the reason for the retry: the time ended in the last attempt
                     raise RequestTimedOut(f"{partition}, from offset {offset} on: {error}") from error
                 await sleep_ms(attempts.not_before_ms - now_ms)
 
@@ -210,11 +212,11 @@ class StoredBatches(BlockingClient):
 
 
 class _Fetched(NamedTuple):
-    """What a leader answers.
+    """The response of a leader.
 
     Attributes:
         content: batches, empty if there is nothing.
-        end: of the partition, as far as consumers may read; -1 if the leader does not say.
+        end: the end of the partition for consumers; -1 if the leader does not report it.
     """
 
     content: Buffer = b""
@@ -222,14 +224,14 @@ class _Fetched(NamedTuple):
 
 
 def _decided(content: Buffer, lowest: int) -> list[Stored | Damage]:
-    """Return what is in the response to a fetch, batches with impossible offsets as damage.
+    """Return the content of a fetch response, with batches of impossible offsets as damage.
 
-    The last batch is left to the next fetch, which begins with it, if only what follows shows whether its offset is
-    right.
+    The last batch is left to the next fetch, which begins with it, if only the following bytes show whether its offset
+    is right.
 
     Args:
         content: batches.
-        lowest: no offset is lower; 0 if the first batch may begin before what was asked for.
+        lowest: the lowest possible offset; 0 if the first batch may begin before the requested offset.
     """
     order = InOrder(read_stored(Memory(content), is_growing=True), lowest, None, is_segment=False)
     found = list(order)

@@ -1,8 +1,8 @@
 """Topics as a stream, with the offsets in Spark's checkpoint.
 
-An offset of the query says of each partition which offset is the next, as `[topic][partition]`: listeners to the
-progress of queries find what the connector writes. A partition that comes later is read from its beginning; one that
-goes is left out, and that is a loss.
+An offset of the query contains the next offset of each partition, as `[topic][partition]`, in the connector's format,
+so listeners to the progress of queries can read it. A partition that is added later is read from its beginning; one
+that is removed is left out, and counts as a loss.
 
 Source: `KafkaMicroBatchStream`, `KafkaOffsetReaderAdmin` in Apache Spark; `pyspark.sql.streaming.datasource`.
 """
@@ -34,7 +34,7 @@ from kafkawire.sdk.spark.selection import LATEST, Bound, Offsets
 
 __all__ = ["KafkaWireStreamReader"]
 
-#: Offsets as the checkpoint and the progress of a query have them, `[topic][partition]`.
+#: Offsets in the form of the checkpoint and the progress of a query, `[topic][partition]`.
 Named = dict[str, dict[str, int]]
 
 _FROM_LATEST = Bound("startingOffsets", Offsets(LATEST))
@@ -44,7 +44,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     """Reads a stream.
 
     Args:
-        options: what the user asks for.
+        options: the user's options.
         names: the names of the columns.
     """
 
@@ -52,28 +52,28 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._options = options
         self._read_options = read_options(options, names)
         self._cluster = Cluster(options)
-        #: Where it ends, for a query that reads what is available now.
+        #: Where the query ends if it reads only the data available now.
         self._target: Positions | None = None
         self._reported: Named | None = None
-        #: Partitions that it has read and that are no more.
+        #: Partitions that the query has read and that no longer exist.
         self._gone: set[TopicPartition] = set()
-        #: When a micro-batch was planned last; None before the first one, which does not wait.
+        #: The time at which the last micro-batch was planned; None before the first one, which does not wait.
         self._planned_ms: int | None = None
 
-    # Where it begins and ends.
+    # Start and end.
 
     def initialOffset(self) -> Named:
         """Return where a new query begins.
 
         Raises:
-            ConfigurationError: there is no such partition, a JSON names others than there are, or no record is as young
-                as asked for.
-            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+            ConfigurationError: there is no such partition, a JSON names wrong partitions, or no record is as recent as
+                requested.
+            KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
         return _named(self._cluster.place(self._options.starting or _FROM_LATEST, self._cluster.partitions()))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of a micro-batch; Spark takes one, so with two the least is applied here."""
+        """Return the limit of a micro-batch; Spark accepts only one, so a minimum is applied here."""
         if self._options.trigger_offsets_max is not None:
             return ReadMaxRows(self._options.trigger_offsets_max)
         if self._options.trigger_offsets_min is not None:
@@ -85,15 +85,16 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
         Args:
             start: where it begins.
-            limit: how much it may have.
+            limit: its maximum size.
 
         Raises:
-            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+            KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
         begins = _positions(start)
         ends = self._target
         if ends is None or any(begin > ends.get(each, -1) for each, begin in begins.items()):
-            # The target may be older than the start, or of a leader that did not know what another had said.
+            # The target may be older than the start, or come from a leader that did not know the offsets of the
+            # previous one.
             ends = self._cluster.latest(self._cluster.partitions({*begins, *self._gone}), begins)
             if self._target is not None:
                 self._target = ends
@@ -110,30 +111,30 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._reported
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note where the query ends that reads what is available now.
+        """Note the end of a query that reads only the data available now.
 
         Raises:
-            KafkaWireError: there is no such topic, or the brokers cannot be asked.
+            KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
-        # What a stream has read, and is gone, counts as lost later: here nobody knows what it has read.
+        # Partitions that the stream has read and that are gone count as lost later; which it has read is unknown here.
         self._target = self._cluster.latest(self._cluster.partitions(self._options.selection.partitions or ()))
 
     def reportLatestOffset(self) -> Named | None:
-        """Return how far the partitions reached when a micro-batch was planned last."""
+        """Return the ends of the partitions when the last micro-batch was planned."""
         return self._reported
 
     def stop(self) -> None:
         """Disconnect."""
         self._cluster.close()
 
-    # What is read.
+    # Reading.
 
     def partitions(self, start: Named, end: Named) -> list[InputPartition]:
         """Return the tasks of a micro-batch.
 
         Raises:
-            LocalProtocolError: what is to be read is gone, and that is an error.
-            KafkaWireError: the brokers cannot be asked.
+            LocalProtocolError: records to be read are gone, and the options make that an error.
+            KafkaWireError: a request to the brokers failed.
         """
         begins, ends = _positions(start), _positions(end)
         there = set(self._cluster.partitions({*begins, *ends, *self._gone}))
@@ -164,7 +165,7 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_ranges(partition.value, self._read_options)
 
     def _is_too_little(self, available: int) -> bool:
-        """Return whether a micro-batch waits for more; a query that reads what is available now never does."""
+        """Return whether a micro-batch waits for more; a query that reads only available data never does."""
         least, delay_ms, now_ms = self._options.trigger_offsets_min, self._options.trigger_delay_max_ms, monotonic_ms()
         waits = (
             least is not None
@@ -181,12 +182,12 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         report_loss(what, fails=self._options.fails_on_loss)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers read ranges, and ask nothing about them.
+        # Workers only read ranges and look up nothing.
         return {**vars(self), "_cluster": Cluster(self._options)}
 
 
 def _named(positions: Mapping[TopicPartition, int]) -> Named:
-    """Return offsets as the checkpoint has them, in order: equal ones are equal text."""
+    """Return offsets in the form of the checkpoint, sorted, so equal offsets have equal text."""
     named: Named = {}
     for partition, offset in sorted(positions.items()):
         named.setdefault(partition.topic, {})[str(partition.partition)] = offset
@@ -194,7 +195,7 @@ def _named(positions: Mapping[TopicPartition, int]) -> Named:
 
 
 def _positions(named: Mapping[str, Mapping[str, int] | int]) -> Positions:
-    """Return offsets from the checkpoint; one that is older may have `topic-partition` for each of them."""
+    """Return offsets from the checkpoint; an older one may have keys of the form `topic-partition`."""
     found = {}
     for name, offsets in named.items():
         if isinstance(offsets, int):

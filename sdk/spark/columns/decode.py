@@ -52,28 +52,28 @@ def decode_batches(
         partition: a column with the partition number, an expression, or the number itself; None for null.
         headers: whether to include the headers.
         extra: the names of further columns, see below.
-        mode: what becomes of damaged bytes: "FAILFAST" fails the task at the first, naming row and position;
+        mode: how damaged bytes are handled: "FAILFAST" fails the task at the first, naming row and position;
             "PERMISSIVE" adds a row for each, with `_corrupt` and null in all other columns but topic and partition;
-            "DROPMALFORMED" leaves them out, and logs them and their number. What can be read is read, as far as a
-            batch with a valid checksum follows.
-        isolation_level: "read_committed", in any case, leaves out records of transactions that were aborted, or have
-            not ended.
+            "DROPMALFORMED" leaves them out, and logs them and their number. Reading continues at the next batch with a
+            valid checksum.
+        isolation_level: "read_committed", in any case, leaves out records of transactions that were aborted or have not
+            ended.
         aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
-            "read_committed"; without it the markers in the same value say how transactions ended. Fields are found by
-            name, and a null in the list counts for nothing.
-        decompressed_bytes_max: most bytes that the records of one batch may have when decompressed; with more it
-            counts as damaged.
+            "read_committed"; without it, the markers in the same value tell how transactions ended. Fields are found by
+            name, and a null in the list is ignored.
+        decompressed_bytes_max: most bytes of the records of one batch after decompression; a larger batch counts as
+            damaged.
 
     Returns:
-        The connector's columns, so that a query works on either: `key: binary`, `value: binary`, `topic: string`,
-        `partition: int`, `offset: bigint`, `timestamp: timestamp`, `timestampType: int`; and those that were asked for:
+        The connector's columns, so a query works on either: `key: binary`, `value: binary`, `topic: string`,
+        `partition: int`, `offset: bigint`, `timestamp: timestamp`, `timestampType: int`; and those that were requested:
         `headers: array<struct<key: string, value: binary>>`; `leaderEpoch`, `producerEpoch`, `sequence: int`;
         `producerId`, `batchOffset`, `batchPosition: bigint`; `isTransactional: boolean`; `compression: string`; `path:
         string`, null here; `_corrupt: struct<path: string, position: bigint, size: bigint, reason: string>`.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column, `aborted` is not such a list, or the limit
-            is not a number from 1.
+        ConfigurationError: the mode, isolation level or an extra column is unknown, `aborted` is not such a list, or
+            the limit is not a number from 1.
     """
     from pyspark.sql import functions
 
@@ -107,19 +107,19 @@ def _column(column: str | Column | None) -> Column:
 
 
 def _aborted(df: DataFrame, column: Column) -> Column:
-    """Return a column of aborted transactions whose fields are in the order that is expected.
+    """Return a column of aborted transactions with the fields in the expected order.
 
-    A cast would take fields by their place: a producer's id for an offset.
+    A cast would use the position of fields, and mistake a producer id for an offset.
 
     Raises:
-        ConfigurationError: it is not a list of structs with these fields.
+        ConfigurationError: the column is not a list of structs with these fields.
     """
     from pyspark.sql import functions
     from pyspark.sql.types import ArrayType, NullType, StructType
 
     kind = df.select(column).schema[0].dataType
     content = kind.elementType if isinstance(kind, ArrayType) else kind
-    if isinstance(content, NullType):  # a null, or a list without anything in it
+    if isinstance(content, NullType):  # a null, or an empty list
         return column.cast(_ABORTED)
     names = {name.lower(): name for name in content.names} if isinstance(content, StructType) else {}
     if content is kind or not {name.lower() for name in _OF_ABORTED} <= names.keys():
@@ -133,7 +133,7 @@ def _aborted(df: DataFrame, column: Column) -> Column:
 
 
 def _decode(rows: Iterator[pyarrow.RecordBatch], *, options: DecodeOptions) -> Iterator[pyarrow.RecordBatch]:
-    """Decode the rows of a task; imports pyarrow in the worker only."""
+    """Decode the rows of a task; imports pyarrow only in the worker."""
     from kafkawire.sdk.spark.columns.raw_values import decoded
 
     return decoded(rows, options)

@@ -1,6 +1,6 @@
 """The same decoders as functions of columns and of tables, for `select` and for SQL.
 
-`decode_batches` is the quickest way to rows. A function of columns gives an array for each value, which has to be
+`decode_batches` is the fastest way to get rows. A function of columns returns an array for each value, which must be
 exploded; the table function is for SQL. They need PySpark 4.1.
 
 Source: `arrow_udf`, `arrow_udtf` in PySpark.
@@ -41,17 +41,17 @@ def decode_records(
     """Return the records of raw batches as an array of structs, one array for each value.
 
     Args:
-        column: see `decode_batches`, as all others.
+        column: see `decode_batches`, also for all others.
         headers: whether to include the headers.
         extra: further columns.
-        mode: what becomes of damage.
+        mode: how damage is handled.
         isolation_level: which records are wanted.
         decompressed_bytes_max: the most bytes that the records of one batch may have.
 
     Returns:
-        `array<struct<key: binary, value: binary, offset: bigint, timestamp: timestamp, timestampType: int>>`, with a
-        field for each further column, by the types that `decode_batches` has; null for a null. A task fails with a
-        `LocalProtocolError` if the arrays of the values that it gets at once take more than 256 MiB.
+        `array<struct<key: binary, value: binary, offset: bigint, timestamp: timestamp, timestampType:
+        int>>`, with a field for each further column, with the types of `decode_batches`; null for a null. A task fails
+        with a `LocalProtocolError` if the arrays of the values that it gets at once take more than 256 MiB.
 
     Raises:
         ConfigurationError: an unknown mode, isolation level or extra column, or the limit is not a number from 1.
@@ -95,11 +95,11 @@ def register_kafka_decode(
 
     Args:
         spark: the session.
-        name: the name of the function. Its table has the columns batches, topic and partition, by these names; the last
+        name: the name of the function. Its table has the columns batches, topic and partition, found by name; the last
             two may be missing.
-        headers: see `decode_batches`, as all others.
+        headers: see `decode_batches`, also for all others.
         extra: further columns.
-        mode: what becomes of damage.
+        mode: how damage is handled.
         isolation_level: which records are wanted.
         decompressed_bytes_max: the most bytes that the records of one batch may have.
 
@@ -119,7 +119,7 @@ def register_kafka_decode(
     )
 
     class KafkaDecode:
-        """Decodes a part of the table, which Spark hands over as Arrow batches."""
+        """Decodes a part of the table, which Spark passes as Arrow batches."""
 
         def eval(self, table: Any) -> Iterator[Any]:
             from kafkawire.sdk.spark.columns.raw_values import decoded, raw_columns
@@ -127,7 +127,7 @@ def register_kafka_decode(
             yield from decoded([raw_columns(table)], options)
 
     arrow_udtf = _of_pyspark("arrow_udtf")
-    # Its signature is looked at by evaluating the annotations, which pyarrow must not be needed for here.
+    # PySpark reads its signature by evaluating the annotations, which must not require pyarrow here.
     KafkaDecode.eval.__annotations__ = _record_batch_annotations()
     spark.udtf.register(name, arrow_udtf(KafkaDecode, returnType=schema.ddl(options.names)))
 
@@ -136,11 +136,11 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
     """Return messages without a header as JSON.
 
     Args:
-        column: binary, a whole message in each value.
+        column: binary, one whole message in each value.
         name: the name of the message, such as `MetadataResponse`, `OffsetCommitValue` or `TopicRecord`.
         version: the version of all of them.
-        mode: "FAILFAST" fails the task at the first that cannot be read; otherwise `error` says what is wrong. In each
-            a task fails if the column has another type.
+        mode: "FAILFAST" fails the task at the first unreadable value; otherwise `error` has the reason. In every mode a
+            task fails if the column has the wrong type.
 
     Returns:
         `struct<message: string, error: string>`, null for a null: JSON text as Apache Kafka's converters print it, and
@@ -154,7 +154,7 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
-    messages.messages([], name, version, parsed)  # refuses what there is not
+    messages.messages([], name, version, parsed)  # refuses an unknown message
 
     def decode(bodies: pyarrow.Array) -> pyarrow.Array:
         return messages.messages(bodies, name, version, parsed)
@@ -163,10 +163,10 @@ def decode_message(column: str | Column, name: str, version: int, *, mode: str =
 
 
 def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
-    """Return captured requests, with what their headers say.
+    """Return captured requests with the content of their headers.
 
     Args:
-        column: binary, a frame without its length in each value.
+        column: binary, one frame without its length in each value.
         mode: see `decode_message`.
 
     Returns:
@@ -190,10 +190,10 @@ def decode_request(column: str | Column, *, mode: str = "FAILFAST") -> Column:
 
 
 def decode_response(column: str | Column, api: str, version: int, *, mode: str = "FAILFAST") -> Column:
-    """Return captured responses, with the number of the request that they answer.
+    """Return captured responses, with the correlation id of the request that they answer.
 
     Args:
-        column: binary, a frame without its length in each value.
+        column: binary, one frame without its length in each value.
         api: the API that they answer, such as `Fetch`.
         version: the version of the requests that they answer.
         mode: see `decode_message`.
@@ -210,7 +210,7 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
     from kafkawire.sdk.spark.damage import parse_mode
 
     parsed = parse_mode(mode)
-    messages.responses([], api, version, parsed)  # refuses what there is not
+    messages.responses([], api, version, parsed)  # refuses an unknown API
 
     def decode(frames: pyarrow.Array) -> pyarrow.Array:
         return messages.responses(frames, api, version, parsed)
@@ -221,8 +221,7 @@ def decode_response(column: str | Column, api: str, version: int, *, mode: str =
 def decode_internal_record(
     topic: str | Column, key: str | Column, value: str | Column, *, mode: str = "FAILFAST"
 ) -> Column:
-    """Return records of `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__cluster_metadata` and
-    `__remote_log_metadata`.
+    """Return decoded records of Kafka's internal topics, such as `__consumer_offsets` and `__cluster_metadata`.
 
     Args:
         topic: string.
@@ -271,7 +270,7 @@ def _of_pyspark(name: str) -> Any:
     """Return a function of PySpark.
 
     Raises:
-        LocalProtocolError: this release does not have it.
+        LocalProtocolError: this PySpark does not have the function.
     """
     import pyspark
     from pyspark.sql import functions

@@ -1,6 +1,6 @@
-"""Which columns the functions take: what Spark hands over is looked at before anything is made of it.
+"""Check the columns that the functions take, before anything is decoded.
 
-Text does not count as bytes here, though Spark would convert it: what is in a text is encoded in some way.
+Text does not count as bytes here, although Spark would convert it, because binary data in text is encoded in some way.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ __all__ = ["check_binary", "check_text"]
 
 
 def check_binary(name: str, values: Any) -> None:
-    """Refuse a column that is not binary; one of nulls alone may have no type.
+    """Refuse a column that is not binary; a column of only nulls may have no type.
 
     Args:
-        name: the name of what it holds.
-        values: an array of Arrow's; others are taken as they are.
+        name: the name of its content.
+        values: an Arrow array; other objects are accepted unchecked.
 
     Raises:
-        ConfigurationError: it has another type.
+        ConfigurationError: the column has another type.
     """
     _check(name, values, "binary", pyarrow.types.is_binary, pyarrow.types.is_large_binary)
 
 
 def check_text(name: str, values: Any) -> None:
-    """Refuse a column that is not a string; as `check_binary`.
+    """Refuse a column that is not a string; like `check_binary`.
 
     Raises:
-        ConfigurationError: it has another type.
+        ConfigurationError: the column has another type.
     """
     _check(name, values, "a string", pyarrow.types.is_string, pyarrow.types.is_large_string)
 

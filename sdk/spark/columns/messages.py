@@ -1,7 +1,7 @@
 """Captured requests and responses, and the records of Kafka's internal topics, as JSON; does not need Spark.
 
 `functions.py` runs this in Spark's Python workers, an Arrow array at a time. Messages are in the form that Apache
-Kafka's own converters print. What cannot be read gives an error text in its row, or fails, as the mode says.
+Kafka's own converters print. Unreadable data gives an error text in its row, or fails, depending on the mode.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 _TEXT, _INT32 = pyarrow.string(), pyarrow.int32()
 
-#: What each function returns, in Arrow's words and in Spark's, with quotes: names may be reserved.
+#: The result type of each function, in Arrow and in Spark, with quotes because names may be reserved.
 MESSAGE: Final = pyarrow.struct([("message", _TEXT), ("error", _TEXT)])
 MESSAGE_DDL: Final = "struct<`message`: string, `error`: string>"
 REQUEST: Final = pyarrow.struct(
@@ -70,17 +70,17 @@ Row = dict[str, Any]
 
 
 def messages(bodies: Iterable[pyarrow.Scalar], name: str, version: int, mode: Mode) -> pyarrow.Array:
-    """Decode messages without a header; what follows one is an error.
+    """Decode messages without a header; bytes after a message are an error.
 
     Args:
         bodies: binary.
         name: the name of the message, such as `MetadataResponse`.
         version: the version of all of them.
-        mode: FAILFAST raises; otherwise the row says what is wrong.
+        mode: FAILFAST raises; otherwise the row has the reason.
 
     Raises:
         ConfigurationError: there is no such message or version, or the bodies are not binary.
-        DecodeError: the mode is FAILFAST, and one cannot be read.
+        DecodeError: the mode is FAILFAST, and a message is unreadable.
     """
     try:
         cls = message_class(name)
@@ -96,7 +96,7 @@ def messages(bodies: Iterable[pyarrow.Scalar], name: str, version: int, mode: Mo
 
 
 def requests(frames: Iterable[pyarrow.Scalar], mode: Mode) -> pyarrow.Array:
-    """Decode requests with their headers, which say what they are.
+    """Decode requests with their headers, which identify them.
 
     Args:
         frames: binary, each without its length.
@@ -104,8 +104,8 @@ def requests(frames: Iterable[pyarrow.Scalar], mode: Mode) -> pyarrow.Array:
 
     Raises:
         ConfigurationError: the frames are not binary.
-        DecodeError: the mode is FAILFAST, and one cannot be read.
-        RemoteProtocolError: likewise, and its header is of no request.
+        DecodeError: the mode is FAILFAST, and a request is unreadable.
+        RemoteProtocolError: likewise, and its header is not that of a request.
     """
     check_binary("request", frames)
 
@@ -133,7 +133,7 @@ def responses(frames: Iterable[pyarrow.Scalar], api: str, version: int, mode: Mo
 
     Raises:
         ConfigurationError: there is no such API or version, or the frames are not binary.
-        DecodeError: the mode is FAILFAST, and one cannot be read.
+        DecodeError: the mode is FAILFAST, and a response is unreadable.
     """
     found = _api(api)
     if type(version) is not int or version not in found.known_versions:  # True is 1, and so is 1.0
@@ -160,7 +160,7 @@ def internal_records(
 
     Raises:
         ConfigurationError: the topics are not strings, or the others are not binary.
-        DecodeError: the mode is FAILFAST, and one cannot be read.
+        DecodeError: the mode is FAILFAST, and a record is unreadable.
     """
     check_text("topic", topics)
     check_binary("key", keys)
@@ -187,7 +187,7 @@ def _internal(topic: str | None, key: bytes | None, value: bytes | None) -> Row 
 def _rows(
     data: Iterable[pyarrow.Scalar], row: Callable[[bytes], Row], kind: pyarrow.DataType, mode: Mode
 ) -> pyarrow.Array:
-    """Return a row for each value, null for a null."""
+    """Return a row for each value; null for a null."""
     rows: list[Row | None] = []
     for each in data:
         content = each.as_py()

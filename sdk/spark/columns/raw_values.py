@@ -1,7 +1,7 @@
 """Convert raw record batches to Arrow, with the columns of Spark's Kafka connector; does not need Spark.
 
-`decode.py` and `functions.py` run this in Spark's Python workers. Every byte of a value must belong to a batch: what
-does not is damage. Control batches are left out, as in the connector.
+`decode.py` and `functions.py` run this in Spark's Python workers. Every byte of a value must belong to a batch; other
+bytes are damage. Control batches are left out, as in the connector.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """
@@ -30,17 +30,17 @@ from kafkawire.sdk.spark.schema import arrow_schema, chosen
 __all__ = ["DecodeOptions", "decode_options", "decoded", "decoded_lists", "outcomes_of", "raw_columns"]
 
 
-#: Of the lists that are made of the values of an Arrow batch: they have to be there at once.
+#: Limit for the lists built from the values of an Arrow batch, which must all exist at once.
 LISTS_BYTES_MAX = 256 * 1024 * 1024
 
 
 class DecodeOptions(NamedTuple):
-    """How raw batches are decoded.
+    """Options for decoding raw batches.
 
     Attributes:
-        names: the names of the columns, see `schema.py`.
-        mode: what becomes of damage.
-        is_committed_only: whether records of transactions that were aborted, or have not ended, are left out.
+        names: the names of the columns; see `schema.py`.
+        mode: how damage is handled.
+        is_committed_only: whether records of transactions that were aborted or have not ended are left out.
         decompressed_bytes_max: the most bytes that the records of one batch may have.
     """
 
@@ -58,10 +58,11 @@ def decode_options(
     isolation_level: str,
     decompressed_bytes_max: int = MAX_DECOMPRESSED_BYTES,
 ) -> DecodeOptions:
-    """Return options as users name them; see `decode_batches`.
+    """Return the options of a user; see `decode_batches`.
 
     Raises:
-        ConfigurationError: an unknown mode, isolation level or extra column, or the limit is not a number from 1.
+        ConfigurationError: the mode, isolation level or an extra column is unknown, or the limit is not a number from
+            1.
     """
     parsed = parse_mode(mode)
     most = decompressed_bytes_max
@@ -75,17 +76,17 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
     """Decode the raw record batches of rows.
 
     Args:
-        rows: three columns: raw batches, binary, any number in each value; topic, string; partition, int32. With a
-            fourth, lists of `producerId` and `firstOffset`, those are the transactions that a fetch response calls
-            aborted; without it, the markers in a value say how its transactions ended.
+        rows: three columns: raw batches, binary, any number in each value; topic, string; partition, int32. A fourth
+            column, lists of `producerId` and `firstOffset`, contains the aborted transactions of a fetch response;
+            without it, the markers in a value tell how its transactions ended.
         options: see above.
 
     Yields:
         Arrow batches with the columns of `options.names`.
 
     Raises:
-        DecodeError: damaged data, and the mode is FAILFAST; the path names the row, the offset counts from the start of
-            its value.
+        DecodeError: the data is damaged and the mode is FAILFAST; the path names the row, the offset counts from the
+            start of its value.
         LocalProtocolError: an aborted transaction has no producer or offset.
     """
     decoder = Decoder(options.names, options.mode)
@@ -102,11 +103,11 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
 
 
 def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Array:
-    """Decode raw record batches into a list of structs for each value, null for a null.
+    """Decode raw record batches into a list of structs for each value; null for a null.
 
     Raises:
         ConfigurationError: the values are not binary.
-        DecodeError: as `decoded`.
+        DecodeError: as for `decoded`.
         LocalProtocolError: the lists take more than `LISTS_BYTES_MAX`.
     """
     check_binary("batches", values)
@@ -137,18 +138,18 @@ def decoded_lists(values: pyarrow.Array, options: DecodeOptions) -> pyarrow.Arra
 
 
 def _joined(pieces: list[pyarrow.Array], kind: pyarrow.DataType) -> pyarrow.Array:
-    """Join the pieces of a column, and forget them: all columns twice would be too much."""
+    """Join the pieces of a column, and release them, because two copies of all columns would be too much."""
     joined = pyarrow.concat_arrays(pieces) if pieces else pyarrow.array([], kind)
     pieces.clear()
     return joined
 
 
 def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-    """Return the columns of a table that `decoded` takes: `batches`, and `topic` and `partition` where they are.
+    """Return the columns of a table for `decoded`: `batches`, and `topic` and `partition` if they exist.
 
     Raises:
-        ConfigurationError: a column has a type, or a value, that cannot be used.
-        LocalProtocolError: it is not a table, or there is no column `batches`.
+        ConfigurationError: a column has an invalid type or value.
+        LocalProtocolError: the argument is not a table, or there is no column `batches`.
     """
     if not isinstance(table, pyarrow.RecordBatch):
         raise LocalProtocolError(f"expected a table, as in TABLE(SELECT batches FROM raw), not a {table.type}")
@@ -195,7 +196,7 @@ def _value(
 
 
 def _transactions(place: Place, listed: pyarrow.Scalar) -> list[AbortedTransaction]:
-    """Return what a fetch response calls aborted; nulls count for nothing."""
+    """Return the aborted transactions of a fetch response; nulls are ignored."""
     found = [AbortedTransaction(each["producerId"], each["firstOffset"]) for each in listed.as_py() or () if each]
     for each in found:
         if None in each:
@@ -206,7 +207,7 @@ def _transactions(place: Place, listed: pyarrow.Scalar) -> list[AbortedTransacti
 def _visible(
     content: Buffer, options: DecodeOptions, aborted: list[AbortedTransaction] | None
 ) -> Callable[[Batch], bool]:
-    """Return what says, of each batch of a value in order, whether its records are wanted."""
+    """Return a function that tells, for each batch of a value in order, whether its records are wanted."""
     if not options.is_committed_only:
         return lambda batch: not batch.is_control
     if aborted is not None:
@@ -215,7 +216,7 @@ def _visible(
 
     def is_visible(batch: Batch) -> bool:
         if batch.is_control:
-            Outcomes().add(batch)  # raises what is wrong with it
+            Outcomes().add(batch)  # raises the error
             return False
         return outcomes.is_visible(batch)
 
@@ -223,7 +224,7 @@ def _visible(
 
 
 def outcomes_of(stored: Iterable[Stored | Damage]) -> Outcomes:
-    """Return how the transactions of a partition ended; a damaged marker says nothing, and is told when it is read."""
+    """Return the outcomes of a partition's transactions; a damaged marker is ignored here, and reported when read."""
     outcomes = Outcomes()
     for found in stored:
         if isinstance(found, Stored) and found.batch.is_control:
@@ -235,9 +236,9 @@ def outcomes_of(stored: Iterable[Stored | Damage]) -> Outcomes:
 
 
 def _values(column: pyarrow.BinaryArray | pyarrow.LargeBinaryArray) -> Iterator[memoryview]:
-    """Yield the bytes of each value, none for a null. Arrow's scalars would copy them.
+    """Yield the bytes of each value, none for a null.
 
-    With `spark.sql.execution.arrow.useLargeVarTypes` Spark gives large ones.
+    Arrow's scalars would copy them. With `spark.sql.execution.arrow.useLargeVarTypes`, Spark passes the large types.
     """
     _, ends, data = column.buffers()
     if data is None:

@@ -1,7 +1,7 @@
-"""Segments that somebody has compressed, or put into an archive: `….log.gz`, `backup.tar.gz`.
+"""Segments that were compressed or put into an archive: `….log.gz`, `backup.tar.gz`.
 
-What is packed is unpacked into a temporary file each time it is opened, as it cannot be read from the middle. So a task
-reads such a segment as a whole, and needs as much room on its disk.
+A packed segment is unpacked into a temporary file each time it is opened, because it cannot be read from the middle. So
+a task reads such a segment as a whole, and needs as much room on its disk.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kafkawire.sdk.spark.segments.listing import ListedFile
 
 __all__ = ["is_archive", "is_packed", "members", "open_packed", "without_packing"]
 
-#: What a compressed file is called behind its own name, and how `pyarrow` calls the codec.
+#: Suffixes of compressed files, and the names of their codecs in `pyarrow`.
 _CODECS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
-#: An archive, as `tarfile` reads it.
+#: Suffixes of archives that `tarfile` reads.
 _ARCHIVE: Final = re.compile(r".*\.(?:tar|tgz|tbz2|txz|tar\.(?:gz|bz2|xz))", re.DOTALL | re.IGNORECASE)
 
-#: Between the path of an archive and the name of what is in it.
+#: The separator between the path of an archive and the name of a member.
 _INSIDE: Final = "!/"
 
 
@@ -51,11 +51,11 @@ def members(system: Any, path: str) -> list[ListedFile]:
 
     Args:
         system: the file system.
-        path: of the archive.
+        path: the path of the archive.
 
     Raises:
-        ConfigurationError: it is no archive.
-        OSError: it cannot be read.
+        ConfigurationError: the file is not an archive.
+        OSError: the archive cannot be read.
     """
     found = []
     with system.open_input_file(path) as file, _archive(path, file) as archive:
@@ -67,15 +67,15 @@ def members(system: Any, path: str) -> list[ListedFile]:
 
 
 def open_packed(open_file: Callable[[str], Any], path: str) -> Any:
-    """Return a file with the content of what is packed; it is gone when it is closed.
+    """Return a temporary file with the content of a packed file; closing removes it.
 
     Args:
         open_file: opens a file by its path, for reading.
-        path: of what is packed.
+        path: the path of the packed file.
 
     Raises:
-        FileNotFoundError: there is no such file, or archive, or nothing of that name in it.
-        OSError: it cannot be read, or is damaged, or there is no room for its content.
+        FileNotFoundError: there is no such file or archive, or the archive has no such member.
+        OSError: the file cannot be read, is damaged, or there is no room for its content.
     """
     unpacked = tempfile.TemporaryFile(prefix="kafkawire-")  # noqa: SIM115 - the caller closes it
     try:
@@ -96,7 +96,7 @@ def _archive(path: str, file: Any) -> tarfile.TarFile:
     try:
         return tarfile.open(fileobj=file, mode="r:*")
     except tarfile.TarError as error:
-        raise ConfigurationError("path", path, f"it is no archive: {error}") from None
+        raise ConfigurationError("path", path, f"it is not an archive: {error}") from None
 
 
 def _member(archive: tarfile.TarFile, name: str, path: str) -> IO[bytes]:
@@ -105,7 +105,7 @@ def _member(archive: tarfile.TarFile, name: str, path: str) -> IO[bytes]:
             content = archive.extractfile(member)
             if content is not None:
                 return content
-    raise FileNotFoundError(f"{path} is not in its archive any more")
+    raise FileNotFoundError(f"{path} is no longer in its archive")
 
 
 def _unpack(content: Any, path: str, unpacked: IO[bytes]) -> None:

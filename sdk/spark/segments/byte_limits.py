@@ -1,6 +1,7 @@
-"""How many bytes of what is there a micro-batch takes: a limit, spread over the partitions by what each has.
+"""A limit on the number of bytes in a micro-batch.
 
-A partition that has something gets at least one batch, for the reason that `limited_by_offsets` has.
+It is distributed over the partitions in proportion to their available bytes. A partition with data gets at least one
+batch, for the same reason as in `limited_by_offsets`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ __all__ = ["limited_by_bytes"]
 def limited_by_bytes(
     ranges: Ranges, segments: Mapping[str, Sequence[FoundSegment]], files: SegmentFiles, limit: int
 ) -> dict[str, int]:
-    """Return where each partition ends in a micro-batch of about so many bytes.
+    """Return where each partition ends in a micro-batch with a limited number of bytes.
 
     Args:
         ranges: see above.
-        segments: the segments of each partition; the last one is as large as what is in it.
-        files: where they are.
+        segments: the segments of each partition; the size of the last one is that of its content.
+        files: the files of the segments.
         limit: the most bytes of the segments.
 
     Raises:
@@ -50,7 +51,7 @@ def limited_by_bytes(
 
 
 def _start(segments: Sequence[FoundSegment], files: SegmentFiles, offset: int) -> tuple[int, int]:
-    """Return the number of the segment with an offset, and where in it to begin."""
+    """Return the index of the segment with an offset, and where in it to begin."""
     number = max(bisect_right(segments, offset, key=lambda each: each.base_offset) - 1, 0)
     return number, start_position(files, segments[number], offset)
 
@@ -58,7 +59,7 @@ def _start(segments: Sequence[FoundSegment], files: SegmentFiles, offset: int) -
 def _end(
     segments: Sequence[FoundSegment], files: SegmentFiles, start: tuple[int, int], start_offset: int, share: int
 ) -> int | None:
-    """Return the offset after so many bytes, but behind `start_offset`; None if there are not as many."""
+    """Return the offset after a number of bytes, but behind `start_offset`; None if there are fewer."""
     number, position = start
     for segment in segments[number:]:
         if segment.size_bytes - position <= share:
@@ -75,7 +76,7 @@ def _end(
 def _offset_behind(
     segment: FoundSegment, files: SegmentFiles, position: int, share: int, start_offset: int
 ) -> int | None:
-    """Return the offset after so many bytes of a segment, but behind `start_offset`."""
+    """Return the offset after a number of bytes of a segment, but behind `start_offset`."""
     cuts = index_cuts(segment, files.read(segment.sibling(INDEX_SUFFIX)))
     end = position + share
     reached = max(start_offset, segment.base_offset)

@@ -1,8 +1,8 @@
-"""How far partitions reach: their end offsets, and up to where all transactions are decided.
+"""The end offsets and last stable offsets of partitions.
 
-An end is looked for in the last segment alone, from the last entry of its index on. Transactions are followed from
-where somebody began, by headers; what was seen once is not looked at again, unless a broker has replaced it since:
-cleaning puts a segment in the place of one or several, and a new leader cuts off what its predecessor alone has had.
+An end is searched only in the last segment, from the last entry of its index on. Transactions are followed from the
+start of the query, by headers; batches are not read again, unless a broker has replaced them since: cleaning replaces
+one or several segments by one, and a new leader truncates records that only its predecessor had.
 
 Source: `UnifiedLog.logEndOffset`, `lastStableOffset` in Apache Kafka.
 """
@@ -30,11 +30,11 @@ __all__ = ["End", "PartitionEnds", "start_position"]
 
 
 class End(NamedTuple):
-    """Where a partition ends.
+    """The end of a partition.
 
     Attributes:
-        offset: after its last record.
-        position: after its last batch, in bytes of the last segment.
+        offset: the offset after its last record.
+        position: the position after its last batch, in bytes of the last segment.
     """
 
     offset: int
@@ -42,19 +42,19 @@ class End(NamedTuple):
 
 
 class _Followed:
-    """The transactions of a partition, as far as they were followed.
+    """The transactions of a partition, followed up to some position.
 
     Args:
         segment: the segment to begin with.
-        position: the place in it, in bytes.
-        start_offset: before it all transactions were decided.
+        position: the position in it, in bytes.
+        start_offset: all transactions before it were decided.
 
     Attributes:
-        segment: the segment that comes next, as it was when it was looked at.
-        position: the place in it, in bytes.
+        segment: the next segment to read, in the state in which it was last read.
+        position: the position in it, in bytes.
         start_offset: see above.
-        last: the last batch of that segment that was looked at; None for none.
-        open: the first offset of each producer's transaction that has not ended.
+        last: the last batch of that segment that was read; None for none.
+        open: the first offset of each producer's open transaction.
     """
 
     def __init__(self, segment: FoundSegment, position: int, start_offset: int) -> None:
@@ -69,7 +69,7 @@ class PartitionEnds:
     """The ends of partitions, which may grow.
 
     Args:
-        files: where they are.
+        files: the files of the partitions.
     """
 
     def __init__(self, files: SegmentFiles) -> None:
@@ -81,10 +81,10 @@ class PartitionEnds:
         """Return where a partition ends.
 
         Args:
-            segment: the last one of the partition.
+            segment: the last segment of the partition.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the segment cannot be read.
         """
         version = _version(segment)
         known = self._known.get(segment.path)
@@ -97,7 +97,7 @@ class PartitionEnds:
 
         Args:
             segments: the segments of the partition.
-            start_offset: before it all were decided; the first call for a partition counts.
+            start_offset: all transactions before it were decided; only the first call for a partition uses it.
             end_offset: the end of the partition.
 
         Raises:
@@ -117,7 +117,7 @@ class PartitionEnds:
         return min(followed.open.values(), default=end_offset)
 
     def _is_as_it_was(self, followed: _Followed, segments: Sequence[FoundSegment]) -> bool:
-        """Return whether what was looked at is still there, so that what is open then is open now."""
+        """Return whether the batches that were read still exist, so the known open transactions are still valid."""
         before, last = followed.segment, followed.last
         index = bisect_left(segments, before.base_offset, key=lambda each: each.base_offset)
         if index == len(segments) or segments[index].base_offset != before.base_offset:
@@ -140,7 +140,7 @@ class PartitionEnds:
         followed.segment = segment
         try:
             file = self._files.open(segment)
-        except FileNotFoundError:  # it was removed since it was listed; who reads it is told
+        except FileNotFoundError:  # it was removed since it was listed; its reader reports that
             return
         with file:
             source = file.leaps()
@@ -169,12 +169,12 @@ class PartitionEnds:
 
 
 def _version(segment: FoundSegment) -> tuple[int, int | None]:
-    """Return what changes with a file, as far as the file system knows."""
+    """Return a value that changes with a file, if the file system supports it."""
     return segment.size_bytes, segment.modified_ns
 
 
 def _may_end(source: StoredBytes, header: Header) -> bool:
-    """Return whether a control batch ends a transaction; one that is damaged may, and who reads it is told."""
+    """Return whether a control batch may end a transaction; a damaged one may, and its reader reports it."""
     batch = batch_at(source, header.position)
     try:
         return batch is None or ends_transaction(batch)
@@ -183,7 +183,7 @@ def _may_end(source: StoredBytes, header: Header) -> bool:
 
 
 def start_position(files: SegmentFiles, segment: FoundSegment, offset: int) -> int:
-    """Return where to begin in a segment to meet an offset, by its index.
+    """Return where to begin in a segment to find an offset, by its index.
 
     Raises:
         OSError: a file cannot be read.

@@ -1,7 +1,7 @@
-"""Find log segments in a file system, and what is beside them.
+"""Find log segments and the files beside them in a file system.
 
-Local files, and every file system that `pyarrow.fs` knows by the scheme of a path (`s3://`, `gs://`, `hdfs://`, …), in
-the same way: a listing, then reads of parts of files. Folders that begin with `_` count; Spark's own readers pass over
+Local files, and every file system whose scheme `pyarrow.fs` knows (`s3://`, `gs://`, `hdfs://`, …), are read in the
+same way: a listing, then reads of parts of files. Folders that begin with `_` are included; Spark's own readers skip
 them.
 
 Source: `LogFileUtils`, `UnifiedLog.parseTopicPartitionName` in Apache Kafka.
@@ -40,37 +40,37 @@ __all__ = [
 #: have a suffix, and do not match.
 FOLDER_PATTERN: Final = f"{partitions.FOLDER_PATTERN}/{OFFSET_PATTERN}{re.escape(LOG_SUFFIX)}"
 
-#: Around a pattern: it is for whole names.
+#: Wrapped around a pattern, which must match whole names.
 _BEFORE, _BEHIND = r"(?:^|[/\\])(?:", r")$"
 
-#: Before the `:` of a path in another file system; one letter is a drive of Windows.
+#: The scheme before the `:` of a path in another file system; one letter is a Windows drive.
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
 
-#: What Hadoop calls a scheme, and `pyarrow` otherwise.
+#: Schemes that have another name in `pyarrow` than in Hadoop.
 _HADOOP_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
-#: Where the settings of a file system begin behind a path; any other `?` is part of a pattern.
+#: The start of file system settings behind a path; any other `?` is part of a pattern.
 _SETTINGS: Final = re.compile(r"\?(?=[a-zA-Z_]+=)")
 
-#: While a broker gives files other names, a listing may have neither the old nor the new one. Each takes it less time
-#: than a listing.
+#: Most listings to try: while a broker renames files, a listing may have neither the old nor the new name. A rename
+#: takes less time than a listing.
 _LISTINGS_MAX = 5
 
-#: What folders with segments below them may be called.
+#: Possible names of folders with segments below them.
 _FOLDER = re.compile(r"[^.]+|.+-\d+", re.ASCII | re.DOTALL)
 
-#: What a system says of a path that is no link, or that is gone by now.
+#: Error codes for a path that is not a link, or that is gone by now.
 _NO_LINK: Final = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR)
 
-#: What may hold segments. An archive in a folder is not opened, as it may be anything.
+#: Files that may contain segments. An archive in a folder is not opened, because it may contain anything.
 _OTHERS: Final = re.compile(
     r"\.log\.(?!swap$|cleaned$|deleted$)\w+$|\.(?:tar|tgz|tbz2|txz|zip|7z|tar\.\w+)$", re.IGNORECASE
 )
 
-#: Names in an error or a warning.
+#: Most names in an error or a warning.
 _NAMES_SHOWN: Final = 3
 
-#: Names of a topic that a broker makes.
+#: Valid topic names.
 _TOPIC_CHARACTERS_MAX = 249
 
 #: Topic, partition, offset.
@@ -83,11 +83,11 @@ class FoundSegment(NamedTuple):
     Attributes:
         path: the path of its `.log` file, as the file system names it.
         folder: the partition.
-        base_offset: the base offset that the name of the file says.
-        size_bytes: when it was listed.
+        base_offset: the base offset in the name of the file.
+        size_bytes: its size when it was listed.
         end_offset: the base offset of the partition's next segment; None for its last one.
-        modified_ns: when it was last written, as far as the file system knows.
-        log_start: the first offset of the partition that was not deleted, as far as the broker has noted it.
+        modified_ns: its modification time, if the file system has it.
+        log_start: the first offset of the partition that was not deleted, if the broker has noted it.
     """
 
     path: str
@@ -100,17 +100,17 @@ class FoundSegment(NamedTuple):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is read."""
+        """The first offset to read."""
         return max(self.base_offset, self.log_start)
 
     @property
     def is_deleted(self) -> bool:
-        """Whether all of its records are from before the beginning of the log: its broker removes it later."""
+        """Whether all of its records are before the log start: its broker removes it later."""
         return self.end_offset is not None and self.end_offset <= self.log_start
 
     @property
     def is_packed(self) -> bool:
-        """Whether it is compressed or in an archive: then it is read as a whole, and its size is not known before."""
+        """Whether it is compressed or in an archive: then it is read as a whole, and its size is unknown before."""
         return is_packed(self.path)
 
     def sibling(self, suffix: str) -> str:
@@ -121,14 +121,14 @@ class FoundSegment(NamedTuple):
 
 
 def open_file_system(path: str) -> tuple[Any, str]:
-    """Return the file system of a path, and the path as that names it.
+    """Return the file system of a path, and the path in that file system.
 
     Raises:
-        ConfigurationError: nobody knows the scheme.
+        ConfigurationError: the scheme is unknown.
     """
     scheme = _SCHEME.match(path)
     if scheme is None:
-        # Workers have other current folders than the program that names the path.
+        # Workers have different working directories than the program that names the path.
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
     if scheme[1].lower() == "file":
         inside = path[scheme.end() :]
@@ -151,7 +151,7 @@ def open_file_system(path: str) -> tuple[Any, str]:
 def find_segments(
     system: Any, paths: Sequence[str], pattern: str = FOLDER_PATTERN
 ) -> tuple[list[FoundSegment], list[ListedFile]]:
-    """Return all segments, by topic, partition and offset, and all files among which they were found.
+    """Return all segments, by topic, partition and offset, and all files that were listed.
 
     Args:
         system: the file system.
@@ -161,8 +161,8 @@ def find_segments(
 
     Raises:
         ConfigurationError: the pattern lacks a group, a path does not exist or is a file that is not a segment, or a
-            name has a number that no segment has.
-        OSError: a folder cannot be listed, or what a link leads to is gone.
+            name has an impossible number.
+        OSError: a folder cannot be listed, or the target of a link is gone.
     """
     meant = compiled(pattern)
     listings = 0
@@ -174,7 +174,7 @@ def find_segments(
         if not (_was_changing(listing, meant) or swaps) or listings == _LISTINGS_MAX:
             break
     for key, file in swaps.items():
-        _add(found, key, file)  # a broker that starts would complete it, too
+        _add(found, key, file)  # a starting broker would complete it, too
     keys = sorted(found)
     following = [*keys[1:], None][: len(keys)]
     segments = [
@@ -192,10 +192,10 @@ def find_segments(
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Return what matches the end of a segment's path.
+    """Return the compiled pattern for the end of a segment's path.
 
     Raises:
-        ConfigurationError: it is not a regular expression, or lacks a group.
+        ConfigurationError: the pattern is not a regular expression, or lacks a group.
     """
     try:
         meant = re.compile(f"{_BEFORE}{pattern}{_BEHIND}", re.ASCII)
@@ -207,20 +207,20 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def nothing_found(paths: str, listed: Iterable[ListedFile]) -> ConfigurationError:
-    """Return the error that there are no segments, which names what may hold some.
+    """Return the error that there are no segments, which names files that may contain some.
 
     Args:
-        paths: where they were looked for.
-        listed: the files that are there.
+        paths: the paths that were searched.
+        listed: the files that exist.
     """
     reason = "there are no segments: expected TOPIC-PARTITION/OFFSET.log"
     if names := packed_names(file.path for file in listed):
-        reason += f"; what may hold some has to be unpacked, or named as a path if it is a tar: {names}"
+        reason += f"; files that may contain some must be unpacked, or named as a path if they are tars: {names}"
     return ConfigurationError("path", paths, reason)
 
 
 def packed_names(paths: Iterable[str]) -> str:
-    """Return the names of files that may hold segments, and are not read; nothing if there are none."""
+    """Return the names of unread files that may contain segments; nothing if there are none."""
     names = [path.rpartition("/")[2] for path in paths if _OTHERS.search(path) and not _is_log(path)]
     shown = ", ".join(names[:_NAMES_SHOWN])
     return f"{shown} and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else shown
@@ -232,14 +232,14 @@ def _is_log(path: str) -> bool:
 
 
 def _with_members(system: Any, listing: Listing) -> Listing:
-    """Return a listing with the files in the archives that are named, or that a pattern means."""
+    """Return a listing with the files in the archives that are named, or that a pattern matches."""
     archives = [path for path in (*listing.named, *listing.matched) if is_archive(path)]
     inside = [member for path in dict.fromkeys(archives) for member in members(system, path)]
     return listing._replace(files=[*listing.files, *inside])
 
 
 def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None:
-    """Refuse a file that is named itself, as an index is, of which nothing would be read."""
+    """Refuse a named file, such as an index, that would not be read."""
     for path in listing.named:
         if not is_archive(path) and _key(without_packing(path).removesuffix(SWAP_SUFFIX), meant) is None:
             expected = "TOPIC-PARTITION/OFFSET.log" if pattern == FOLDER_PATTERN else "a path that pathPattern matches"
@@ -247,7 +247,7 @@ def _check_named(listing: Listing, meant: re.Pattern[str], pattern: str) -> None
 
 
 def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedFile], dict[_Key, ListedFile]]:
-    """Return the segments by their names, and those that were to take the place of others which are gone."""
+    """Return the segments by name, including replacements of others that are gone."""
     found: dict[_Key, ListedFile] = {}
     swaps: dict[_Key, ListedFile] = {}
     cleaned: dict[_Key, ListedFile] = {}
@@ -261,8 +261,9 @@ def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedF
             key = _key(file.path.removesuffix(suffix), meant) if file.path.endswith(suffix) else None
             if key is not None:
                 _add(others, key, file)
-    found = {**packed, **found}  # of a segment that is there as it was, too, that one counts
-    # Brokers first give all new segments this name, the last one first. Then old ones go, the first one first.
+    found = {**packed, **found}  # if the original segment also exists, that one counts
+    # Brokers first give all new segments this name, starting with the last. Then they remove old ones, starting with
+    # the first.
     first = {key[:2]: key for key in sorted(swaps, reverse=True)}
     incomplete = {key[:2]: key for key in sorted(cleaned, reverse=True)}
     return found, {
@@ -303,10 +304,10 @@ def _add(found: dict[_Key, ListedFile], key: _Key, file: ListedFile) -> None:
 
 
 def _was_changing(listing: Listing, meant: re.Pattern[str]) -> bool:
-    """Return whether a segment came or went while files were listed.
+    """Return whether a segment was added or removed while files were listed.
 
     Raises:
-        OSError: a link leads to a segment, or a folder that may have some, which is gone.
+        OSError: the target of a link to a segment, or to a folder that may contain some, is gone.
     """
     is_changing = False
     for path in listing.passed_over:

@@ -1,6 +1,6 @@
-"""Read segments with a function that users call: for what the options of a data source cannot carry.
+"""Read segments with a function, for arguments that the options of a data source cannot carry.
 
-A function on Arrow batches goes to the workers inside a data source of its own. Where `pyarrow` cannot open a file
+A function on Arrow batches is sent to the workers inside a separate data source. If `pyarrow` cannot open a file
 system, Spark reads whole files and `decode_batches` decodes them.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_segments"]
 
-#: Each function gets a data source, whose name no other one has.
+#: Each function gets a data source with a unique name.
 _numbers = itertools.count(1)
 
 
@@ -45,25 +45,25 @@ def read_segments(
 
     Args:
         spark: the session; its workers need `kafkawire` and `pyarrow`.
-        path: folders or segments; several of them in a list, or in a text with commas between them.
-        map_batches: is called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB), and returns
-            one, a `pyarrow.Table`, or None for no rows: filter, decode or sum up there, before rows go to Spark.
-        columns: the columns to read, and what `map_batches` gets, for example `["value", "offset"]`; those of the
+        path: folders or segments; several of them in a list, or in a comma-separated text.
+        map_batches: called in the workers with each Arrow batch (`pyarrow.RecordBatch`, about 4 MiB); returns one, a
+            `pyarrow.Table`, or None for no rows. Use it to filter, decode or aggregate before rows are passed to Spark.
+        columns: the columns to read and to pass to `map_batches`, for example `["value", "offset"]`; those of the
             options by default.
-        schema: the same in Spark's words, for example "value binary". With `map_batches` it says which columns that
-            returns, and is needed unless they stay as they are.
+        schema: the same as a Spark schema, for example "value binary". With `map_batches` it describes the returned
+            columns, and is required unless they stay unchanged.
         is_stream: whether to return a streaming DataFrame.
-        options: options of the data source `kafka_segments`, see docs/spark_segments.md; numbers, booleans, lists and
-            dictionaries are taken as such, None is what nobody gave.
+        options: options of the data source `kafka_segments`; see docs/spark_segments.md. Numbers, booleans, lists and
+            dictionaries are accepted as such; None means not given.
 
     Returns:
-        The columns of the connector, and those that were asked for, by the types that `decode_batches` has; or those
-        that `map_batches` returns. Nothing is read before somebody asks for rows; but where Spark reads the files, it
-        lists them if topics or partitions are named.
+        The columns of the connector and the requested ones, with the types of `decode_batches`; or those that
+        `map_batches` returns. Nothing is read until rows are requested; but if Spark reads the files, it lists them if
+        topics or partitions are named.
 
     Raises:
         ConfigurationError: an option or the schema is refused, or cannot be used with `map_batches` or a file system
-            that Spark reads; or there a topic or partition that is named does not exist.
+            that Spark reads; or, with such a file system, a named topic or partition does not exist.
     """
     from kafkawire.sdk.spark.schema import ddl
     from kafkawire.sdk.spark.segments.mapping import check_schema
@@ -140,7 +140,7 @@ def _through_spark(
     schema: str,
     is_stream: bool,
 ) -> DataFrame:
-    """Read files with Spark: each as a whole, and without what begins with `_`."""
+    """Read files with Spark: each as a whole, and without those that begin with `_`."""
     from pyspark.sql import functions
 
     from kafkawire.sdk.spark.columns.decode import decode_batches
@@ -148,7 +148,7 @@ def _through_spark(
     from kafkawire.sdk.spark.segments.files import FOLDER_PATTERN, compiled
     from kafkawire.sdk.spark.segments.mapping import mapped
 
-    reason = f"Spark reads the files of {options.paths[0]}, each by itself"
+    reason = f"Spark reads the files of {options.paths[0]} separately"
     if options.is_committed_only:
         raise ConfigurationError("isolationLevel", "read_committed", f"{reason}, and a transaction may span several")
     if is_stream:
@@ -159,10 +159,10 @@ def _through_spark(
         names = names_of(fields)
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     if options.path_pattern == FOLDER_PATTERN:
-        reader = reader.option("pathGlobFilter", f"*{LOG_SUFFIX}")  # Spark reads what is beside segments otherwise
+        reader = reader.option("pathGlobFilter", f"*{LOG_SUFFIX}")  # otherwise Spark reads the files beside segments
     meant = compiled(options.path_pattern)
     groups = meant.groupindex
-    pattern = re.sub(r"\(\?P<\w+>", "(", meant.pattern)  # as Java writes it
+    pattern = re.sub(r"\(\?P<\w+>", "(", meant.pattern)  # in Java's form
     files = reader.load(list(options.paths)).where(functions.col("path").rlike(pattern))
     topic = functions.regexp_extract("path", pattern, groups["topic"])
     partition = functions.regexp_extract("path", pattern, groups["partition"]).cast("int")
@@ -204,7 +204,7 @@ def _is_selected(options: SegmentOptions, topic: Column, partition: Column) -> C
 
 
 def _is_wanted(options: SegmentOptions) -> Column:
-    """Return which rows are asked for; damage, which has no offset, always is."""
+    """Return which rows are wanted; damage, which has no offset, always is."""
     from pyspark.sql import functions
 
     offset, time = functions.col("offset"), functions.col("timestamp")
@@ -214,7 +214,7 @@ def _is_wanted(options: SegmentOptions) -> Column:
     if options.ending_offsets is not None:
         found = found & (offset < _bound(options.ending_offsets, INT64_MAX))
     if options.starting_timestamp_ms is not None:
-        # A time that Spark cannot hold is null here, and behind all others.
+        # A time that Spark cannot represent is null here, and sorted behind all others.
         start = functions.timestamp_millis(functions.lit(options.starting_timestamp_ms))
         found = found & (time.isNull() | (time >= start))
     if options.ending_timestamp_ms is not None:

@@ -1,6 +1,7 @@
-"""The batches of a segment by their headers alone, for callers that need no records: bytes between them are not read.
+"""The batches of a segment by their headers alone, for callers that need no records.
 
-No checksum is compared. Where the chain of headers breaks, `read_stored` finds where it goes on.
+Bytes in between are not read. Checksums are not compared. Where the chain of headers breaks, `read_stored` finds where
+it continues.
 
 Source: `FileLogInputStream.FileChannelRecordBatch` in Apache Kafka.
 """
@@ -31,16 +32,16 @@ __all__ = ["Header", "batch_at", "batch_headers", "header_at"]
 
 
 class Header(NamedTuple):
-    """What the header of a batch says.
+    """The content of the header of a batch.
 
     Attributes:
-        position: where it begins.
+        position: its position.
         size_bytes: the size of the batch.
-        base_offset: the offset of its first record; of a wrapper of magic 0 or 1 that of the last.
+        base_offset: the offset of its first record; for a wrapper of magic 0 or 1 that of the last.
         last_offset: the offset of its last record.
         producer_id: -1 for none.
         is_transactional: whether it belongs to a transaction.
-        is_control: whether it holds control records.
+        is_control: whether it contains control records.
     """
 
     position: int
@@ -53,7 +54,7 @@ class Header(NamedTuple):
 
 
 def batch_headers(source: StoredBytes, start: int = 0) -> Iterator[Header]:
-    """Yield the headers of whole batches, in order; what is damaged, or not there as a whole, is passed over.
+    """Yield the headers of whole batches, in order; damaged and partial ones are skipped.
 
     Args:
         source: a segment.
@@ -77,7 +78,7 @@ def batch_headers(source: StoredBytes, start: int = 0) -> Iterator[Header]:
 
 
 def batch_at(source: StoredBytes, position: int) -> Batch | None:
-    """Return the batch with a valid checksum that begins at a position, None if there is none.
+    """Return the batch with a valid checksum at a position; None if there is none.
 
     Raises:
         OSError: the file cannot be read.
@@ -92,7 +93,7 @@ def batch_at(source: StoredBytes, position: int) -> Batch | None:
 
 
 def header_at(source: StoredBytes, position: int) -> Header | None:
-    """Return the header at a position, None if no whole batch can begin there.
+    """Return the header at a position; None if no whole batch can begin there.
 
     Raises:
         OSError: the file cannot be read.

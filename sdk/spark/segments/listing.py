@@ -1,9 +1,9 @@
-"""List the files that paths mean: folders as a whole, and names with `*`, `?`, `[a-c]` one level after the other.
+"""List the files that paths refer to: folders as a whole, and names with `*`, `?`, `[a-c]` level by level.
 
-What Hadoop takes for a pattern is one here, too; a name that has such characters and exists means itself.
+Patterns are the same as Hadoop's; an existing name with such characters refers to itself.
 
-On a local disk a second look at the names of each folder tells what the listing passed over: links to what is gone, and
-files that came, went or got another name meanwhile.
+On a local disk, reading the names of each folder again reveals paths that the listing missed: links with missing
+targets, and files that were added, removed or renamed meanwhile.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kafkawire.sdk.errors import ConfigurationError
 
 __all__ = ["ListedFile", "Listing", "list_files", "pattern_at"]
 
-#: What makes a pattern of a name.
+#: Characters that make a name a pattern.
 _MAGIC = re.compile(r"[*?]|\[[!^]?[^/\]]+\]|\{[^{}]*\}")
 
 #: The innermost alternatives.
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
-#: What a pattern consists of.
+#: The parts of a pattern.
 _PARTS = re.compile(r"\[[!^]?[^/\]]+\]|.", re.DOTALL)
 
-#: What regular expressions take for something else between brackets.
+#: Characters with a special meaning between brackets in regular expressions.
 _SPECIAL = re.compile(r"([\\\[^&|~])")
 _ESCAPED = r"\\\1"
 
@@ -37,10 +37,10 @@ class ListedFile(NamedTuple):
     """A file.
 
     Attributes:
-        path: as the file system names it.
-        size_bytes: when it was listed.
-        modified_ns: when it was last written, as far as the file system knows.
-        is_meant: whether a path or a pattern means the file itself, and not a folder with all that is in it.
+        path: its path in the file system.
+        size_bytes: its size when it was listed.
+        modified_ns: its modification time, if the file system has it.
+        is_meant: whether a path or a pattern refers to the file itself, not to a folder that contains it.
     """
 
     path: str
@@ -50,13 +50,13 @@ class ListedFile(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What is there.
+    """The result of a listing.
 
     Attributes:
-        files: each once.
-        passed_over: further paths on a local disk.
-        named: the paths of files that were named themselves.
-        matched: the paths of files that a pattern means itself.
+        files: the files, each once.
+        passed_over: paths on a local disk that the listing missed.
+        named: the paths of files that were named directly.
+        matched: the paths of files that a pattern matches directly.
     """
 
     files: list[ListedFile]
@@ -66,12 +66,12 @@ class Listing(NamedTuple):
 
 
 def list_files(system: Any, paths: Sequence[str]) -> Listing:
-    """Return all files that paths mean.
+    """Return all files that paths refer to.
 
     Args:
         system: the file system.
-        paths: files, and folders with everything below them. `*` and `?` match part of a name, `[ab]` and `[^a-c]`
-            a character, `{a,b}` one text or the other, unless something is called like that.
+        paths: files, and folders with everything below them. `*` and `?` match part of a name, `[ab]` and `[^a-c]` a
+            character, `{a,b}` one text or the other, unless a file has exactly that name.
 
     Raises:
         ConfigurationError: a path does not exist, or nothing matches it.
@@ -104,13 +104,13 @@ def list_files(system: Any, paths: Sequence[str]) -> Listing:
 
 
 def pattern_at(path: str) -> int | None:
-    """Return where in a path the first character of a pattern is; None if it has none."""
+    """Return the position of the first pattern character in a path; None if it has none."""
     match = _MAGIC.search(path)
     return None if match is None else match.start()
 
 
 def _matching(system: Any, path: str, passed_over: dict[str, None]) -> list[Any]:
-    """Return the files and folders that match a pattern, and note what was passed over on the way."""
+    """Return the files and folders that match a pattern, and note the paths that were missed on the way."""
     if pattern_at(path) is None:
         raise ConfigurationError("path", path, "it does not exist")
     found = {each.path: each for one in _alternatives(path) for each in _matching_one(system, one, passed_over)}
@@ -142,7 +142,7 @@ def _matching_one(system: Any, path: str, passed_over: dict[str, None]) -> list[
 
 
 def _alternatives(path: str) -> list[str]:
-    """Return the patterns that one with `{a,b}` stands for, which may be inside each other, and hold slashes."""
+    """Expand the alternatives `{a,b}` of a pattern, which may be nested and contain slashes."""
     match = _BRACES.search(path)
     if match is None:
         return [path]
@@ -154,10 +154,10 @@ def _alternatives(path: str) -> list[str]:
 
 
 def _compiled(name: str, path: str) -> re.Pattern[str]:
-    """Return what matches a name.
+    """Return a compiled pattern for a name.
 
     Raises:
-        ConfigurationError: there is no such pattern.
+        ConfigurationError: the pattern is invalid.
     """
     found = "".join(
         ".*" if part == "*" else "." if part == "?" else _class(part) if len(part) > 1 else re.escape(part)
@@ -166,30 +166,30 @@ def _compiled(name: str, path: str) -> re.Pattern[str]:
     try:
         return re.compile(found, re.DOTALL)
     except re.error as error:
-        raise ConfigurationError("path", path, f"{name} is no pattern: {error}") from None
+        raise ConfigurationError("path", path, f"{name} is not a pattern: {error}") from None
 
 
 def _class(part: str) -> str:
-    """Return the characters between brackets, as regular expressions have them."""
+    """Return the characters between brackets in regular expression syntax."""
     inside = part[1:-1]
     negation = "^" if inside[0] in "!^" else ""
     return f"[{negation}{_SPECIAL.sub(_ESCAPED, inside[len(negation) :])}]"
 
 
 def _inside(system: Any, folder: str, *, is_recursive: bool = False) -> list[Any]:
-    """Return what is in a folder; nothing if it is gone."""
+    """Return the entries of a folder; nothing if it is gone."""
     selector = pyarrow.fs.FileSelector(folder, recursive=is_recursive, allow_not_found=True)
     found: list[Any] = system.get_file_info(selector)
     try:
         for each in found:
-            each.path  # noqa: B018 - it is an error to ask for one that is not UTF-8
+            each.path  # noqa: B018 - reading a path that is not UTF-8 is an error
     except UnicodeDecodeError:
         found = system.get_file_info([*_with_text(folder, is_recursive=is_recursive)])
     return found
 
 
 def _with_text(folder: str, *, is_recursive: bool) -> Iterator[str]:
-    """Yield the paths in a folder of a local disk, without those that are not UTF-8: no segment is called so."""
+    """Yield the paths in a folder of a local disk, without those that are not UTF-8, which no segment has."""
     for name in os.listdir(folder):
         path = _joined(folder, name)
         try:
@@ -202,7 +202,7 @@ def _with_text(folder: str, *, is_recursive: bool) -> Iterator[str]:
 
 
 def _passed_over(system: Any, folders: Iterable[str], listed: Iterable[Any]) -> Iterator[str]:
-    """Yield the paths in folders of a local disk that are not among those that were listed."""
+    """Yield the paths in folders of a local disk that were not listed."""
     if not isinstance(system, pyarrow.fs.LocalFileSystem):
         return
     known = {each.path for each in listed}

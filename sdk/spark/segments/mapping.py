@@ -1,4 +1,4 @@
-"""A user's function on the Arrow batches of a task: what it leaves out or sums up never goes to Spark.
+"""A user's function on the Arrow batches of a task: rows that it filters out or aggregates never reach Spark.
 
 Sending rows from Python to the JVM costs more than reading them, so this is where most of the time is saved.
 """
@@ -16,18 +16,18 @@ from kafkawire.sdk.errors import ConfigurationError
 
 __all__ = ["MapBatches", "check_schema", "mapped"]
 
-#: Takes an Arrow batch, and returns another one, or a table; None for no rows.
+#: A function that takes an Arrow batch, and returns another one, or a table; None for no rows.
 MapBatches = Callable[[pyarrow.RecordBatch], pyarrow.RecordBatch | pyarrow.Table | None]
 
 
 def check_schema(schema: StructType) -> None:
-    """Refuse columns for which Spark does not check what it gets.
+    """Refuse columns whose content Spark would not check.
 
     Args:
-        schema: the schema of what a function returns.
+        schema: the schema of a function's result.
 
     Raises:
-        ConfigurationError: a column must not be null, or is there twice.
+        ConfigurationError: a column must not be null, or is repeated.
     """
     names = schema.names
     for field in _fields(schema):
@@ -35,17 +35,17 @@ def check_schema(schema: StructType) -> None:
             shown = f"{field.name} {field.dataType.simpleString()} NOT NULL"
             raise ConfigurationError("schema", shown, "every column may be null")
     if twice := [name for number, name in enumerate(names) if name in names[:number]]:
-        raise ConfigurationError("schema", ", ".join(names), f"the column {twice[0]} is there twice")
+        raise ConfigurationError("schema", ", ".join(names), f"the column {twice[0]} is repeated")
 
 
 def mapped(
     function: MapBatches, schema: StructType
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
-    """Return what applies a function to each of some Arrow batches.
+    """Return a function that applies a user's function to each of some Arrow batches.
 
     Args:
         function: see above.
-        schema: the schema of what it returns.
+        schema: the schema of its result.
 
     Raises:
         ConfigurationError: see `check_schema`.
@@ -61,7 +61,7 @@ def _mapped(
         found = function(batch)
         if found is not None and not isinstance(found, pyarrow.RecordBatch | pyarrow.Table):
             kind = f"{type(found).__module__}.{type(found).__qualname__}".removeprefix("builtins.")
-            raise ConfigurationError("map_batches", kind, "it has to return a pyarrow.RecordBatch, a Table or None")
+            raise ConfigurationError("map_batches", kind, "it must return a pyarrow.RecordBatch, a Table or None")
         if found is None or not found.num_rows:
             continue
         for each in [found] if isinstance(found, pyarrow.RecordBatch) else found.to_batches():
@@ -69,7 +69,7 @@ def _mapped(
 
 
 def _cast(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-    """Return a batch with the types that Spark expects, which compares them exactly."""
+    """Return a batch with exactly the types that Spark expects."""
     if batch.schema.names != schema.names:
         names = ", ".join(batch.schema.names)
         raise ConfigurationError("map_batches", names, f"the schema has the columns {', '.join(schema.names)}")
@@ -81,7 +81,7 @@ def _cast(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordB
 
 
 def _fields(kind: DataType) -> Iterator[StructField]:
-    """Yield the columns in a type, and those in their types."""
+    """Yield the fields of a type, and those of their types."""
     if isinstance(kind, StructType):
         for field in kind.fields:
             yield field

@@ -1,4 +1,4 @@
-"""The options of the data source. What Spark's Kafka connector has, too, has its name and means the same.
+"""The options of the data source. Options that Spark's Kafka connector also has have the same names and meanings.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -49,33 +49,33 @@ from kafkawire.sdk.spark.selection import (
 
 __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options", "shown_paths"]
 
-#: Between paths: one that no closing brace follows before an opening one.
+#: A comma between paths: one that no closing brace follows before an opening one.
 _COMMA: Final = re.compile(r",(?![^{}]*\})")
 
-#: Smaller parts would cost more to start than to read, and each knows where all others of its segment begin.
+#: Smaller parts would take longer to start than to read, and each part stores where all others of its segment begin.
 SPLIT_BYTES_MIN: Final = 1024 * 1024
 
 
 class SegmentOptions(NamedTuple):
-    """What a user asks for.
+    """The options of a user.
 
     Attributes:
-        paths: where the segments are.
+        paths: the paths of the segments.
         path_pattern: a regular expression for the path of a segment.
-        selection: which partitions.
-        starting_offsets: where to begin in each; None if nothing is said.
+        selection: the selected partitions.
+        starting_offsets: where to begin in each; None if unset.
         ending_offsets: where to end.
-        starting_timestamp_ms: records before are left out.
-        ending_timestamp_ms: records from then on are left out.
+        starting_timestamp_ms: earlier records are left out.
+        ending_timestamp_ms: records from this time on are left out.
         split_bytes: the size of the part that a task reads.
-        columns: the columns that there are if nobody gives a schema.
-        mode: what becomes of damage.
-        is_committed_only: whether records of transactions that were aborted, or have not ended, are left out.
+        columns: the columns if the user gives no schema.
+        mode: how damage is handled.
+        is_committed_only: whether records of transactions that were aborted or have not ended are left out.
         decompressed_bytes_max: the most bytes that the records of one batch may have.
-        pushdown: whether Spark hands over its filters.
+        pushdown: whether Spark passes its filters.
         trigger_bytes_max: the most bytes of a micro-batch.
         trigger_offsets_max: the most offsets of a micro-batch.
-        fails_on_loss: whether it is an error that what is to be read is gone; None to decide by the mode.
+        fails_on_loss: whether it is an error that records to be read are gone; None to decide by the mode.
         topics_option: the option that names the topics, for errors.
     """
 
@@ -99,11 +99,11 @@ class SegmentOptions(NamedTuple):
 
     @property
     def fails_batch_on_loss(self) -> bool:
-        """Whether it is an error for a batch query that what is to be read is gone."""
+        """Whether it is an error for a batch query that records to be read are gone."""
         return self.mode is Mode.FAILFAST if self.fails_on_loss is None else self.fails_on_loss
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
-        """Return what a batch query wants of a segment's partition; None for nothing."""
+        """Return the records of a segment's partition that a batch query wants; None for none."""
         if not self.selection.has(segment.folder):
             return None
         start = EARLIEST if self.starting_offsets is None else self.starting_offsets.of(segment.folder)
@@ -113,11 +113,11 @@ class SegmentOptions(NamedTuple):
         )
 
     def check_batch(self) -> None:
-        """Refuse what only a stream can do, and warn of what only a stream heeds.
+        """Refuse options that only streams support, and warn about options that only streams use.
 
         Raises:
-            ConfigurationError: records from the latest offset on, or up to the earliest, are asked for; offsets name a
-                partition that is not selected, or begin behind their end.
+            ConfigurationError: the query begins at the latest offset or ends at the earliest; offsets name a partition
+                that is not selected, or begin behind their end.
         """
         starts, ends = self.starting_offsets or Offsets(EARLIEST), self.ending_offsets or Offsets(LATEST)
         for option, offsets, end in (("startingOffsets", starts, LATEST), ("endingOffsets", ends, EARLIEST)):
@@ -132,16 +132,16 @@ class SegmentOptions(NamedTuple):
         )
 
     def check_new_stream(self) -> None:
-        """Refuse offsets of partitions that a stream which begins can never have; others may come later.
+        """Refuse offsets of partitions that a new stream can never have; others may be added later.
 
         Raises:
-            ConfigurationError: offsets name one.
+            ConfigurationError: offsets name such a partition.
         """
         if self.starting_offsets is not None:
             self._check_selected("startingOffsets", self.starting_offsets)
 
     def _check_selected(self, option: str, offsets: Offsets) -> None:
-        """Refuse offsets of partitions that are not selected, such as those of a topic whose name is mistyped."""
+        """Refuse offsets of partitions that are not selected, such as those of a mistyped topic name."""
         if others := [partition for partition in offsets.named if not self.selection.has(partition)]:
             selecting = "subscribePattern" if self.selection.pattern is not None else self.topics_option
             if self.selection.partitions is not None:
@@ -150,10 +150,10 @@ class SegmentOptions(NamedTuple):
             raise ConfigurationError(option, shown, f"expected only partitions that {selecting} selects")
 
     def check_without_columns(self) -> None:
-        """Refuse to add columns where none are read, as for rows of batches.
+        """Refuse additional columns if no record columns are read, as for rows of batches.
 
         Raises:
-            ConfigurationError: headers or further columns are asked for.
+            ConfigurationError: headers or further columns are requested.
         """
         if schema.HEADERS in self.columns:
             raise ConfigurationError("includeHeaders", "true", "only for records")
@@ -161,29 +161,29 @@ class SegmentOptions(NamedTuple):
             raise ConfigurationError("extra", ", ".join(extra), "only for records")
 
     def check_there(self, segments: Iterable[FoundSegment]) -> None:
-        """Refuse to read topics or partitions that are not there; a pattern may match nothing.
+        """Refuse named topics or partitions that do not exist; a pattern may match nothing.
 
         Args:
-            segments: all that were found.
+            segments: all segments that were found.
 
         Raises:
-            ConfigurationError: one is named that has no segment.
+            ConfigurationError: a named topic or partition has no segment.
         """
         self.check_partitions({segment.folder for segment in segments})
 
     @property
     def has_names(self) -> bool:
-        """Whether topics or partitions are named, and must be there."""
+        """Whether topics or partitions are named and must exist."""
         return self.selection.topics is not None or self.selection.partitions is not None
 
     def check_partitions(self, there: Collection[TopicPartition]) -> None:
-        """Refuse to read topics or partitions that are not there; see `check_there`.
+        """Refuse named topics or partitions that do not exist; see `check_there`.
 
         Args:
-            there: all that have a segment.
+            there: all partitions with a segment.
 
         Raises:
-            ConfigurationError: one is named that has none.
+            ConfigurationError: a named topic or partition has no segment.
         """
         topics = {folder.topic for folder in there}
         if missing := (self.selection.topics or frozenset()) - topics:
@@ -194,20 +194,20 @@ class SegmentOptions(NamedTuple):
             raise ConfigurationError("assign", shown, there_are(near or there, "partitions"))
 
     def check_mapped(self) -> None:
-        """Refuse what cannot be used with a function on what is read.
+        """Refuse options that cannot be used with a function on Arrow batches.
 
         Raises:
-            ConfigurationError: filters are to be pushed down.
+            ConfigurationError: pushdown of filters is requested.
         """
         if self.pushdown:
-            reason = "map_batches is given, and Spark would filter what is read by conditions on what that returns"
+            reason = "map_batches is given, and Spark would apply conditions on its result to the records that are read"
             raise ConfigurationError("pushdown", "true", reason)
 
     def check_stream(self) -> None:
-        """Refuse what a stream cannot do.
+        """Refuse options that streams do not support.
 
         Raises:
-            ConfigurationError: it is to end somewhere, to push down filters, or to keep two limits.
+            ConfigurationError: the options set an end, pushdown of filters, or two limits.
         """
         for option, value in (
             ("endingOffsets", self.ending_offsets),
@@ -218,25 +218,25 @@ class SegmentOptions(NamedTuple):
                 shown = place_text(value) if isinstance(value, Offsets) else value
                 raise ConfigurationError(option, shown, "only for a batch query")
         if self.trigger_bytes_max is not None and self.trigger_offsets_max is not None:
-            reason = "maxBytesPerTrigger is given, too, and Spark takes one limit"
+            reason = "maxBytesPerTrigger is given, too, and Spark accepts only one limit"
             raise ConfigurationError("maxOffsetsPerTrigger", self.trigger_offsets_max, reason)
 
 
 def option_texts(
     path: str | PathLike[str] | Iterable[str | PathLike[str]], options: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return path and options as Spark hands them over.
+    """Return path and options in the form that Spark passes.
 
     Args:
-        path: folders or segments; several of them in a list, or in a text with commas between them.
-        options: numbers, booleans, lists and dictionaries are taken as such; None is what nobody gave.
+        path: folders or segments; several of them in a list, or in a comma-separated text.
+        options: numbers, booleans, lists and dictionaries are accepted as such; None means not given.
 
     Raises:
-        ConfigurationError: a path or an option is something else.
+        ConfigurationError: a path or an option has another type.
     """
     texts = {name: _text(name, value) for name, value in options.items() if value is not None}
     if twice := [name for name in texts if name.lower() in ("path", "paths")]:
-        raise ConfigurationError(twice[0], texts[twice[0]], "paths are given by themselves: expected a list of them")
+        raise ConfigurationError(twice[0], texts[twice[0]], "paths are given separately: expected a list of them")
     if isinstance(path, str):
         return {"path": path, **texts}
     paths = list(path) if isinstance(path, Iterable) and not isinstance(path, PathLike | bytes) else [path]
@@ -249,7 +249,7 @@ def option_texts(
 
 
 def shown_paths(texts: Mapping[str, str]) -> str:
-    """Return the paths among what `option_texts` returned, for people."""
+    """Return the paths in the result of `option_texts`, for display."""
     return texts["path"] if "path" in texts else ",".join(_path_list("paths", texts["paths"]))
 
 
@@ -264,7 +264,7 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
     """
     for name, text in given.items():
         if name.lower().startswith(CLIENT_PREFIX):
-            raise ConfigurationError(name, text, "files are read here; the format kafkawire reads from brokers")
+            raise ConfigurationError(name, text, "this format reads files; the format kafkawire reads from brokers")
     values = _OPTIONS.read(given)
     paths = (*values.get("path", ()), *values.get("paths", ()))
     if not paths:
@@ -302,7 +302,7 @@ def parse_options(given: Mapping[str, str]) -> SegmentOptions:
 
 
 def _text(option: str, value: object) -> str:
-    """Return the value of an option as Spark takes it."""
+    """Return the value of an option in the form that Spark accepts."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | Number):
@@ -314,7 +314,7 @@ def _text(option: str, value: object) -> str:
             return ",".join(_text(option, each) for each in value)
     except TypeError as error:
         raise ConfigurationError(
-            option, value, f"it has something that is neither text nor a number: {error}"
+            option, value, f"it contains a value that is neither text nor a number: {error}"
         ) from None
     raise ConfigurationError(option, value, "expected text, a number, true or false, a list or a dictionary")
 
@@ -328,12 +328,12 @@ def _assigned(option: str, text: str) -> frozenset[TopicPartition]:
 
 
 def _paths(option: str, text: str) -> tuple[str, ...]:
-    """Return paths between commas; those between braces are part of a pattern."""
+    """Return comma-separated paths; commas between braces are part of a pattern."""
     return tuple(path for path in map(str.strip, _COMMA.split(text)) if path)
 
 
 def _path_list(option: str, text: str) -> tuple[str, ...]:
-    """Return paths as Spark hands over a list of them."""
+    """Return paths from the form in which Spark passes a list of them."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""What tasks read: parts of segments that begin and end with batches, as far as somebody wants what is in them.
+"""Parts of segments that tasks read: they begin and end with batches, and contain wanted records.
 
-A segment is cut where its `.index` says that a batch begins. What no one asked for is left out by the base offsets in
-the names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing or damaged: by its
-offsets parts are told apart, whatever they are; where a batch should begin, the reader looks whether one does.
+A segment is split where its `.index` says that a batch begins. Unwanted records are skipped by the base offsets in the
+names of the files, and inside a segment by `.index` and `.timeindex`. An index may be missing or damaged: its offsets
+only separate the parts, for any values; the reader checks whether a batch really begins where one should.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -19,23 +19,23 @@ from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexF
 
 __all__ = ["SPLIT_BYTES", "Cut", "SegmentPart", "Wanted", "index_cuts", "plan", "tasks"]
 
-#: Of a task, unless told otherwise: as Spark's `spark.sql.files.maxPartitionBytes`. A segment is decoded faster than
-#: most files, and a task takes a tenth of a second to start.
+#: Default size of a task, as in Spark's `spark.sql.files.maxPartitionBytes`. A segment is decoded faster than most
+#: files, and a task takes a tenth of a second to start.
 SPLIT_BYTES: Final = 128 * 1024 * 1024
 
-#: What opening a file costs, in bytes that could be read meanwhile: as Spark's `spark.sql.files.openCostInBytes`.
+#: The cost of opening a file, in bytes that could be read meanwhile, as in Spark's `spark.sql.files.openCostInBytes`.
 _OPEN_BYTES: Final = 4 * 1024 * 1024
 
 
 class Wanted(NamedTuple):
-    """What is asked for of a partition.
+    """The wanted records of a partition.
 
     Attributes:
-        start_offset: the first one.
-        end_offset: after the last one; None for all.
-        start_timestamp_ms: records before are not wanted; None for all.
-        end_timestamp_ms: records from then on are not wanted; None for all.
-        is_continued: whether somebody else reads up to the start, and tells of damage that reaches beyond it.
+        start_offset: the first offset.
+        end_offset: the offset after the last one; None for all.
+        start_timestamp_ms: earlier records are not wanted; None for all.
+        end_timestamp_ms: records from this time on are not wanted; None for all.
+        is_continued: whether another reader reads up to the start, and reports damage that reaches beyond it.
     """
 
     start_offset: int = 0
@@ -51,15 +51,15 @@ class Wanted(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Where a batch begins, as an index says.
+    """The start of a batch according to an index.
 
-    Brokers write the last offset of the batch into the entry; older ones the last of several batches that they appended
-    together, or the first.
+    Brokers write the last offset of the batch into the entry; older ones that of the last, or of the first, of several
+    batches appended together.
 
     Attributes:
-        position: the place where the batch begins, in bytes.
+        position: the position of the batch, in bytes.
         after: an offset before the batch's first one.
-        to: an offset that is not before the batch's first one.
+        to: an offset not before the batch's first one.
     """
 
     position: int
@@ -72,9 +72,10 @@ class SegmentPart(NamedTuple):
 
     Attributes:
         segment: the segment.
-        cuts: the cuts of the whole segment: where its first part begins, those between, and where its last part ends.
-        number: the number of the part, which lies between `cuts[number]` and the next one, see `reading.py`.
-        wanted: the records that are wanted.
+        cuts: the cuts of the whole segment: the start of its first part, those in between, and the end of its last
+            part.
+        number: the number of the part, which is between `cuts[number]` and the next one; see `reading.py`.
+        wanted: the wanted records.
     """
 
     segment: FoundSegment
@@ -84,12 +85,12 @@ class SegmentPart(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes it has if the index is right."""
+        """Its size in bytes if the index is right."""
         return self.cuts[self.number + 1].position - self.cuts[self.number].position
 
     @property
     def offsets(self) -> tuple[int, int | None]:
-        """Which last offsets its batches have: from the first of these on, and below the second; None for all."""
+        """The range of the last offsets of its batches, the end exclusive; None for all."""
         cuts, number = self.cuts, self.number
         return (
             cuts[number].to + 1 if number else 0,
@@ -107,9 +108,9 @@ def plan(
 
     Args:
         segments: the segments, by topic, partition and offset.
-        wanted_of: what is asked for of a segment's partition; None for nothing.
-        read: returns the content of a file beside a segment, nothing if there is none.
-        split_bytes: at least so many for each part, but the last of a segment.
+        wanted_of: returns the wanted records of a segment's partition; None for none.
+        read: returns the content of a file beside a segment; empty if there is none.
+        split_bytes: minimum size of each part, except the last of a segment.
     """
     for segment in segments:
         wanted = wanted_of(segment)
@@ -126,7 +127,7 @@ def plan(
 
 
 def tasks(parts: Iterable[SegmentPart], split_bytes: int = SPLIT_BYTES) -> Iterator[tuple[SegmentPart, ...]]:
-    """Put small parts together, in order, into tasks of about `split_bytes`."""
+    """Combine small parts, in order, into tasks of about `split_bytes`."""
     together: list[SegmentPart] = []
     size_bytes = 0
     for part in parts:
@@ -141,10 +142,10 @@ def tasks(parts: Iterable[SegmentPart], split_bytes: int = SPLIT_BYTES) -> Itera
 
 
 def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
-    """Return where batches begin, as the `.index` of a segment says; nothing if it is damaged.
+    """Return where batches begin according to the `.index` of a segment; nothing if it is damaged.
 
     Args:
-        segment: the one beside the index.
+        segment: the segment beside the index.
         content: the content of the index.
     """
     offsets, positions = _entries(content, OFFSET_INDEX)
@@ -174,7 +175,8 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
     start_offset = wanted.start_offset
     if wanted.start_timestamp_ms is not None:
         start_offset = max(start_offset, _first_offset(segment, read, wanted.start_timestamp_ms))
-    # An entry names an offset that is not before the batch at its position; what is before that batch is older.
+    # An entry names an offset that is not before the batch at its position; records before that batch have lower
+    # offsets.
     index = bisect_right(found, start_offset, key=lambda cut: cut.to)
     if index:
         first = found[index - 1]
@@ -193,18 +195,18 @@ def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], s
 
 
 def _first_offset(segment: FoundSegment, read: Callable[[str], bytes], timestamp_ms: int) -> int:
-    """Return an offset before which every record of a segment is older than a time."""
+    """Return an offset before which every record of a segment is older than a given time."""
     if segment.end_offset is None:
-        # A broker that cuts off records of a partition cuts the index in its memory. What the file says of them stays
-        # there until the segment is the last one no more.
+        # A broker that truncates a partition truncates the index in memory. The file keeps outdated entries until the
+        # segment is no longer the last one.
         return segment.base_offset
     times, offsets = _entries(read(segment.sibling(TIME_INDEX_SUFFIX)), TIME_INDEX)
     index = bisect_right(times, timestamp_ms - 1)
-    # What is not after the offset of an entry is not younger than its time.
+    # Records up to the offset of an entry are not newer than its time.
     return segment.base_offset + (offsets[index - 1] + 1 if index else 0)
 
 
 def _entries(content: bytes, index: IndexFormat) -> tuple[list[int], list[int]]:
-    """Return the columns of an index; nothing of a damaged one, unless its end alone is missing."""
+    """Return the columns of an index; nothing for a damaged one, unless only its end is missing."""
     keys, values, _ = parse_index(content, index, on_damage=lambda damage: None)
     return list(keys), list(values)

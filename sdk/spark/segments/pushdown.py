@@ -1,7 +1,7 @@
-"""What Spark's filters say about what need not be read.
+"""Skip data according to Spark's filters.
 
-Topics and partitions that a filter leaves out are not read at all. Offsets and times leave out parts of segments and
-batches, so that Spark has to look at these rows once more.
+Topics and partitions that a filter excludes are not read. Offsets and times only exclude parts of segments and batches,
+so Spark must filter these rows again.
 
 Source: `Filter` in `pyspark.sql.datasource`.
 """
@@ -35,12 +35,12 @@ _AT_MOST = (*_EQUALS, LessThan, LessThanOrEqual)
 
 
 class Pushed(NamedTuple):
-    """What all filters together leave.
+    """The combined effect of all filters.
 
     Attributes:
         topics: the names of topics; None for any.
         partitions: the numbers of partitions; None for any.
-        offsets: what is left of the offsets and times of a partition.
+        offsets: the remaining range of offsets and times of a partition.
     """
 
     topics: frozenset[str] | None = None
@@ -48,7 +48,7 @@ class Pushed(NamedTuple):
     offsets: Wanted = Wanted()
 
     def narrowed(self, folder: TopicPartition, wanted: Wanted | None) -> Wanted | None:
-        """Return what is left of what was wanted of a partition; None for nothing."""
+        """Return the wanted records of a partition that remain; None for none."""
         if self.topics is not None and folder.topic not in self.topics:
             return None
         if self.partitions is not None and folder.partition not in self.partitions:
@@ -57,10 +57,10 @@ class Pushed(NamedTuple):
 
 
 def pushed(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
-    """Return what filters leave, and those that Spark still has to apply.
+    """Return the effect of filters, and the filters that Spark still has to apply.
 
     Args:
-        filters: all of which hold.
+        filters: the filters, all of which must hold.
     """
     found = Pushed()
     left = []
@@ -81,19 +81,19 @@ def pushed(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
 
 
 def _values(each: Filter) -> tuple[Any, ...]:
-    """Return the values of which a column has one; nothing if the filter says something else."""
+    """Return the values to which a filter restricts a column; nothing for other filters."""
     if isinstance(each, In):
         return tuple(each.value)
     return (each.value,) if isinstance(each, _EQUALS) else ()
 
 
 def _compared(each: Filter) -> Any:
-    """Return what a column is compared with; None if the filter says something else."""
+    """Return the value with which a filter compares a column; None for other filters."""
     return getattr(each, "value", None)
 
 
 def _range(column: str, each: Filter) -> Wanted:
-    """Return the offsets or times that a filter leaves, and perhaps one more at each end."""
+    """Return the offsets or times that a filter leaves, possibly with one more at each end."""
     values = _values(each) if isinstance(each, In) else (_compared(each),)
     wanted = Wanted()
     if column == "offset":
@@ -112,7 +112,7 @@ def _range(column: str, each: Filter) -> Wanted:
 
 
 def _both(one: Wanted, other: Wanted) -> Wanted:
-    """Return what is wanted by both."""
+    """Return the intersection of two ranges."""
 
     def least(first: int | None, second: int | None) -> int | None:
         return first if second is None else second if first is None else min(first, second)

@@ -1,9 +1,9 @@
-"""From parts of segments to Arrow batches; does not need Spark.
+"""Read parts of segments into Arrow batches; does not need Spark.
 
-A part has the batches whose last offset is behind its first cut, and not behind the next one. Where the cuts lie in
-bytes only says where to begin: so parts give each record once, whatever an index says, and also if a broker replaces
-the segment by a cleaned one while some of them are read. Rows of several parts share Arrow batches. At any time there
-is a window of the file in memory, the records of one batch, and one Arrow batch.
+A part has the batches whose last offset is behind its first cut, and not behind the next one. The byte positions of the
+cuts only tell where to begin: so parts yield each record once for any index, even if a broker replaces the segment by a
+cleaned one while they are read. Rows of several parts share Arrow batches. Memory holds a window of the file, the
+records of one batch, and one Arrow batch.
 
 Source: `LogSegment.read`, `CompletedFetch`, `LogSegments.replaceSegments` in Apache Kafka.
 """
@@ -39,15 +39,15 @@ __all__ = ["BatchRows", "ReadOptions", "offset_at", "read_into", "read_options",
 
 
 class ReadOptions(NamedTuple):
-    """How parts are read.
+    """Options for reading parts.
 
     Attributes:
-        names: the names of the columns, see `schema.py`.
-        mode: what becomes of damage.
-        is_committed_only: whether records of transactions that were aborted, or have not ended, are left out.
+        names: the names of the columns; see `schema.py`.
+        mode: how damage is handled.
+        is_committed_only: whether records of transactions that were aborted or have not ended are left out.
         decompressed_bytes_max: the most bytes that the records of one batch may have.
         fails_on_loss: whether it is an error that a file is gone or shorter than when it was listed.
-        logs_loss: whether a loss that is not an error is logged, and never a row.
+        logs_loss: whether a loss that is not an error is only logged, and never a row.
     """
 
     names: tuple[str, ...]
@@ -59,15 +59,15 @@ class ReadOptions(NamedTuple):
 
 
 def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss: bool) -> ReadOptions:
-    """Return how parts are read.
+    """Return the options for reading parts.
 
     Args:
-        options: what the user asks for.
-        names: the names of the columns; none for callers that make rows of something else.
+        options: the user's options.
+        names: the names of the columns; none for callers that build other rows.
         fails_on_loss: whether it is an error that a file is gone.
 
     Raises:
-        ConfigurationError: columns of records are asked for, and none are read.
+        ConfigurationError: columns of records are requested, but none are read.
     """
     if not names:
         options.check_without_columns()
@@ -75,10 +75,10 @@ def read_options(options: SegmentOptions, names: tuple[str, ...], fails_on_loss:
 
 
 class BatchRows(Protocol):
-    """Makes Arrow batches of what is in parts, in order; `Decoder` makes rows of records.
+    """Builds Arrow batches from the content of parts, in order; `Decoder` builds rows of records.
 
     Attributes:
-        dropped: what was left out without a row.
+        dropped: damage without a row.
         takes_control: whether control batches are added, too.
     """
 
@@ -88,36 +88,36 @@ class BatchRows(Protocol):
     def add(
         self, place: Place, batch: Batch, position: int, wanted: OffsetRange = None
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Add a batch with a valid checksum, and yield what is full."""
+        """Add a batch with a valid checksum, and yield full Arrow batches."""
         ...
 
     def add_plain(self, place: Place, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
-        """Add at once what can be added of the batches at the beginning of some bytes; see `RowsBuilder.add_plain`."""
+        """Add the plain batches at the beginning of some bytes at once; see `RowsBuilder.add_plain`."""
         ...
 
     def add_damage(self, place: Place, damage: Damage, expected: int | None = None) -> Iterator[pyarrow.RecordBatch]:
-        """Add bytes that are not records, and yield what is full; a batch would begin with the `expected` offset."""
+        """Add bytes that are not records, and yield full Arrow batches; `expected` is the offset of a batch there."""
         ...
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
-        """Add what is behind the last batch of a partition: zeros, or a batch that a broker may be writing."""
+        """Add the bytes behind the last batch of a partition: zeros, or a batch that a broker may be writing."""
         ...
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield what is left."""
+        """Yield the remaining rows."""
         ...
 
 
 def read_into(
     rows: BatchRows, parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Make rows of parts, whatever the times of their records, and yield the Arrow batches.
+    """Build rows from parts, for any timestamps, and yield the Arrow batches.
 
     Args:
-        rows: take what is in the parts.
+        rows: receives the content of the parts.
         parts: the parts, in order.
-        files: where they are.
-        options: the names of columns do not count, they are up to `rows`.
+        files: the files of the parts.
+        options: the column names are ignored; `rows` determines them.
 
     Raises:
         DecodeError: see `read_parts`.
@@ -131,23 +131,24 @@ def read_into(
 def read_parts(
     parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Read what is wanted of some parts.
+    """Read the wanted records of some parts.
 
     Args:
         parts: the parts, in order.
-        files: where they are.
-        options: the columns, and what becomes of damage and of missing files.
+        files: the files of the parts.
+        options: the columns, and the handling of damage and missing files.
 
     Yields:
         Arrow batches with the columns of `options.names`.
 
     Raises:
-        DecodeError: damaged data, and the mode is FAILFAST; or a file is gone or too short, and that is an error.
+        DecodeError: the data is damaged and the mode is FAILFAST; or a file is gone or too short, and the options make
+            that an error.
         OSError: a file cannot be read.
     """
     decoder = Decoder(options.names, options.mode)
     for part in parts:
-        # Rows of other times are left out of whole Arrow batches, so all in one are of the same range.
+        # Rows of other times are removed from whole Arrow batches, so all rows in one have the same time range.
         if part.wanted.times_ms != decoder.times_ms:
             yield from decoder.finish()
             decoder = Decoder(options.names, options.mode, times_ms=part.wanted.times_ms)
@@ -158,7 +159,7 @@ def read_parts(
 def _part(
     part: SegmentPart, files: SegmentFiles, options: ReadOptions, rows: BatchRows
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Add what is in a part to rows, and yield what is full."""
+    """Add the content of a part to rows, and yield full Arrow batches."""
     segment = part.segment
     place = Place(segment.folder.topic, segment.folder.partition, segment.path)
     try:
@@ -168,20 +169,20 @@ def _part(
         if merged is not None and merged.path != segment.path:
             yield from _part(_in_merged(part, merged), files, options, rows)
             return
-        lost = "the file was there when the work was planned, and is gone: a broker removes old segments"
+        lost = "the file existed when the work was planned, and is gone: a broker removes old segments"
         yield from _lost(Damage(part.cuts[part.number].position, part.size_bytes, lost), place, options, rows)
         return
     with file:
         is_shorter = file.size_bytes < segment.size_bytes and not segment.is_packed
         if is_shorter and (part.number == 0 or options.fails_on_loss):
-            lost = f"the file has {file.size_bytes} bytes, {segment.size_bytes} when the work was planned"
+            lost = f"the file has {file.size_bytes} bytes, and had {segment.size_bytes} when the work was planned"
             missing = Damage(file.size_bytes, segment.size_bytes - file.size_bytes, lost)
             yield from _lost(missing, place, options, rows)
         yield from _Reading(files, options, rows, place, part, file).read()
 
 
 def _in_merged(part: SegmentPart, merged: FoundSegment) -> SegmentPart:
-    """Return a part of a segment as it is in another one, into which cleaning has put it."""
+    """Return the corresponding part of the segment into which cleaning has merged a segment."""
     start, until = part.offsets
     start, until = max(start, part.segment.base_offset), part.segment.end_offset if until is None else until
     before, end = merged.base_offset - 1, merged.size_bytes
@@ -201,13 +202,13 @@ def _lost(damage: Damage, place: Place, options: ReadOptions, rows: BatchRows) -
 
 
 def offset_at(file: OpenFile, cut: Cut) -> int | None:
-    """Return the first offset of the batch at a cut; None if there is no sound one, or its offset cannot be right."""
+    """Return the first offset of the batch at a cut; None if there is no valid one, or its offset is impossible."""
     source = file.leaps()
     batch = batch_at(source, cut.position)
     if batch is None:
         return None
     offset = first_offset(batch)
-    if batch.magic != BATCH_MAGIC:  # a wrapper is known by its last offset
+    if batch.magic != BATCH_MAGIC:  # a wrapper is identified by its last offset
         return offset if cut.after < offset else None
     if not cut.after < offset <= cut.to:
         return None
@@ -220,7 +221,7 @@ def offset_at(file: OpenFile, cut: Cut) -> int | None:
 
 
 def _start(part: SegmentPart, file: OpenFile) -> tuple[int, int]:
-    """Return where to begin in a file, in bytes, and the lowest offset from there on: at the part's cut or before."""
+    """Return where to begin in a file, in bytes, at the part's cut or before, and the lowest offset from there on."""
     for cut in reversed(part.cuts[: part.number + 1]):
         offset = offset_at(file, cut) if cut.position else None
         if offset is not None:
@@ -250,18 +251,18 @@ class _Reading:
         self._segment = segment
         self._file = file
         self._wanted = wanted
-        #: A batch is this part's if its last offset is not below the first of these, but below the second.
+        #: A batch belongs to this part if its last offset is in this range, the end exclusive.
         self._from, self._until = part.offsets
-        # What was appended to the last segment since it was listed is not wanted.
+        # Records appended to the last segment since it was listed are not wanted.
         is_limited = segment.end_offset is None and not segment.is_packed
         self._end = min(segment.size_bytes, file.size_bytes) if is_limited else file.size_bytes
         self._window = file.window()
         start, lowest = _start(part, file)
-        #: Of the offsets that may be in what is damaged.
+        #: The lowest offset that damage may contain.
         self._lowest = lowest
-        #: After the last batch that was met.
+        #: The position after the last batch.
         self._reached = 0
-        #: What is behind the last batch of the partition.
+        #: The bytes behind the last batch of the partition.
         self._tail: Damage | None = None
         stored = read_stored(
             self._window,
@@ -275,7 +276,7 @@ class _Reading:
         self._found = InOrder(stored, lowest, segment.end_offset, self._is_elsewhere)
 
     def read(self) -> Iterator[pyarrow.RecordBatch]:
-        """Yield what is full."""
+        """Yield full Arrow batches."""
         wanted = self._wanted
         options, transactions = self._options, None
         if options.is_committed_only:
@@ -311,14 +312,14 @@ class _Reading:
         self._tail = tail
 
     def _is_behind(self, batch: Batch) -> bool:
-        """Return whether nothing of a batch, and of those that follow it, belongs to this part or is wanted."""
+        """Return whether a batch and all following ones are outside this part or unwanted."""
         end = self._wanted.end_offset
         if end is not None and (self._reached >= end or (_names_first_offset(batch) and batch.base_offset >= end)):
             return True
         return self._until is not None and batch.last_offset >= self._until
 
     def _take(self, content: memoryview, position: int) -> int:
-        """Add batches that need no look at each, those without a gap that are wanted as a whole; return their size."""
+        """Add batches without handling each: those without a gap that are wanted as a whole; return their size."""
         next_offset = self._found.next_offset
         if next_offset is None or next_offset < max(self._wanted.start_offset, self._from):
             return 0
@@ -332,18 +333,18 @@ class _Reading:
         return taken
 
     def _check_marker(self, batch: Batch, position: int) -> Iterator[pyarrow.RecordBatch]:
-        """Add a control batch as damage if it does not say what it is about: it may be the end of a transaction."""
+        """Add an unreadable control batch as damage, because it may be the end of a transaction."""
         try:
             ends_transaction(batch)
         except DecodeError as error:
             yield from self._rows.add_damage(self._place, damage_of(batch, position, error), batch.base_offset)
 
     def _add_damage(self, damaged: Iterable[Damage], end_offset: int | None) -> Iterator[pyarrow.RecordBatch]:
-        """Add what is damaged, unless somebody else does, or nothing in it was wanted.
+        """Add damage, unless another reader does, or nothing in it was wanted.
 
         Args:
-            damaged: what follows the last batch.
-            end_offset: the first offset behind it; None if nobody knows.
+            damaged: the damage after the last batch.
+            end_offset: the first offset behind it; None if unknown.
         """
         lowest, wanted = self._lowest, self._wanted
         if lowest < self._from or (self._until is not None and lowest >= self._until):
@@ -357,9 +358,9 @@ class _Reading:
             yield from self._rows.add_damage(self._place, damage, lowest)
 
     def _is_elsewhere(self, batch: Batch) -> bool:
-        """Return whether a batch behind the end of its segment is also in a following one, as it is or not cleaned.
+        """Return whether a batch behind the end of its segment is also in a following one, possibly cleaned there.
 
-        Or if it was there, and cleaning has put both together: who was to read the following one is told.
+        Also True if it was there and cleaning has merged both: the reader of the following one reports that.
         """
         before = [each for each in self._files.after(self._segment) if each.base_offset <= first_offset(batch)]
         if not before:
@@ -377,7 +378,7 @@ class _Reading:
 
 
 def _is_same(batch: Batch, other: Batch) -> bool:
-    """Return whether a batch is the same as another, or what cleaning has left of it: offsets and producer stay."""
+    """Return whether a batch equals another, or is its remainder after cleaning: offsets and producer stay."""
     is_left = batch.crc == other.crc or batch.records_count < other.records_count
     return is_left and _identity(batch) == _identity(other)
 
@@ -387,12 +388,12 @@ def _identity(batch: Batch) -> tuple[int, ...]:
 
 
 def _names_first_offset(batch: Batch) -> bool:
-    """Return whether the header says the first offset."""
+    """Return whether the header contains the first offset."""
     return batch.magic == BATCH_MAGIC
 
 
 def _overlaps(batch: Batch, wanted: Wanted) -> bool:
-    """Return whether some of a batch may be wanted, by its header."""
+    """Return whether a batch may contain wanted records, by its header."""
     if batch.last_offset < wanted.start_offset:
         return False
     start_ms = wanted.start_timestamp_ms

@@ -1,7 +1,8 @@
-"""The data source `kafka_segments` as Spark knows it: options and schema in, tasks and Arrow batches out.
+"""The data source `kafka_segments` in the form that Spark expects.
 
-Spark's driver plans, in a Python process of its own for each query; what a task gets is pickled. Spark has no column
-pruning for sources in Python, so users who want few columns name them in a schema.
+It gets options and a schema, and returns tasks and Arrow batches. Spark's driver plans in a separate Python process for
+each query; the input of tasks is pickled. Spark has no column pruning for Python sources, so users who want few columns
+name them in a schema.
 
 Source: `pyspark.sql.datasource`.
 """
@@ -40,15 +41,15 @@ _log = logging.getLogger("kafkawire.spark")
 
 
 class KafkaSegments(DataSource):
-    """Records in the log segments of a broker, its backup or a snapshot.
+    """A data source of records in the log segments of a broker, its backup or a snapshot.
 
         spark.dataSource.register(KafkaSegments)
         spark.read.format("kafka_segments").load("/var/lib/kafka/data")
 
-    Names and types of the columns are those of Spark's Kafka connector; options are in docs/spark_segments.md.
+    Columns and types are those of Spark's Kafka connector; docs/spark_segments.md describes the options.
     """
 
-    #: Set by `read_segments`: what workers do with each Arrow batch, and the columns that it has before.
+    #: Set by `read_segments`: the function that workers apply to each Arrow batch, and the columns of its input.
     map_batches: ClassVar[MapBatches | None] = None
     map_columns: ClassVar[tuple[str, ...] | None] = None
 
@@ -58,28 +59,28 @@ class KafkaSegments(DataSource):
         return "kafka_segments"
 
     def schema(self) -> str:
-        """Return the columns that there are if nobody gives a schema.
+        """Return the columns if the user gives no schema.
 
         Raises:
-            ConfigurationError: an option cannot be used.
+            ConfigurationError: an option is invalid.
         """
         return columns.ddl(parse_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a batch query.
+        """Return the reader of a batch query.
 
         Raises:
-            ConfigurationError: an option, or the schema, cannot be used.
+            ConfigurationError: an option or the schema is invalid.
         """
         options = parse_options(self.options)
         options.check_batch()
         names, mapping = self._columns(schema, options)
-        # Spark refuses a reader that takes filters unless spark.sql.python.filterPushdown.enabled is set.
+        # Spark refuses a reader that accepts filters unless spark.sql.python.filterPushdown.enabled is set.
         kind = FilteredSegmentReader if options.pushdown else SegmentReader
         return kind(options, read_options(options, names, options.fails_batch_on_loss), mapping)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads a stream, or raises at its first call why an option, or the schema, cannot be used."""
+        """Return the reader of a stream, which raises at its first call if an option or the schema is invalid."""
         from kafkawire.sdk.spark.segments.stream import SegmentStreamReader  # needs a newer Spark than batch queries
 
         try:
@@ -93,8 +94,8 @@ class KafkaSegments(DataSource):
     def _columns(
         self, schema: StructType, options: SegmentOptions
     ) -> tuple[tuple[str, ...], Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]] | None]:
-        """Return the columns that are read, and what makes of them what a query gets."""
-        function = type(self).map_batches  # from an instance it would be a method
+        """Return the columns to read, and the function that turns them into the result of a query."""
+        function = type(self).map_batches  # accessed through an instance it would be a method
         if function is not None:
             options.check_mapped()
             names = options.columns if self.map_columns is None else self.map_columns
@@ -106,12 +107,12 @@ class SegmentReader(DataSourceReader):
     """Reads a batch query.
 
     Args:
-        options: what the user asks for.
-        read_options: how parts are read.
-        mapping: what is done with the Arrow batches, None for nothing.
+        options: the user's options.
+        read_options: the options for reading parts.
+        mapping: the function to apply to the Arrow batches; None for none.
 
     Raises:
-        ConfigurationError: a path cannot be used.
+        ConfigurationError: a path is invalid.
     """
 
     def __init__(
@@ -126,35 +127,35 @@ class SegmentReader(DataSourceReader):
         self._files = SegmentFiles(options.paths, options.path_pattern)
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
-        """Return what is wanted of a segment's partition; None for nothing."""
+        """Return the wanted records of a segment's partition; None for none."""
         return self._options.wanted(segment)
 
     def check_found(self, segments: Sequence[FoundSegment], listed: Iterable[ListedFile]) -> None:
-        """Refuse paths without a segment, and warn of files beside segments that may hold some.
+        """Refuse paths without a segment, and warn about files beside segments that may contain some.
 
         Args:
-            segments: all that were found.
-            listed: the files among which they were found.
+            segments: all segments that were found.
+            listed: the files that were listed.
 
         Raises:
-            ConfigurationError: there are none.
+            ConfigurationError: there are no segments.
         """
         if not segments:
             raise nothing_found(", ".join(self._options.paths), listed)
         if names := packed_names(file.path for file in listed):
-            _log.warning("not read, they may hold segments: %s", names)
+            _log.warning("not read, although they may contain segments: %s", names)
 
     def check_there(self, segments: Iterable[FoundSegment]) -> None:
-        """Refuse topics or partitions that are named and have no segment; see `SegmentOptions.check_there`."""
+        """Refuse named topics or partitions without a segment; see `SegmentOptions.check_there`."""
         self._options.check_there(segments)
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks.
 
         Raises:
-            ConfigurationError: a path, or a topic or partition that is named, does not exist.
-            LocalProtocolError: offsets that are asked for are gone, and that is an error.
-            OSError: a folder cannot be listed, or an index not be read.
+            ConfigurationError: a path, or a named topic or partition, does not exist.
+            LocalProtocolError: requested offsets are gone, and the options make that an error.
+            OSError: a folder cannot be listed, or an index cannot be read.
         """
         split_bytes = self._options.split_bytes
         found, listed = self._files.look()
@@ -167,10 +168,10 @@ class SegmentReader(DataSourceReader):
         return [InputPartition(task) for task in tasks(parts, split_bytes)]
 
     def _check_loss(self, segments: Iterable[FoundSegment]) -> None:
-        """Notice offsets that are asked for by number and are not there.
+        """Notice offsets that are requested by number and do not exist.
 
         Raises:
-            LocalProtocolError: they are not, and that is an error.
+            LocalProtocolError: there are such offsets, and the options make that an error.
             OSError: a segment cannot be read.
         """
         options, fails = self._options, self._read_options.fails_on_loss
@@ -184,14 +185,14 @@ class SegmentReader(DataSourceReader):
         for folder in sorted({*starts, *ends}):
             start, end = starts.get(folder, EARLIEST), ends.get(folder, LATEST)
             if folder not in lasts:
-                report_loss(f"{folder} is not there, and its offsets are asked for", fails=fails)
+                report_loss(f"{folder} does not exist, but its offsets are requested", fails=fails)
                 continue
             first = firsts[folder].start_offset
             if 0 <= start < first:
                 report_loss(begins_later(folder, start, first), fails=fails)
             behind = max(start, end)
             if behind > 0 and (reached := PartitionEnds(self._files).of(lasts[folder]).offset) < behind:
-                what = f"{folder} ends at offset {reached}, and offsets up to {behind - 1} are asked for"
+                what = f"{folder} ends at offset {reached}, but offsets up to {behind - 1} are requested"
                 report_loss(what, fails=fails)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -201,24 +202,24 @@ class SegmentReader(DataSourceReader):
             DecodeError: see `read_parts`.
             OSError: a file cannot be read.
         """
-        parts: Iterable[SegmentPart] = partition.value or ()  # Spark makes a task of nothing if there is none
+        parts: Iterable[SegmentPart] = partition.value or ()  # without tasks, Spark creates an empty one
         found = read_parts(parts, self._files, self._read_options)
         return found if self._mapping is None else self._mapping(found)
 
 
 class FilteredSegmentReader(SegmentReader):
-    """Reads a batch query whose filters Spark hands over, if there are some."""
+    """Reads a batch query whose filters Spark passes, if there are any."""
 
     _pushed: Pushed | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take account of filters, and return those that Spark still has to apply."""
+        """Apply filters, and return those that Spark still has to apply."""
         from kafkawire.sdk.spark.segments.pushdown import pushed  # needs a newer Spark than other queries
 
         self._pushed, left = pushed(filters)
         return left
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:
-        """Return what is left for the filters."""
+        """Return the wanted records that the filters leave."""
         wanted = super().wanted(segment)
         return wanted if self._pushed is None else self._pushed.narrowed(segment.folder, wanted)

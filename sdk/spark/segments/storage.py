@@ -1,7 +1,7 @@
-"""The files of a data source: one file system, and where in it the segments are. Spark's workers get a copy.
+"""The files of a data source: one file system, and the paths of the segments in it.
 
-A file may be gone when a task comes to read it, because a broker removes old segments; the reader is told by
-`FileNotFoundError`.
+Spark's workers get a copy. A file may be gone when a task starts to read it, because a broker removes old segments; the
+reader then gets `FileNotFoundError`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["FILES_AT_A_TIME", "OpenFile", "SegmentFiles", "data_folder", "offset
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Read at a time by callers that look at headers alone: a file on a disk is passed over in leaps. Other file systems
+#: Bytes to read at a time by callers that only need headers: they skip through a file on a disk. Other file systems
 #: take as long for a header as for a whole window.
 LEAP_BYTES: Final = 4096
 
-#: Files that are read at the same time: most file systems take longer to answer than the answers take to read.
+#: Files that are read concurrently, because most file systems have a high latency.
 FILES_AT_A_TIME: Final = 16
 
 
@@ -45,11 +45,11 @@ class OpenFile:
     """A file that is open for reading.
 
     Args:
-        file: as `pyarrow` opens it.
-        leap_bytes: how many bytes to read for a header.
+        file: a file of `pyarrow`.
+        leap_bytes: number of bytes to read for a header.
 
     Attributes:
-        size_bytes: when it was opened.
+        size_bytes: its size when it was opened.
     """
 
     def __init__(self, file: Any, leap_bytes: int) -> None:
@@ -62,7 +62,7 @@ class OpenFile:
         return Window(self._read_at, self.size_bytes)
 
     def leaps(self) -> Window:
-        """Return its bytes for a caller that looks at headers."""
+        """Return its bytes for a caller that only reads headers."""
         return Window(self._read_at, self.size_bytes, self._leap_bytes)
 
     def _read_at(self, position: int, size: int) -> bytes:
@@ -81,11 +81,11 @@ class SegmentFiles:
     """Segments and their indexes.
 
     Args:
-        paths: folders or segments, see `find_segments`; all in the same file system.
+        paths: folders or segments; see `find_segments`; all in the same file system.
         pattern: a regular expression for the path of a segment.
 
     Raises:
-        ConfigurationError: nobody knows a scheme, or the paths are in several file systems.
+        ConfigurationError: a scheme is unknown, or the paths are in several file systems.
     """
 
     def __init__(self, paths: Iterable[str], pattern: str = FOLDER_PATTERN) -> None:
@@ -101,18 +101,18 @@ class SegmentFiles:
         self._leap_bytes = LEAP_BYTES if isinstance(self._system, pyarrow.fs.LocalFileSystem) else WINDOW_BYTES
 
     def find(self) -> list[FoundSegment]:
-        """Return the segments that have records, by topic, partition and offset.
+        """Return the segments with records, by topic, partition and offset.
 
-        Those from before the beginning of a log, as the broker has noted it, are left out: it removes them later.
+        Segments before the log start that the broker has noted are left out, because it removes them later.
 
         Raises:
-            ConfigurationError: a path does not exist, or a segment is there twice.
-            OSError: a folder cannot be listed, a file not be read, or what a link leads to is gone.
+            ConfigurationError: a path does not exist, or a segment exists twice.
+            OSError: a folder cannot be listed, a file cannot be read, or the target of a link is gone.
         """
         return [each for each in self.look()[0] if not each.is_deleted]
 
     def look(self) -> tuple[list[FoundSegment], list[ListedFile]]:
-        """Return all segments, those from before the beginning of a log, too, and all files; see `find`."""
+        """Return all segments, including those before the log start, and all files; see `find`."""
         found, listed = find_segments(self._system, self._paths, self._pattern)
         if not self.are_folders:
             return found, listed
@@ -126,17 +126,17 @@ class SegmentFiles:
         return self._pattern == FOLDER_PATTERN
 
     def offsets(self, path: str) -> dict[TopicPartition, int]:
-        """Return what a checkpoint says; nothing if there is none, or it is damaged.
+        """Return the offsets in a checkpoint; nothing if there is none, or it is damaged.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the checkpoint cannot be read.
         """
         return offsets_in(self.read(path), path)
 
     def after(self, segment: FoundSegment) -> list[FoundSegment]:
-        """Return the segments of a partition that follow one of them, as they are now.
+        """Return the current segments of a partition that follow a given one.
 
-        First comes one that begins before, if cleaning has put into it what followed.
+        The first one begins earlier if cleaning has merged the following segments into it.
 
         Raises:
             OSError: a folder cannot be listed.
@@ -150,7 +150,7 @@ class SegmentFiles:
         ]
 
     def merged(self, segment: FoundSegment) -> FoundSegment | None:
-        """Return the segment into which cleaning has put one that is gone; None if there is none.
+        """Return the segment into which cleaning has merged one that is gone; None if there is none.
 
         Raises:
             OSError: a folder cannot be listed.
@@ -161,8 +161,8 @@ class SegmentFiles:
         return None
 
     def _partition(self, segment: FoundSegment) -> list[FoundSegment]:
-        """Return the segments of a segment's partition, as they are now."""
-        # A broker has all of a partition in one folder; other patterns may spread it.
+        """Return the current segments of a segment's partition."""
+        # A broker keeps a partition in one folder; other patterns may spread it over several.
         paths = [segment.path.rpartition("/")[0]] if self.are_folders else self._paths
         try:
             found, _ = find_segments(self._system, paths, self._pattern)
@@ -174,10 +174,10 @@ class SegmentFiles:
         return [each for each in found if each.folder == segment.folder]
 
     def read(self, path: str) -> bytes:
-        """Return the content of a small file; nothing if there is none.
+        """Return the content of a small file; empty if there is none.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         try:
             with self._open(path) as file:
@@ -189,8 +189,8 @@ class SegmentFiles:
         """Open a segment.
 
         Raises:
-            FileNotFoundError: it is gone.
-            OSError: it cannot be opened.
+            FileNotFoundError: the segment is gone.
+            OSError: the segment cannot be opened.
         """
         return OpenFile(self._open(segment.path), self._leap_bytes)
 
@@ -202,31 +202,31 @@ class SegmentFiles:
         except FileNotFoundError:
             if not path.endswith(SWAP_SUFFIX):
                 raise
-            return self._system.open_input_file(path.removesuffix(SWAP_SUFFIX))  # it has taken its place by now
+            return self._system.open_input_file(path.removesuffix(SWAP_SUFFIX))  # renamed by now
 
 
 def data_folder(path: str) -> str:
-    """Return the folder that has the folder of a segment's partition.
+    """Return the folder that contains the folder of a segment's partition.
 
     Args:
-        path: of the segment.
+        path: the path of the segment.
     """
     return path.rpartition("/")[0].rpartition("/")[0]
 
 
 def offsets_in(content: bytes, path: str) -> dict[TopicPartition, int]:
-    """Return what a checkpoint of a broker says; nothing if it is missing or damaged. Damage is logged.
+    """Return the offsets in a checkpoint file of a broker; nothing if it is missing or damaged. Damage is logged.
 
     Source: `OffsetCheckpointFile` in Apache Kafka.
 
     Args:
-        content: of the file; nothing if it is missing.
-        path: of the file.
+        content: the content of the file; empty if it is missing.
+        path: the path of the file.
     """
     if not content:
         return {}
     try:
         return {TopicPartition(*partition): offset for partition, offset in parse_offsets(content)}
     except DamagedContent as damage:
-        _log.warning("%s is damaged, and says nothing: %s", path, damage)
+        _log.warning("%s is damaged and ignored: %s", path, damage)
         return {}

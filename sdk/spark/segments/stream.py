@@ -1,7 +1,7 @@
-"""Segments as a stream: a broker's folder that grows, or a backup that is added to.
+"""Segments as a stream: a growing folder of a broker, or a backup to which files are added.
 
-The offsets in a checkpoint are Kafka's: of each partition, named `topic-partition`, the next one. So segments may roll,
-be compacted and go, and a query that starts again reads what it would have read.
+The checkpoint has Kafka's offsets: the next one of each partition, named `topic-partition`. So segments may roll and be
+compacted or removed, and a restarted query reads the same records that it would have read.
 
 Source: `KafkaMicroBatchStream` in Apache Spark; `pyspark.sql.streaming.datasource`.
 """
@@ -37,7 +37,7 @@ __all__ = ["SegmentStreamReader"]
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Of each partition, by its name, its segments in order.
+#: The segments of each partition, by its name, in order.
 _Partitions = dict[str, list[FoundSegment]]
 
 
@@ -45,12 +45,12 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream.
 
     Args:
-        options: what the user asks for.
+        options: the user's options.
         names: the names of the columns.
-        mapping: what is done with the Arrow batches, None for nothing.
+        mapping: the function to apply to the Arrow batches; None for none.
 
     Raises:
-        ConfigurationError: a path cannot be used.
+        ConfigurationError: a path is invalid.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self._options = options
         self._fails_on_loss = options.fails_on_loss is not False
-        # A folder has an end, unlike a topic: who names one wants what is in it.
+        # A folder has an end, unlike a topic: a user who names one wants its content.
         self._asked = options.starting_offsets or Offsets(EARLIEST)
         self._read_options = read_options(options, names, self._fails_on_loss)
         self._mapping = mapping
         self._files = SegmentFiles(options.paths, options.path_pattern)
         self._ends = PartitionEnds(self._files)
-        #: Where it ends, for a query that reads what is available now.
+        #: Where the query ends if it reads only the data available now.
         self._target: dict[str, int] | None = None
         self._reported: dict[str, int] | None = None
-        #: The partitions whose loss was told while micro-batches were planned.
+        #: The partitions whose loss was reported while micro-batches were planned.
         self._lost: set[str] = set()
 
-    # Where it begins and ends.
+    # Start and end.
 
     def initialOffset(self) -> dict[str, int]:
         """Return where a new query begins.
@@ -109,10 +109,10 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Args:
             start: where it begins.
-            limit: how much it may have.
+            limit: its maximum size.
 
         Raises:
-            LocalProtocolError: what is to be read is gone, and that is an error.
+            LocalProtocolError: records to be read are gone, and the options make that an error.
             ConfigurationError: a path does not exist.
             OSError: a folder or a segment cannot be read.
         """
@@ -136,7 +136,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**start, **taken}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note where the query ends that reads what is available now.
+        """Note the end of a query that reads only the data available now.
 
         Raises:
             ConfigurationError: a path does not exist.
@@ -146,18 +146,18 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {key: self._ends.of(segments[-1]).offset for key, segments in partitions.items()}
 
     def reportLatestOffset(self) -> dict[str, int] | None:
-        """Return how far the partitions reached when a micro-batch was planned last."""
+        """Return the ends of the partitions when the last micro-batch was planned."""
         return self._reported
 
-    # What is read.
+    # Reading.
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Return the tasks of a micro-batch.
 
         Raises:
-            LocalProtocolError: what is to be read is gone, and that is an error.
+            LocalProtocolError: records to be read are gone, and the options make that an error.
             ConfigurationError: a path does not exist.
-            OSError: a folder cannot be listed, or an index not be read.
+            OSError: a folder cannot be listed, or an index cannot be read.
         """
         partitions = self._partitions()
         wanted: dict[str, Wanted] = {}
@@ -190,7 +190,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = read_parts(partition.value, self._files, self._read_options)
         return found if self._mapping is None else self._mapping(found)
 
-    # What is there.
+    # Available data.
 
     def _partitions(self) -> _Partitions:
         found: _Partitions = {}
@@ -200,7 +200,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _available(self, partitions: _Partitions, start: dict[str, int]) -> dict[str, int]:
-        """Return how far the partitions reach."""
+        """Return the ends of the partitions."""
         gone = start.keys() - partitions.keys()
         lost = {key: f"{key} is gone, it was to be read from offset {start[key]} on" for key in gone}
         ends = {}
@@ -216,16 +216,16 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _first(self, segments: list[FoundSegment]) -> int:
-        """Return where a partition begins that came later than the query."""
+        """Return where a partition begins that was added after the query started."""
         return max(self._asked.named.get(segments[0].folder, EARLIEST), segments[0].start_offset)
 
     def _end(self, segments: list[FoundSegment], begin: int) -> int:
-        """Return up to where a partition can be read."""
+        """Return the offset up to which a partition can be read."""
         end = self._ends.of(segments[-1]).offset
         return self._ends.last_stable_offset(segments, begin, end) if self._options.is_committed_only else end
 
     def _written(self, segments: list[FoundSegment]) -> list[FoundSegment]:
-        """Return the segments of a partition without the room that is behind what was written."""
+        """Return the segments of a partition without the preallocated room behind the written bytes."""
         if not segments:
             return []
         return [*segments[:-1], segments[-1]._replace(size_bytes=self._ends.of(segments[-1]).position)]
@@ -234,5 +234,5 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report_loss(what, fails=self._fails_on_loss)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers read parts, and need not know ends.
+        # Workers only read parts, and need not know the ends.
         return {**vars(self), "_ends": PartitionEnds(self._files)}

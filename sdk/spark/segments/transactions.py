@@ -1,7 +1,7 @@
-"""How the transactions in a part of a segment ended, found where they end: further on, perhaps segments later.
+"""The outcomes of the transactions in a part of a segment, found at their markers, which may be in later segments.
 
-Nothing is looked at before the first transactional batch comes. From there on headers are read, as far as the markers
-of the transactions that were met; `.txnindex` files say which were aborted even where a marker is damaged.
+Nothing is read ahead before the first transactional batch. From there on, headers are read up to the markers of the
+transactions that were found; `.txnindex` files list the aborted ones even if a marker is damaged.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from kafkawire.sdk.storage.transaction_index import parse_transactions
 
 __all__ = ["Aborted", "Transactions", "aborted_transactions"]
 
-#: Of each producer, the first offsets of its aborted transactions, and the offsets of their markers, in order.
+#: By producer, the first offsets of its aborted transactions and the offsets of their markers, in order.
 Aborted = dict[int, tuple[list[int], list[int]]]
 
 
 class Transactions:
-    """The transactions of a partition, as far as somebody reads it.
+    """The transactions of a partition while it is read.
 
     Args:
-        files: where it is.
+        files: the files of the partition.
         segment: the segment that is read.
-        file: its content: markers may be needed after a broker has removed or replaced it.
-        fails_on_loss: whether it is an error that a following segment is gone, so that nobody knows an outcome.
+        file: its content, which may be needed after a broker has removed or replaced it.
+        fails_on_loss: whether it is an error that a following segment is gone and an outcome is therefore unknown.
     """
 
     def __init__(self, files: SegmentFiles, segment: FoundSegment, file: OpenFile, *, fails_on_loss: bool) -> None:
@@ -44,18 +44,18 @@ class Transactions:
         self._fails_on_loss = fails_on_loss
         self._outcomes = Outcomes()
         self._aborted: Aborted = {}
-        #: What is looked at next; None before the first transactional batch.
+        #: Markers to read next; None before the first transactional batch.
         self._steps: Iterator[None] | None = None
 
     def is_visible(self, batch: Batch, position: int) -> bool:
-        """Return whether a batch, of those that are read in order, is committed.
+        """Return whether a batch is committed; batches must be passed in order.
 
         Args:
-            batch: no control batch.
-            position: where it begins in the segment.
+            batch: a batch that is not a control batch.
+            position: its position in the segment.
 
         Raises:
-            LocalProtocolError: a following segment is gone, and that is an error.
+            LocalProtocolError: a following segment is gone, and the options make that an error.
             OSError: a file cannot be read.
         """
         if not batch.is_transactional:
@@ -76,7 +76,7 @@ class Transactions:
                 return False  # it has not ended
 
     def _looked_at(self, position: int) -> Iterator[None]:
-        """Note one marker after the other, or what an index says."""
+        """Note one marker after another, or the entries of an index."""
         self._note_aborted(self._segment, 0)
         yield
         yield from self._segment_markers(self._file, position, 0)
@@ -114,7 +114,7 @@ class Transactions:
                 yield
 
     def _lose(self, base_offset: int) -> None:
-        what = f"{self._segment.folder}: the segment from offset {base_offset} on, which says how transactions ended"
+        what = f"{self._segment.folder}: the segment from offset {base_offset} on, which tells how transactions ended"
         report_loss(f"{what}, is gone since the work was planned", fails=self._fails_on_loss)
 
     def _note(self, source: StoredBytes, position: int) -> None:
@@ -123,14 +123,14 @@ class Transactions:
             if batch is not None:
                 self._outcomes.add(batch)
         except DecodeError:
-            pass  # who reads that part of the segment is told
+            pass  # the reader of that part of the segment reports it
 
 
 def aborted_transactions(segment: FoundSegment, content: bytes) -> Aborted:
-    """Return what the `.txnindex` of a segment says; nothing if it is damaged.
+    """Return the aborted transactions in the `.txnindex` of a segment; nothing if it is damaged.
 
     Args:
-        segment: the one beside the index.
+        segment: the segment beside the index.
         content: the content of the index.
     """
     found: Aborted = {}

@@ -1,4 +1,4 @@
-"""The columns that the sink takes: those of Spark's Kafka connector; it passes over all others.
+"""The columns that the sink accepts: those of Spark's Kafka connector; all others are ignored.
 
 Source: `KafkaWriter` in Apache Spark.
 """
@@ -16,7 +16,7 @@ from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError
 
 __all__ = ["WrittenColumns", "by_topic", "checked_columns"]
 
-#: Most of its functions are made when it is imported, where type checkers do not see them.
+#: Most of its functions are created on import, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 VALUE: Final = "value"
@@ -25,7 +25,7 @@ TOPIC: Final = "topic"
 PARTITION: Final = "partition"
 HEADERS: Final = "headers"
 
-#: Types by column, in Spark's words.
+#: Spark types by column.
 _TYPES: Final = {
     VALUE: ("string", "binary"),
     KEY: ("string", "binary"),
@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 
 class WrittenColumns(NamedTuple):
-    """The columns that there are, by argument of `Producer.send_arrow`; None for one that is missing."""
+    """The existing columns, by argument of `Producer.send_arrow`; None for a missing one."""
 
     key: str | None
     headers: str | None
@@ -44,11 +44,11 @@ class WrittenColumns(NamedTuple):
 
 
 def checked_columns(schema: StructType, topic: str | None) -> WrittenColumns:
-    """Return which columns a query has.
+    """Return the columns of a query.
 
     Args:
         schema: the schema of the query.
-        topic: the option, None if the column is needed.
+        topic: the option; None if the column is required.
 
     Raises:
         ConfigurationError: a column is missing, or has a type that cannot be written.
@@ -56,8 +56,8 @@ def checked_columns(schema: StructType, topic: str | None) -> WrittenColumns:
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, allowed in _TYPES.items():
         if name == TOPIC and topic is not None:
-            continue  # nobody reads it
-        # A string with a collation is one, too.
+            continue  # not written
+        # A string with a collation is also a string.
         if name in kinds and kinds[name].partition(" ")[0] not in allowed:
             raise ConfigurationError("schema", f"{name} {kinds[name]}", f"expected {' or '.join(allowed)}")
     found = ", ".join(kinds) or "none"
@@ -69,11 +69,11 @@ def checked_columns(schema: StructType, topic: str | None) -> WrittenColumns:
 
 
 def by_topic(rows: pyarrow.RecordBatch, topic: str | None) -> Iterator[tuple[str, pyarrow.RecordBatch]]:
-    """Yield topics and their rows, in the order that the rows have.
+    """Yield topics and their rows, keeping the order of the rows.
 
     Args:
         rows: the rows of a task.
-        topic: the topic of all rows; None if the column says it.
+        topic: the topic of all rows; None if the column contains it.
 
     Raises:
         LocalProtocolError: a row has no topic.
@@ -92,7 +92,7 @@ def by_topic(rows: pyarrow.RecordBatch, topic: str | None) -> Iterator[tuple[str
     if len(topics) == 1:
         yield topics[0], rows
         return
-    # One pass for any number of topics: a filter for each would read all rows as often.
+    # One pass for any number of topics; a filter for each would read all rows once per topic.
     order = _COMPUTE.sort_indices(encoded.indices)  # stable
     sorted_rows = rows.take(order)
     counts = _COMPUTE.value_counts(encoded.indices.take(order)).field("counts").to_pylist()

@@ -1,4 +1,4 @@
-"""What the sink asks of coordinators, blocking: the offsets of its groups, and the ends of prepared transactions."""
+"""The sink's blocking requests to coordinators: the offsets of its groups, and the ends of prepared transactions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators(BlockingClient):
-    """A client for `with`; what its methods raise beside what is said there is that of an admin.
+    """A client for `with`; its methods raise the same errors as an admin, and those listed.
 
     Args:
-        options: options of a producer, by the names of docs/options.md; those that other clients lack are passed over.
+        options: options of a producer, by the names of docs/options.md; those that other clients lack are ignored.
 
     Raises:
-        ConfigurationError: an option cannot be used.
+        ConfigurationError: an option is invalid.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -50,14 +50,14 @@ class Coordinators(BlockingClient):
     def add_offsets(
         self, prepared: PreparedTransaction, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        """Have offsets of a group committed with a transaction; see `add_offsets` of the producer."""
+        """Add offsets of a group to a transaction; see `add_offsets` of the producer."""
         result_of(self._add_offsets, prepared, group_id, offsets)
 
     def end(self, transactions: Iterable[PreparedTransaction], *, commits: bool) -> None:
         """Commit or abort transactions, all at once.
 
         Raises:
-            KafkaWireError: the first error; it was tried to end each of them.
+            KafkaWireError: the first error, after an attempt to end each of them.
         """
         result_of(self._end, list(transactions), commits)
 
@@ -99,7 +99,7 @@ class Coordinators(BlockingClient):
             try:
                 await end
             except KafkaWireError as error:
-                error.add_note(f"This is what the coordinator of transactional id {each.transactional_id} says.")
+                error.add_note(f"Reported by the coordinator of transactional id {each.transactional_id}.")
                 first = first or error
         if first is not None:
             raise first

@@ -1,8 +1,8 @@
-"""Marks: what a transaction of the sink commits beside its rows, so that they are not written a second time.
+"""Marks, which a transaction of the sink commits beside its rows, so they are not written a second time.
 
-A mark is an offset of a group: the number of a micro-batch, with the query and what was written as its metadata. It is
-committed with the rows or not at all. Each transactional id has a group of its name, for what its task has written;
-the group `prefix-commit` says of how many tasks the micro-batch consists whose transactions are being committed.
+A mark is an offset of a group: the number of a micro-batch, with the query and a summary of the rows as metadata. It is
+committed with the rows or not at all. Each transactional id has a group of the same name, for the rows of its task; the
+group `prefix-commit` contains the number of tasks of the micro-batch whose transactions are being committed.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ __all__ = ["Fingerprint", "Mark", "is_mark"]
 
 _Numbers = numpy.ndarray[Any, numpy.dtype[numpy.uint64]]
 
-#: Whose values are Python objects at a time.
+#: Rows whose values are Python objects at a time.
 _ROWS_AT_A_TIME: Final = 256
 
-#: What `Mark.offsets` writes as metadata: the id of a query, and at least one number.
+#: The metadata that `Mark.offsets` writes: the id of a query, and at least one number.
 _METADATA: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?: \d+)+", re.ASCII)
 
-#: Of a value that is null: no other one has so many bytes.
+#: The length for a null value, which no other value has.
 _NULL: Final = 2**64 - 1
 
 
 class Fingerprint(NamedTuple):
-    """What some rows have in common with the same rows in any other order, and with no others that are likely.
+    """A fingerprint of rows that does not depend on their order, and that other rows are unlikely to have.
 
     Attributes:
-        rows: how many there are.
-        total: the sum of a number for each row, which depends on every bit of it; modulo 2**64.
+        rows: the number of rows.
+        total: the sum of a number for each row, which depends on every bit of it, modulo 2**64.
     """
 
     rows: int = 0
     total: int = 0
 
     def with_rows(self, rows: pyarrow.RecordBatch, names: Iterable[str]) -> Self:
-        """Return the fingerprint of these rows and some more, of which the named columns count."""
+        """Return the fingerprint of these rows and some more, of which only the named columns count."""
         numbers = numpy.zeros(rows.num_rows, numpy.uint64)
         for name in names:
             numbers = _mixed(numbers ^ _checksums(rows.column(name)))
@@ -59,7 +59,7 @@ class Mark(NamedTuple):
     Attributes:
         query_id: the id of the query.
         batch_id: the number of the micro-batch.
-        what: numbers that say what was written.
+        what: numbers that describe the written rows.
     """
 
     query_id: str
@@ -70,7 +70,7 @@ class Mark(NamedTuple):
         """Return the mark as a group's offset.
 
         Args:
-            topic: one that exists: others are refused.
+            topic: an existing topic; others are refused.
         """
         text = " ".join([self.query_id, *map(str, self.what)])
         return {TopicPartition(topic, 0): OffsetAndMetadata(self.batch_id, text)}
@@ -80,7 +80,7 @@ class Mark(NamedTuple):
         """Return the last mark of a query among a group's offsets; None without one.
 
         Args:
-            offsets: the offsets of the group: a mark of each topic that ever had one.
+            offsets: the offsets of the group, with a mark for each topic that has had one.
             task: a task of the query.
         """
         found = [offset for offset in offsets.values() if offset.metadata.partition(" ")[0] == task.query_id]
@@ -91,12 +91,12 @@ class Mark(NamedTuple):
 
 
 def is_mark(metadata: str) -> bool:
-    """Return whether the metadata of a group's offset is that of a mark, whose offset is no position of a reader."""
+    """Return whether the metadata of a group's offset is that of a mark, whose offset is not a reader's position."""
     return _METADATA.fullmatch(metadata) is not None
 
 
 def _checksums(column: pyarrow.Array) -> _Numbers:
-    """Return length and checksum of each value; sums of these alone would not notice values that were swapped."""
+    """Return length and checksum of each value; sums of these alone would not reveal swapped values."""
     contents = (
         None if value is None else value if isinstance(value, bytes) else str(value).encode()
         for start in range(0, len(column), _ROWS_AT_A_TIME)
@@ -107,7 +107,7 @@ def _checksums(column: pyarrow.Array) -> _Numbers:
 
 
 def _mixed(numbers: _Numbers) -> _Numbers:
-    """Spread each bit over all others, so that sums of numbers are equal by chance alone; Steele's SplitMix64."""
+    """Spread each bit over all others, so sums are equal only by chance; Steele's SplitMix64."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         numbers = (numbers ^ (numbers >> numpy.uint64(shift))) * numpy.uint64(factor)
     return numbers ^ (numbers >> numpy.uint64(31))

@@ -1,7 +1,7 @@
 """The options of the sink: names as Spark writes them, in any case, and values as text.
 
-What Spark's Kafka connector has, too, has its name and means the same. What begins with `kafka.` is an option of the
-producer.
+Options that Spark's Kafka connector also has have the same names and meanings. Options that begin with `kafka.` are
+options of the producer.
 
 Source: `KafkaSourceProvider` in Apache Spark.
 """
@@ -30,7 +30,7 @@ __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "connect_limit_ms", "parse_
 
 logger = logging.getLogger("kafkawire.spark")
 
-#: As long as brokers allow by default (transaction.max.timeout.ms): the transaction of the first task of a micro-batch
+#: The brokers' default maximum (transaction.max.timeout.ms), because the transaction of the first task of a micro-batch
 #: stays open until the last one has ended.
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 
@@ -38,21 +38,21 @@ _TOPIC: Final = "topic"
 _ROW_IDS: Final = "dedupeHeaders"
 _TRANSACTIONS: Final = "transactionalIdPrefix"
 
-#: What Spark itself has among the options of a query.
+#: Options that Spark itself adds to those of a query.
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 
-#: What the connector passes over where somebody has given the options of a reader to a writer.
+#: Options of readers that the connector ignores in writers.
 _OF_READERS: Final = frozenset({"includeheaders"})
 
 
 class WriteOptions(NamedTuple):
-    """What a user asks for.
+    """The options of a user.
 
     Attributes:
-        producer: options of the producer, by the names of docs/options.md; may hold secrets.
-        topic: the topic of all rows; None if a column says it.
-        has_row_ids: whether a header tells each row from all others.
-        transactional_id_prefix: what the transactional ids of the tasks begin with; None to write without transactions.
+        producer: options of the producer, by the names of docs/options.md; may contain secrets.
+        topic: the topic of all rows; None if a column contains it.
+        has_row_ids: whether a header identifies each row.
+        transactional_id_prefix: the prefix of the tasks' transactional ids; None to write without transactions.
     """
 
     producer: Mapping[str, Any]
@@ -72,7 +72,7 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
     """
     for name, text in given.items():
         if name.lower() == "path":
-            reason = "rows go to topics, not to a path: use the option topic, or a column `topic`"
+            reason = "rows are written to topics, not to a path: use the option topic, or a column `topic`"
             raise ConfigurationError(name, text, reason)
     of_producer, own = split_client_options(given)
     producer = read_client_options(of_producer, ProducerOptions, REFUSED_OF_WRITERS)
@@ -90,7 +90,7 @@ def parse_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def connect_limit_ms(producer: Mapping[str, Any]) -> int:
-    """Return how long it is tried to connect: as long as a record may take to be stored.
+    """Return the limit for connecting, which equals the delivery timeout.
 
     Args:
         producer: options of the producer, by the names of docs/options.md.
@@ -99,9 +99,10 @@ def connect_limit_ms(producer: Mapping[str, Any]) -> int:
 
 
 def _is_idempotent(producer: Mapping[str, Any]) -> bool:
-    """Return whether a producer is idempotent of which nobody has said it.
+    """Return whether a producer is idempotent if the option is not set.
 
-    As Java's, it is unless other options rule it out. A cluster that does is an error: so the producer is told.
+    Like Java's, it is unless other options rule it out. A cluster without support is an error, so the option is set
+    explicitly.
     """
     try:
         read_producer_options(None, {**producer, "enable_idempotence": True})
@@ -113,14 +114,14 @@ def _is_idempotent(producer: Mapping[str, Any]) -> bool:
 
 
 def _check_producer(producer: Mapping[str, Any], prefix: str | None) -> None:
-    """Have the producer check its options while the query is planned, and not in each task."""
+    """Let the producer check its options while the query is planned, not in each task."""
     more = {} if prefix is None else {"transactional_id": prefix}
     try:
         read_producer_options(None, {**producer, **more})
     except ConfigurationError as error:
         if error.option in more:
             raise ConfigurationError(_TRANSACTIONS, prefix, client_reason(error.reason, ProducerOptions)) from None
-        # A query names the prefix of transactional ids, and no id.
+        # A query sets the prefix of transactional ids, not an id.
         error.reason = error.reason.replace("transactional_id", _TRANSACTIONS)
         raise client_error(error, ProducerOptions, producer) from None
 
@@ -142,5 +143,5 @@ _OPTIONS: Final = OptionTable(
     {_TOPIC: _topic, _ROW_IDS: parse_flag, _TRANSACTIONS: _prefix},
     clients=ProducerOptions,
     advice=dict.fromkeys(("topics", "subscribe"), "topic names the topic of all rows"),
-    hint=f"; those of the producer begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}linger.ms",
+    hint=f"; producer options begin with {CLIENT_PREFIX}, as in {CLIENT_PREFIX}linger.ms",
 )

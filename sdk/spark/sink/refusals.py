@@ -1,4 +1,4 @@
-"""What a broker means that refuses the rows of a task: which right is missing, or which limit is too low.
+"""Explanations for brokers' refusals of a task's rows: which right is missing, or which limit is too low.
 
 Source: `KafkaApis.handleInitProducerIdRequest`, `AclEntry` in Apache Kafka.
 """
@@ -19,22 +19,22 @@ from kafkawire.sdk.spark.sink.options import WriteOptions
 
 __all__ = ["Refusals"]
 
-#: Most of its functions are made when it is imported, where type checkers do not see them.
+#: Most of its functions are created on import, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
-#: More errors than any that a client raises has behind it.
+#: More causes than any error of a client has.
 _CAUSES_MAX: Final = 10
 
 
 class Refusals:
-    """The rows of a task on their way; within `with`, what a broker refuses is raised with what to do about it.
+    """The rows of a task in transit; within `with`, a broker's refusal is raised with advice.
 
     Args:
-        options: what the user asks for.
+        options: the user's options.
         batches: the rows.
 
     Raises:
-        BrokerError: in place of one that says less, or of an error behind which there is one.
+        BrokerError: in place of a less detailed one, or of an error that it caused.
     """
 
     def __init__(self, options: WriteOptions, batches: Iterable[pyarrow.RecordBatch]) -> None:
@@ -84,7 +84,7 @@ class Refusals:
 
 
 def _refusal(error: BaseException | None) -> BrokerError | None:
-    """Return what a broker said: an error, or what is behind it."""
+    """Return the broker's error: an error itself, or its cause."""
     for _ in range(_CAUSES_MAX):
         if error is None or isinstance(error, BrokerError):
             return error
@@ -93,7 +93,7 @@ def _refusal(error: BaseException | None) -> BrokerError | None:
 
 
 def _largest(rows: pyarrow.RecordBatch) -> int:
-    """Return bytes of key and value in the row that has most of them."""
+    """Return the size of key and value in the largest row."""
     total = None
     for name in {KEY, VALUE}.intersection(rows.schema.names):
         column = rows.column(name)

@@ -1,6 +1,6 @@
-"""A header that tells each row from all others, so that readers can drop what a repeated task has written again.
+"""A header that identifies each row, so readers can drop rows that a repeated task has written again.
 
-The id is `query/micro-batch/task/row`: the same in each attempt at a task, as long as its rows come in the same order.
+The id is `query/micro-batch/task/row`: the same in each attempt at a task, as long as its rows have the same order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkawire.sdk.spark.sink.task import WriteTask
 
 __all__ = ["ROW_ID", "with_row_ids"]
 
-#: Most of its functions are made when it is imported, where type checkers do not see them.
+#: Most of its functions are created on import, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 #: The name of the header.
@@ -26,12 +26,12 @@ _HEADERS_TYPE: Final = schema.COLUMNS[schema.HEADERS].arrow
 
 
 def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyarrow.RecordBatch:
-    """Return rows with one more header each.
+    """Return rows with an additional header each.
 
     Args:
         rows: the rows of a task.
         task: the task that writes them.
-        first: the number of the first one in the task.
+        first: the number of the first row in the task.
     """
     batch = task.batch_id if task.is_streaming else ""
     prefix = f"{task.query_id}/{batch}/{task.number}/"
@@ -46,7 +46,7 @@ def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyar
 
 
 def _appended(lists: pyarrow.ListArray, added: pyarrow.StructArray) -> pyarrow.ListArray:
-    """Return lists with one more element each; a list that is null counts as empty."""
+    """Return lists with an additional element each; a null list counts as empty."""
     own = pyarrow.array(range(len(lists)), pyarrow.int64())
     rows = pyarrow.concat_arrays([_COMPUTE.list_parent_indices(lists), own])
     elements = pyarrow.concat_arrays([lists.flatten(), added]).take(_COMPUTE.sort_indices(rows))  # stable

@@ -1,6 +1,6 @@
-"""What a task does without transactions: send its rows, wait until each is stored, or fail.
+"""A task without transactions: send its rows, wait until each is stored, or fail.
 
-One Arrow batch is held at a time, beside the producer's `buffer_memory`: when that is full, sending waits.
+One Arrow batch is held at a time, besides the producer's `buffer_memory`: when that is full, sending waits.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["Sent", "send_rows", "write"]
 
 
 class Sent(NamedTuple):
-    """How much a task has sent.
+    """The progress of a task.
 
     Attributes:
-        rows: how many.
-        topic: one that it has sent rows to; None without rows.
+        rows: the number of rows sent.
+        topic: a topic to which it has sent rows; None without rows.
     """
 
     rows: int = 0
@@ -37,12 +37,12 @@ class Sent(NamedTuple):
 def write(
     options: WriteOptions, columns: WrittenColumns, task: WriteTask | None, batches: Iterable[pyarrow.RecordBatch]
 ) -> int:
-    """Write rows, and return how many; all are stored then.
+    """Write rows, and return their number once all are stored.
 
     Args:
-        options: what the user asks for.
-        columns: the columns that the rows have.
-        task: which part of the query the rows are; None if they get no ids.
+        options: the user's options.
+        columns: the columns of the rows.
+        task: the part of the query to which the rows belong; None if they get no ids.
         batches: the rows.
 
     Raises:
@@ -65,10 +65,10 @@ def send_rows(
     """Buffer rows, waiting when the buffer is full.
 
     Args:
-        producer: a producer that is open.
-        topic: the topic of all rows; None if a column says it.
-        columns: the columns that the rows have.
-        task: which part of the query the rows are; None if they get no ids.
+        producer: an open producer.
+        topic: the topic of all rows; None if a column contains it.
+        columns: the columns of the rows.
+        task: the part of the query to which the rows belong; None if they get no ids.
         batches: the rows.
 
     Raises:
@@ -82,7 +82,7 @@ def send_rows(
             try:
                 producer.send_arrow(name, rows, VALUE, key=columns.key, headers=headers, partition=columns.partition)
             except KafkaWireError as error:
-                error.add_note(f"Rows are counted within those for topic {name}, from row {sent.rows} of the task on.")
+                error.add_note(f"Rows are counted among those for topic {name}, from row {sent.rows} of the task on.")
                 raise
             sent = Sent(sent.rows + rows.num_rows, name)
     return sent

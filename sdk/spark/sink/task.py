@@ -1,6 +1,6 @@
-"""Which part of a query a task writes, as Spark tells it.
+"""The part of a query that a task writes, as reported by Spark.
 
-Source: `MicroBatchExecution`, `StreamExecution` in Apache Spark, which name the micro-batch in properties of the job.
+Source: `MicroBatchExecution`, `StreamExecution` in Apache Spark, which store the micro-batch in properties of the job.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class WriteTask(NamedTuple):
     """A part of a query, the same in each attempt at it.
 
     Attributes:
-        query_id: stays the same as long as the query keeps its checkpoint.
+        query_id: the id of the query, which stays the same as long as the query keeps its checkpoint.
         batch_id: the number of the micro-batch; -1 for a batch query.
-        number: among the tasks of the micro-batch, from 0.
+        number: the number among the tasks of the micro-batch, from 0.
     """
 
     query_id: str
@@ -47,14 +47,14 @@ def current_task(query_id: str | None) -> WriteTask:
         query_id: the id of a batch query; None for a stream, whose id Spark knows.
 
     Raises:
-        LocalProtocolError: this is not a task, or Spark does not say of which micro-batch.
+        LocalProtocolError: this is not a task, or Spark does not report its micro-batch.
     """
     context = TaskContext.get()
     if context is None:
-        raise LocalProtocolError("only tasks of Spark write, and this process runs none")
+        raise LocalProtocolError("only Spark tasks can write, and this process runs none")
     if query_id is not None:
         return WriteTask(query_id, -1, context.partitionId())
     query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
     if query is None or batch is None:
-        raise LocalProtocolError(f"Spark names no micro-batch: {_QUERY_ID} is {query!r}, {_BATCH_ID} is {batch!r}")
+        raise LocalProtocolError(f"Spark reports no micro-batch: {_QUERY_ID} is {query!r}, {_BATCH_ID} is {batch!r}")
     return WriteTask(query, int(batch), context.partitionId())

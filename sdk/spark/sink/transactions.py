@@ -1,7 +1,7 @@
 """Transactions over the tasks of a micro-batch: tasks prepare them, the driver commits all of them.
 
-A task uses the transactional id `prefix-number`, so each attempt ends what an earlier one has left open. A micro-batch
-that is repeated finds in the marks (`marks.py`) what was committed of it already.
+A task uses the transactional id `prefix-number`, so each attempt ends the transaction that an earlier one left open. In
+a repeated micro-batch, the marks (`marks.py`) tell which rows were already committed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ logger = logging.getLogger("kafkawire.spark")
 
 
 class Uncommitted(NamedTuple):
-    """Rows that are stored, and that nobody sees yet.
+    """Rows that are stored but not visible yet.
 
     Attributes:
-        transaction: the transaction that is to be committed.
-        topic: one of those that have rows of it.
+        transaction: the transaction to commit.
+        topic: one of its topics.
     """
 
     transaction: PreparedTransaction
@@ -44,11 +44,11 @@ class Uncommitted(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What a task has to say to the driver.
+    """The report of a task to the driver.
 
     Attributes:
-        task: which part of the query it has written.
-        uncommitted: what it has written; None if there were no rows, or they are committed already.
+        task: the part of the query that it has written.
+        uncommitted: its uncommitted rows; None if there were no rows, or they are already committed.
     """
 
     task: WriteTask
@@ -58,22 +58,22 @@ class Prepared(NamedTuple):
 def prepare(
     options: WriteOptions, columns: WrittenColumns, task: WriteTask, batches: Iterable[pyarrow.RecordBatch]
 ) -> Prepared:
-    """Write rows in a transaction that stays open, and return what it takes to commit it.
+    """Write rows in a transaction that stays open, and return the data needed to commit it.
 
     Args:
-        options: what the user asks for.
-        columns: the columns that the rows have.
-        task: which part of the query the rows are.
+        options: the user's options.
+        columns: the columns of the rows.
+        task: the part of the query to which the rows belong.
         batches: the rows.
 
     Raises:
-        LocalProtocolError: this part is committed already, with other rows; or a later micro-batch is.
+        LocalProtocolError: this part is already committed with different rows, or a later micro-batch is.
         KafkaWireError: a row could not be written; the transaction is aborted.
     """
     name = f"{options.transactional_id_prefix}-{task.number}"
     given: dict[str, Any] = {**options.producer, "transactional_id": name}
     written = [VALUE, *filter(None, columns), *([] if options.topic is not None else [TOPIC])]
-    # To start is to end whatever an earlier attempt has left open: the mark cannot change any more.
+    # Starting ends the transaction that an earlier attempt left open, so the mark can no longer change.
     with Refusals(options, batches) as rows, connected(Producer(**given), connect_limit_ms(given)) as producer:
         counted = _Counted(rows, written if task.is_streaming else [])
         mark = _last_mark(options, name, task)
@@ -97,11 +97,11 @@ def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
     """Commit the transactions of all tasks.
 
     Args:
-        options: what the user asks for.
-        prepared: what each task said.
+        options: the user's options.
+        prepared: the reports of the tasks.
 
     Raises:
-        LocalProtocolError: some of the micro-batch is committed already, and it had another number of tasks then.
+        LocalProtocolError: a part of the micro-batch was already committed with a different number of tasks.
         KafkaWireError: a transaction was not committed; others may be.
     """
     left = _uncommitted(prepared)
@@ -118,7 +118,7 @@ def commit(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
 
 
 def abort(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
-    """Abort the transactions of the tasks that have prepared one; what fails ends by itself some time later."""
+    """Abort the transactions of the tasks that have prepared one; if that fails, they time out later."""
     transactions = [each.transaction for each in _uncommitted(prepared)]
     if not transactions:
         return
@@ -130,7 +130,7 @@ def abort(options: WriteOptions, prepared: Sequence[Prepared]) -> None:
 
 
 class _Counted:
-    """Arrow batches on their way, and the fingerprint of those that have passed."""
+    """Arrow batches in transit, and the fingerprint of those that have passed."""
 
     def __init__(self, batches: Iterable[pyarrow.RecordBatch], names: Sequence[str]) -> None:
         self._batches = batches
@@ -153,13 +153,13 @@ def _last_mark(options: WriteOptions, group_id: str, task: WriteTask) -> Mark | 
     with Coordinators(options.producer) as coordinators:
         mark = Mark.last(coordinators.committed(group_id), task)
     if mark is not None and mark.batch_id > task.batch_id:
-        reason = f"micro-batch {mark.batch_id} is committed already; was the checkpoint set back?"
+        reason = f"micro-batch {mark.batch_id} is committed already; was the checkpoint rolled back?"
         raise LocalProtocolError(f"transactional id {group_id}: {task}: {reason}")
     return mark
 
 
 def _check_repeated(transactional_id: str, mark: Mark, task: WriteTask, found: Fingerprint) -> None:
-    """Refuse to leave out rows that are not the ones that were committed."""
+    """Refuse to skip rows that differ from the committed ones."""
     if mark.what != found:
         was = Fingerprint(*mark.what)
         raise LocalProtocolError(
@@ -170,8 +170,8 @@ def _check_repeated(transactional_id: str, mark: Mark, task: WriteTask, found: F
 
 
 def _mark_commit(coordinators: Coordinators, prefix: str, task: WriteTask, first: Uncommitted, tasks: int) -> None:
-    """Have the first transaction say of how many tasks the micro-batch consists; refuse another number of them."""
-    group_id = f"{prefix}-commit"  # no task's: those end with a number
+    """Store the number of tasks of the micro-batch in the first transaction; refuse a different number."""
+    group_id = f"{prefix}-commit"  # not a task's id, because those end with a number
     mark = Mark.last(coordinators.committed(group_id), task)
     if mark is None or mark.batch_id < task.batch_id:
         offsets = Mark(task.query_id, task.batch_id, (tasks,)).offsets(first.topic)

@@ -1,7 +1,7 @@
 """The writers that Spark calls: one for queries, one for streams.
 
-`write` runs in the tasks, `commit` and `abort` in the driver, each in a Python process of its own: what one of them
-knows reaches another only in the messages.
+`write` runs in the tasks, `commit` and `abort` in the driver, each in a separate Python process: state passes between
+them only in the messages.
 
 Source: `pyspark.sql.datasource`.
 """
@@ -30,25 +30,25 @@ _Messages = Iterable[WriterCommitMessage | None]
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver.
+    """The message of a task to the driver.
 
     Attributes:
-        prepared: what the driver has to commit; None without transactions.
+        prepared: the transaction that the driver has to commit; None without transactions.
     """
 
     prepared: Prepared | None = None
 
 
 class _Sink:
-    """What both writers have in common.
+    """The common part of both writers.
 
     Args:
-        options: as Spark hands them over.
+        options: the options from Spark.
         schema: the schema of the query.
         query_id: the id of a batch query; None for a stream.
 
     Raises:
-        ConfigurationError: an option or the schema cannot be used.
+        ConfigurationError: an option or the schema is invalid.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, query_id: str | None) -> None:
@@ -69,7 +69,7 @@ class _Sink:
         return Written()
 
     def commit(self, messages: _Messages) -> None:
-        """Commit what the tasks have prepared.
+        """Commit the transactions that the tasks have prepared.
 
         Raises:
             KafkaWireError: see `transactions.commit`.
@@ -77,7 +77,7 @@ class _Sink:
         commit(self._options, _prepared(messages))
 
     def abort(self, messages: _Messages) -> None:
-        """Abort what the tasks have prepared."""
+        """Abort the transactions that the tasks have prepared."""
         abort(self._options, _prepared(messages))
 
 
@@ -85,12 +85,12 @@ class BatchWriter(DataSourceArrowWriter):
     """Writes a batch query.
 
     Args:
-        options: as Spark hands them over.
+        options: the options from Spark.
         schema: the schema of the query.
-        overwrite: whether the query is to replace what is there.
+        overwrite: whether the query should replace existing data.
 
     Raises:
-        ConfigurationError: an option or the schema cannot be used, or the query is to overwrite.
+        ConfigurationError: an option or the schema is invalid, or the query overwrites.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool = False) -> None:
@@ -115,11 +115,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream.
 
     Args:
-        options: as Spark hands them over.
+        options: the options from Spark.
         schema: the schema of the query.
 
     Raises:
-        ConfigurationError: an option or the schema cannot be used.
+        ConfigurationError: an option or the schema is invalid.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -139,5 +139,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _prepared(messages: _Messages) -> list[Prepared]:
-    """Return what tasks have said; those that have failed have said nothing."""
+    """Return the reports of tasks; failed tasks have none."""
     return [each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None]

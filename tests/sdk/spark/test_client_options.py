@@ -58,8 +58,8 @@ def test_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({}, "kafka.bootstrap.servers=None: it is needed: host:port,host:port"),
-        ({**SERVERS, "bootstrap_servers": "b:1"}, "kafka.bootstrap_servers='b:1': bootstrap_servers was given already"),
+        ({}, "kafka.bootstrap.servers=None: it is required: host:port,host:port"),
+        ({**SERVERS, "bootstrap_servers": "b:1"}, "kafka.bootstrap_servers='b:1': bootstrap_servers is given, too"),
         ({**SERVERS, "client.ids": "x"}, "kafka.client.ids='x': no such option; did you mean kafka.client.id?"),
         ({**SERVERS, "sasl.jaas.config": "x"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
     ],

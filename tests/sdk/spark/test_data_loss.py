@@ -14,7 +14,7 @@ def test_error() -> None:
     cause = NoOffset("out of range")
     with pytest.raises(LocalProtocolError) as caught:
         report_loss("a-0 is gone", fails=True, cause=cause)
-    assert str(caught.value) == "a-0 is gone; with failOnDataLoss=false the query goes on"
+    assert str(caught.value) == "a-0 is gone; with failOnDataLoss=false the query continues"
     assert caught.value.__cause__ is cause
 
 

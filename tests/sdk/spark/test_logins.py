@@ -56,5 +56,5 @@ def test_among_the_options_of_a_client() -> None:
         "sasl_username": "me",
         "sasl_password": "secret",
     }
-    with pytest.raises(ConfigurationError, match=r"config=<hidden>: sasl_username was given already$"):
+    with pytest.raises(ConfigurationError, match=r"config=<hidden>: sasl_username is given, too$"):
         with_login({"sasl.jaas.config": login, "sasl_username": "you"})

@@ -80,7 +80,7 @@ def test_topic_that_was_made_anew(tmp_path: Path) -> None:
         produce(broker, "b", 0, 7)
         before = Manifest(next_offsets={"b": {"0": 5}}, topic_ids=ids)
         with pytest.raises(
-            ConfigurationError, match=f"out='{OUT}': topic b was deleted and made anew since it was read"
+            ConfigurationError, match=f"out='{OUT}': topic b was deleted and recreated since it was read"
         ):
             broker_input(settings, ["b"], before, OUT)
         before = before._replace(topic_ids={"a": ids["a"]})
@@ -137,7 +137,7 @@ def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFix
     with Broker(tmp_path) as broker:
         texts = {"endingOffsets": json.dumps({"none": {"0": 5}})}
         assert broker_facts.compacted({"bootstrap.servers": broker.bootstrap}, texts) == {}
-    assert "cleanup.policy of topic none is not known" in caplog.text
+    assert "cleanup.policy of topic none is unknown" in caplog.text
 
 
 def test_a_task_of_nothing(tmp_path: Path) -> None:

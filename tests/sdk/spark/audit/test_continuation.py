@@ -102,7 +102,7 @@ def test_topics_that_were_deleted_since(caplog: pytest.LogCaptureFixture) -> Non
     """They are left out if they were read before; others that are not there are a mistake, which others tell."""
     before = {"a": {"0": 5}, "b": {"0": 5}}
     assert still_there(["a", "b", "c"], {"b"}, before) == ["b", "c"]
-    assert "no longer there, what was read before stays in the audit: a" in caplog.text
+    assert "deleted since, facts that were read before stay in the audit: a" in caplog.text
     caplog.clear()
     assert still_there(["b", "c"], {"b", "c"}, before) == ["b", "c"]
     assert not caplog.text

@@ -58,7 +58,7 @@ def test_options_of_members_have_no_effect() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({}, "kafka.bootstrap.servers=None: it is needed: host:port,host:port"),
+        ({}, "kafka.bootstrap.servers=None: it is required: host:port,host:port"),
         ({**SERVERS, "auto.offset.reset": "latest"}, "kafka.auto.offset.reset='latest': Spark decides where reading"),
         ({**SERVERS, "enable_auto_commit": "true"}, "kafka.enable_auto_commit='true': Spark decides"),
         ({**SERVERS, "key.deserializer": "x"}, "kafka.key.deserializer='x': keys and values are columns"),
@@ -77,12 +77,12 @@ def test_options_of_members_have_no_effect() -> None:
         ({**SERVERS, "sasl.jaas.config": 7}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
         ({**SERVERS, "fetch.min.bytes": "x"}, "kafka.fetch.min.bytes='x': expected an integer"),
         ({**SERVERS, "fetch_min_bytes": "-1"}, "kafka.fetch.min.bytes=-1: expected 0 to"),
-        ({**SERVERS, "fetch.min.bytes": "1", "fetch_min_bytes": "1"}, "kafka.fetch_min_bytes='1': fetch_min_bytes was"),
+        ({**SERVERS, "fetch.min.bytes": "1", "fetch_min_bytes": "1"}, "kafka.fetch_min_bytes='1': fetch_min_bytes is"),
         ({"bootstrap.servers": "nowhere:x"}, "kafka.bootstrap.servers='nowhere:x': "),
         ({**SERVERS, "sasl.jaas.config": "x password=y"}, "kafka.sasl.jaas.config=<hidden>: expected PlainLoginModule"),
         (
             {**SERVERS, **LOGIN, "sasl.jaas.config": JAAS},
-            "kafka.sasl_username='you': sasl_username was given already",
+            "kafka.sasl_username='you': sasl_username is given, too",
         ),
         ({**SERVERS, **LOGIN, "sasl.pasword": "y"}, "kafka.sasl.pasword=<hidden>: no such option"),
         (

@@ -113,7 +113,7 @@ def test_places(broker: Broker, bound: Bound, takes_latest: str, expected: dict[
     [
         (
             Bound("startingTimestamp", Times(15)),
-            "startingTimestamp=15: a-0 has no record of that time or a younger",
+            "startingTimestamp=15: a-0 has no record of that time or later",
         ),
         (
             Bound("endingOffsets", parse_offsets("", '{"a":{"0":1}}', -1)),

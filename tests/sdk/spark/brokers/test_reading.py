@@ -160,7 +160,7 @@ def test_lost_beginning(tmp_path: Path) -> None:
         with pytest.raises(LocalProtocolError) as caught:
             offsets_of(read_options(broker), 95, 105)
         assert str(caught.value) == (
-            "orders-0: offsets 95 to 99 are gone, the first one is 100; with failOnDataLoss=false the query goes on"
+            "orders-0: offsets 95 to 99 are gone, the first one is 100; with failOnDataLoss=false the query continues"
         )
         assert offsets_of(read_options(broker, fails_on_loss=False), 95, 105) == list(range(100, 105))
         assert offsets_of(read_options(broker, fails_on_loss=False), 5, 10) == []
@@ -172,7 +172,7 @@ def test_lost_beginning(tmp_path: Path) -> None:
 def test_lost_end(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0)) as broker:
         with pytest.raises(
-            LocalProtocolError, match="orders-0: offsets 15 to 19 are gone or others now, it ends at 10: "
+            LocalProtocolError, match="orders-0: offsets 15 to 19 are gone or replaced, it ends at 10: "
         ):
             offsets_of(read_options(broker), 15, 20)
         assert offsets_of(read_options(broker, fails_on_loss=False), 15, 20) == []
@@ -188,8 +188,8 @@ def test_range_that_ends_behind_the_partition(
         given: Any = {"isolation_level": level, "poll_timeout_ms": poll_timeout_ms}
         with pytest.raises(LocalProtocolError) as caught:
             offsets_of(read_options(broker, **given), 5, 15)
-        lost = "orders-0: offsets 10 to 14 are not there, it ends at 10"
-        assert str(caught.value) == f"{lost}; with failOnDataLoss=false the query goes on"
+        lost = "orders-0: offsets 10 to 14 do not exist, it ends at 10"
+        assert str(caught.value) == f"{lost}; with failOnDataLoss=false the query continues"
         caplog.clear()
         assert offsets_of(read_options(broker, fails_on_loss=False, **given), 5, 15) == list(range(5, 10))
         assert [each.message for each in caplog.records if "lost" in each.message] == [f"lost: {lost}"]

@@ -139,7 +139,7 @@ def test_range_that_ends_behind_the_partition(tmp_path: Path, monkeypatch: pytes
     """It is said as soon as the leader has said it several times: a new one may learn the end late."""
     monkeypatch.setattr(stored_batches, "_WAIT_MS", 5)
     with stored(tmp_path, batch(0, 5)) as broker:
-        with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 7 are not there, it ends at 5: "):
+        with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 7 do not exist, it ends at 5: "):
             read(broker, 0, 8, timeout_ms=30_000)
         answers = [*((b"", 5),) * 5, (b"", 8), *((b"", 5),) * 5, (batch(5, 3), 8)]
         monkeypatch.setattr(StoredBatches, "_ask", lambda *_: answered(stored_batches._Fetched(*answers.pop(0))))

@@ -97,7 +97,7 @@ def test_files_that_are_named(root: Path, paths: list[str], named: list[str]) ->
         ("c", "it does not exist"),
         ("a??", "nothing matches it"),
         ("a[", "it does not exist"),
-        ("a[z-a]*", "a[z-a]* is no pattern: bad character range z-a at position 2"),
+        ("a[z-a]*", "a[z-a]* is not a pattern: bad character range z-a at position 2"),
         ("c*", "nothing matches it"),
         ("c/*", "nothing matches it"),
         ("*/orders-7", "nothing matches it"),

@@ -46,7 +46,7 @@ def test_tables() -> None:
     assert list(mapped(lambda batch: table[:0], SCHEMA)([rows(7)])) == []
 
 
-KINDS = "it has to return a pyarrow.RecordBatch, a Table or None"
+KINDS = "it must return a pyarrow.RecordBatch, a Table or None"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_refused(result: Any, reason: str) -> None:
             types.StructType().add("m", types.MapType(types.StringType(), types.StructType().add("n", "long", False))),
             "schema='n bigint NOT NULL'",
         ),
-        (SCHEMA.__class__([*SCHEMA.fields, SCHEMA.fields[0]]), "schema='n, s, n': the column n is there twice"),
+        (SCHEMA.__class__([*SCHEMA.fields, SCHEMA.fields[0]]), "schema='n, s, n': the column n is repeated"),
     ],
 )
 def test_refused_schema(schema: Any, reason: str) -> None:

@@ -110,7 +110,7 @@ def test_paths_of_python(path: Any, paths: tuple[str, ...]) -> None:
         ([""], {}, "paths='[\"\"]': expected a JSON list of paths"),
         (b"/a", {}, "path=b'/a': expected text or a pathlib.Path"),
         (None, {}, "path=None: expected text or a pathlib.Path"),
-        ("/a", {"Paths": ["/b"]}, "Paths='/b': paths are given by themselves: expected a list of them"),
+        ("/a", {"Paths": ["/b"]}, "Paths='/b': paths are given separately: expected a list of them"),
     ],
 )
 def test_refused_paths_of_python(path: Any, given: dict[str, Any], reason: str) -> None:
@@ -130,8 +130,11 @@ def test_none_is_what_nobody_gave() -> None:
         (object, "topics=<class 'object'>: expected text"),
         (["a", None], "topics=None: expected text"),
         ({"a": None}.values(), "topics=None: expected text"),
-        ({("a", 0): 1}, "topics={('a', 0): 1}: it has something that is neither text nor a number: keys must be str"),
-        ({"a": object}, "topics={'a': <class 'object'>}: it has something that is neither text nor a number"),
+        (
+            {("a", 0): 1},
+            "topics={('a', 0): 1}: it contains a value that is neither text nor a number: keys must be str",
+        ),
+        ({"a": object}, "topics={'a': <class 'object'>}: it contains a value that is neither text nor a number"),
     ],
 )
 def test_refused_values_of_python(value: object, reason: str) -> None:
@@ -146,7 +149,10 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
         ({"path": ""}, "path='': a folder of segments is needed: load(path)"),
         ({"paths": "a"}, "paths='a': expected a JSON list of paths"),
         ({"splitByte": "1m"}, "splitByte='1m': no such option; did you mean splitBytes?"),
-        ({"kafka.bootstrap.servers": "x"}, "kafka.bootstrap.servers='x': files are read here; the format kafkawire"),
+        (
+            {"kafka.bootstrap.servers": "x"},
+            "kafka.bootstrap.servers='x': this format reads files; the format kafkawire",
+        ),
         ({"splitBytes": "1"}, "splitBytes='1': expected 1048576 to 9223372036854775807 bytes, such as 64m"),
         ({"splitBytes": "-1m"}, "splitBytes='-1m': expected 1048576 to"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger='0': expected 1 to 9223372036854775807"),

@@ -88,7 +88,7 @@ def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCapture
         reader.partitions()
     (folder / "orders-0" / "backup.zip").touch()
     assert len(read(source(folder).reader(schema("offset bigint")))) == 40
-    assert "not read, they may hold segments: 00000000000000000000.log.xz, backup.zip" in caplog.text
+    assert "not read, although they may contain segments: 00000000000000000000.log.xz, backup.zip" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCapture
         ("offset int", "schema='offset int': the column is bigint"),
         ("offsets bigint", "schema='offsets bigint': no such column; did you mean offset?"),
         ("xyz bigint", "schema='xyz bigint': no such column; there are key, value, "),
-        ("value binary, value binary", "schema='value binary': the column is there already"),
+        ("value binary, value binary", "schema='value binary': the column is repeated"),
     ],
 )
 def test_refused_schema(folder: Path, ddl: str, reason: str) -> None:
@@ -150,10 +150,10 @@ def test_loss(folder: Path) -> None:
     ("option", "offsets", "loss"),
     [
         ("startingOffsets", '{"later":{"0":95}}', "later-0: offsets 95 to 99 are gone, the first one is 100"),
-        ("startingOffsets", '{"later":{"0":111}}', "later-0 ends at offset 110, and offsets up to 110 are asked for"),
-        ("endingOffsets", '{"later":{"0":111}}', "later-0 ends at offset 110, and offsets up to 110 are asked for"),
-        ("startingOffsets", '{"later":{"7":0}}', "later-7 is not there, and its offsets are asked for"),
-        ("endingOffsets", '{"other":{"0":5}}', "other-0 is not there, and its offsets are asked for"),
+        ("startingOffsets", '{"later":{"0":111}}', "later-0 ends at offset 110, but offsets up to 110 are requested"),
+        ("endingOffsets", '{"later":{"0":111}}', "later-0 ends at offset 110, but offsets up to 110 are requested"),
+        ("startingOffsets", '{"later":{"7":0}}', "later-7 does not exist, but its offsets are requested"),
+        ("endingOffsets", '{"other":{"0":5}}', "other-0 does not exist, but its offsets are requested"),
         ("startingOffsets", '{"later":{"0":110}}', None),
         ("startingOffsets", '{"later":{"0":-2}}', None),
         ("endingOffsets", '{"later":{"0":110}}', None),
@@ -170,7 +170,7 @@ def test_offsets_that_are_gone(
     if loss is None:
         source(folder, **options).reader(schema("offset bigint")).partitions()
         return
-    with pytest.raises(LocalProtocolError, match=f"^{loss}; with failOnDataLoss=false the query goes on"):
+    with pytest.raises(LocalProtocolError, match=f"^{loss}; with failOnDataLoss=false the query continues"):
         source(folder, **options).reader(schema("offset bigint")).partitions()
     tolerant = source(folder, failOnDataLoss="false", **options).reader(schema("offset bigint"))
     assert len(read(tolerant)) in {40, 50}
@@ -215,7 +215,9 @@ def test_no_filters_before_a_function(folder: Path) -> None:
     class Mapped(KafkaSegments):
         map_batches = staticmethod(lambda rows: rows)
 
-    with pytest.raises(ConfigurationError, match="pushdown='true': map_batches is given, and Spark would filter what"):
+    with pytest.raises(
+        ConfigurationError, match="pushdown='true': map_batches is given, and Spark would apply conditions"
+    ):
         Mapped({"path": str(folder), "pushdown": "true"}).reader(schema("offset bigint"))
 
 

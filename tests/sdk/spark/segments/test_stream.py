@@ -140,7 +140,7 @@ def test_nothing_yet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     query = Query(tmp_path)
     assert not query.plan()
     assert (
-        "there are no segments: expected TOPIC-PARTITION/OFFSET.log; what may hold some has to be unpacked"
+        "there are no segments: expected TOPIC-PARTITION/OFFSET.log; files that may contain some must be unpacked"
         in caplog.text
     )
     write_segment(tmp_path / "orders-0", [batch(0)])

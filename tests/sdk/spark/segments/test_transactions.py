@@ -103,7 +103,9 @@ def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
     assert offsets_of(parts, files, DROP) == [0, 1]
     monkeypatch.setattr(SegmentFiles, "after", lambda *_: after)
     second.unlink()
-    with pytest.raises(LocalProtocolError, match="orders-0: the segment from offset 2 on, which says how transactions"):
+    with pytest.raises(
+        LocalProtocolError, match="orders-0: the segment from offset 2 on, which tells how transactions"
+    ):
         offsets_of(parts, files, DROP)
     assert offsets_of(parts, files, DROP._replace(fails_on_loss=False)) == [1]
 

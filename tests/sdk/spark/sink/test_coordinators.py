@@ -60,7 +60,7 @@ def test_each_is_tried(broker: Broker) -> None:
     with Coordinators(options(broker)) as coordinators:
         with pytest.raises(BrokerError, match="PRODUCER_FENCED") as caught:
             coordinators.end(transactions, commits=True)
-        assert caught.value.__notes__ == ["This is what the coordinator of transactional id b says."]
+        assert caught.value.__notes__ == ["Reported by the coordinator of transactional id b."]
         assert coordinators.committed("group of c")
 
 
@@ -95,4 +95,4 @@ def test_the_first_error_is_reported(broker: Broker) -> None:
         prepared(broker, name)  # fences the one before
     with Coordinators(options(broker)) as coordinators, pytest.raises(BrokerError) as caught:
         coordinators.end(transactions, commits=True)
-    assert caught.value.__notes__ == ["This is what the coordinator of transactional id a says."]
+    assert caught.value.__notes__ == ["Reported by the coordinator of transactional id a."]

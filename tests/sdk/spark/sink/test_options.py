@@ -69,11 +69,11 @@ def test_of_the_producer(given: dict[str, str], expected: dict[str, Any]) -> Non
         ("topics", "a", "no such option; topic names the topic of all rows"),
         ("subscribe", "a", "no such option; topic names the topic of all rows"),
         ("linger.ms", "7", "did you mean kafka.linger.ms?"),
-        ("xyz", "7", "those of the producer begin with kafka."),
+        ("xyz", "7", "producer options begin with kafka."),
         ("topic", "a/b", "topic='a/b': "),
         ("dedupeHeaders", "yes", "expected true or false"),
         ("transactionalIdPrefix", "", "leave it out to write without transactions"),
-        ("path", "/x", "path='/x': rows go to topics, not to a path"),
+        ("path", "/x", "path='/x': rows are written to topics, not to a path"),
         ("kafka.key.serializer", "x", "keys and values are columns"),
         ("kafka.transactional.id", "x", "use transactionalIdPrefix"),
         ("kafka.linger.ms", "x", "expected an integer"),
@@ -141,5 +141,5 @@ def test_a_login_as_of_javas_clients() -> None:
 
 def test_servers_are_needed() -> None:
     given: dict[str, Any] = {"topic": "out"}
-    with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers=None: it is needed"):
+    with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers=None: it is required"):
         parse_options(given)

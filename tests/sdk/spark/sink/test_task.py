@@ -55,5 +55,5 @@ def test_spark_says_nothing(context: dict[str, str]) -> None:
 def test_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = lambda: None  # noqa: E731 - one line says it
     monkeypatch.setattr(pyspark.TaskContext, "get", nothing)
-    with pytest.raises(LocalProtocolError, match="only tasks of Spark write"):
+    with pytest.raises(LocalProtocolError, match="only Spark tasks can write"):
         current_task("query")

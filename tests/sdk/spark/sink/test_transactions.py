@@ -218,7 +218,7 @@ def test_another_number_of_tasks_before_anything_is_committed(broker: Broker) ->
 def test_a_checkpoint_that_was_set_back(broker: Broker) -> None:
     query = Query(broker)
     query.commit(query.tasks(5))
-    with pytest.raises(LocalProtocolError, match="micro-batch 5 is committed already; was the checkpoint set back"):
+    with pytest.raises(LocalProtocolError, match="micro-batch 5 is committed already; was the checkpoint rolled back"):
         query.task(4, 0, "v")
 
 
