@@ -1,4 +1,4 @@
-"""Install packages of Debian where this user may do so without being asked anything.
+"""Install Debian packages if this user may do so without being prompted.
 
 Runs on the system's own Python with nothing installed.
 """
@@ -21,7 +21,7 @@ def may_install() -> bool:
 
 
 def can_install(package: str) -> bool:
-    """Return whether this user may install `package` and this machine knows where it comes from."""
+    """Return whether this user may install `package` and this machine has a source for it."""
     return may_install() and _apt_get("install", "--simulate", package)
 
 

@@ -1,7 +1,7 @@
-"""Make the virtual environment that the Makefile's targets run in, and install the package into it with its extensions.
+"""Create the virtual environment of the Makefile's targets, and install the package with its extensions into it.
 
-Runs on the system's own Python with nothing installed. What pip prints is shown only when it fails. A machine without
-a C compiler gets the pure-Python engine, and one line that says so; what is missing beyond PyPI is installed where this
+Runs on the system's own Python with nothing installed. The output of pip is shown only if it fails. A machine without a
+C compiler gets the pure-Python engine, and one line that says so. Dependencies outside of PyPI are installed if this
 user may do that, and named otherwise.
 """
 
@@ -22,8 +22,8 @@ from tools.debian import install_first
 from tools.find_java import JAVA_VERSION_MIN, find_java, install_java
 from tools.pythons import PYTHON_VERSION_MIN
 
-#: What each kind of environment holds beside the package and its own dependencies: names of extras in pyproject.toml.
-#: Each kind also holds what `core` holds, as its stamp in the Makefile stands for that of `core`, too.
+#: The content of each kind of environment besides the package and its dependencies: names of extras in pyproject.toml.
+#: Each kind also includes that of `core`, because its stamp in the Makefile also counts as that of `core`.
 EXTRAS = {
     "core": ("cli",),
     "test": ("test",),
@@ -33,22 +33,22 @@ EXTRAS = {
     "release": ("release",),
 }
 
-#: Kinds whose work never reaches Spark.
+#: Kinds that never use Spark.
 WITHOUT_SPARK = {"test", "release"}
 
-#: Programs that the tests beside Apache Kafka run, and the packages of Debian that bring them.
+#: Programs that the tests with Apache Kafka run, and the Debian packages that provide them.
 KAFKA_PROGRAMS = {"java": "default-jre-headless", "mvn": "maven"}
 
-#: Files that the extensions are built from; a change of any of them rebuilds all.
+#: Files from which the extensions are built; a change of any of them rebuilds all.
 EXTENSION_SOURCES = ("*.pyx", "*.pxd", "*.pxi")
 
 
 class SetupError(Exception):
-    """The environment cannot be made; the text says what is missing and how to get it."""
+    """The environment cannot be created; the text says what is missing and how to get it."""
 
 
 def main() -> int:
-    """Make or update the environment and return the exit status."""
+    """Create or update the environment and return the exit status."""
     parser = argparse.ArgumentParser(description="Make the virtual environment of one kind of work.")
     parser.add_argument("kind", choices=sorted(EXTRAS))
     parser.add_argument("--venv", type=Path, default=Path(".venv"))
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def check_python_version() -> None:
-    """Refuse a Python that is too old, by name."""
+    """Refuse a Python that is too old, naming it."""
     if sys.version_info < PYTHON_VERSION_MIN:
         found = ".".join(map(str, sys.version_info[:3]))
         least = ".".join(map(str, PYTHON_VERSION_MIN))
@@ -79,10 +79,10 @@ def check_python_version() -> None:
 
 
 def make_venv(venv: Path) -> None:
-    """Make `venv` unless a usable one is there.
+    """Create `venv` unless a usable one exists.
 
     Raises:
-        SetupError: this Python cannot make one, and what it lacks cannot be installed.
+        SetupError: this Python cannot create one, and the missing package cannot be installed.
     """
     if _has_pip(venv):
         return
@@ -98,7 +98,7 @@ def install_package(venv: Path, extras: list[str]) -> None:
     """Install the package of this folder, editable, with `extras`.
 
     Raises:
-        SetupError: pip failed; the text is what it printed.
+        SetupError: pip failed; the text is its output.
     """
     target = f".[{','.join(extras)}]" if extras else "."
     print(f"Installing kafkawire into {venv}" + (f" with {', '.join(extras)}" if extras else ""), flush=True)
@@ -123,7 +123,7 @@ def spark_extra(install: bool) -> list[str]:
 
 
 def install_kafka_programs() -> None:
-    """Install what the tests beside Apache Kafka run. Without kcat only its own tests are left out.
+    """Install the programs for the tests with Apache Kafka. Without kcat, only its own tests are left out.
 
     Raises:
         SetupError: Java or Maven is missing, and this user cannot install it.
@@ -136,9 +136,9 @@ def install_kafka_programs() -> None:
 
 
 def missing_extension_note(folder: Path) -> str | None:
-    """Return one line about extensions below `folder` that could not be built, or None if all are there.
+    """Return one line about extensions below `folder` that could not be built, or None if all exist.
 
-    An extension older than the sources would behave as code that is gone; it is removed.
+    An extension older than the sources would behave like outdated code, so it is removed.
     """
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     sources = [path for pattern in EXTENSION_SOURCES for path in folder.rglob(pattern)]
@@ -174,7 +174,7 @@ def _compiler() -> str:
 
 
 def _has_pip(venv: Path) -> bool:
-    """Return whether `venv` is there and whole: its Python may be gone after an upgrade of the system's."""
+    """Return whether `venv` exists and works: its Python may be gone after a system upgrade."""
     return (venv / "bin" / "python").exists() and _pip(venv, "--version").returncode == 0
 
 

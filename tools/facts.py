@@ -1,7 +1,7 @@
-"""Facts that have one home, and how code looks that states them a second time.
+"""Facts that have one home, and patterns of code that repeats them.
 
-A rule of `tools/tidy.py`. What codegen writes is a home, so codegen itself is left out; so are the tests of the homes,
-which state the bytes themselves in order to notice a wrong one. Comments and docstrings may name any number.
+A rule of `tools/tidy.py`. Files written by codegen are homes, so codegen itself is exempt; so are the tests of the
+homes, which contain the bytes themselves in order to detect wrong ones. Comments and docstrings may name any number.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FACTS", "Fact", "second_homes"]
 
-#: Files in which a fact is looked for.
+#: Files that are searched for facts.
 SUFFIXES = {".py", ".pyx", ".pxi", ".pxd", ".xml", ".toml"}
 
-#: What makes the homes, and what tests them.
+#: The code that creates the homes, and its tests.
 LEFT_OUT = (
     "codegen/",
     "tests/codegen/",
@@ -40,9 +40,9 @@ class Fact(NamedTuple):
     """A value that is written in one place.
 
     Attributes:
-        pattern: code that states it again.
-        home: the file where it stands, or is generated from the schemas.
-        names: what to import instead.
+        pattern: code that repeats it.
+        home: the file that contains it, or is generated from the schemas.
+        names: the names to import instead.
         in_tests: whether tests import it, too.
     """
 
@@ -53,7 +53,7 @@ class Fact(NamedTuple):
 
 
 def _compared(name: str, value: str) -> re.Pattern[str]:
-    """Return the pattern of a name that is given a value, or compared with it."""
+    """Return the pattern of a name that is assigned a value or compared with it."""
     return re.compile(rf"\b_?{name}(?:: \w+)?(?: == | != | = |=|==|!=|\"\): ){value}(?![\w.])", re.IGNORECASE)
 
 
@@ -73,7 +73,7 @@ FACTS = (
 
 
 def second_homes(tree: Tree) -> Iterator[Place]:
-    """A fact of Kafka is written once, and imported from there."""
+    """A fact about Kafka is written once, and imported from there."""
     for source in tree.sources:
         path = source.path.as_posix()
         if source.generated or source.path.suffix not in SUFFIXES or path.startswith(LEFT_OUT):

@@ -1,10 +1,9 @@
-"""Find the places of a source where an operator, a constant or a condition can be wrong, and plant such a fault.
+"""Find the positions in a source where an operator, a constant or a condition can be wrong, and plant such a fault.
 
-Python sources are read as syntax trees, Cython sources as tokens, since only Cython knows their grammar. What no test
-could or should notice is left out: annotations, docstrings, `__repr__`, decorators, assertions for the type checker and
-those of `zip(…, strict=True)`, the text of errors, and the number of a limit (`…_MAX`, `MAX_…`), which is a choice and
-not a fact.
-`tools/slips.py` finds other kinds; `tools/mutants.py` runs the tests against the faults.
+Python sources are read as syntax trees, Cython sources as tokens, since only Cython knows their grammar. Faults that no
+test could or should notice are left out: annotations, docstrings, `__repr__`, decorators, assertions for the type
+checker and those of `zip(…, strict=True)`, the text of errors, and the number of a limit (`…_MAX`, `MAX_…`), which is a
+choice and not a fact. `tools/slips.py` finds other kinds; `tools/mutants.py` runs the tests against the faults.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["Fault", "Kind", "SourceText", "diff", "find_faults", "plant", "sorte
 
 Kind = Literal["operators", "state", "names", "order"]
 
-#: What a comparison becomes: the neighbour if it has one, else the opposite.
+#: The replacement of each comparison: its neighbour if it has one, else the opposite.
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),
@@ -50,14 +49,14 @@ OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
 
 FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
-#: Statements that can be left out and leave a program that still runs.
+#: Statements that can be removed without breaking the program.
 DROPPABLE = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Delete)
 
-#: Calls that tell the type checker something, and calls in which swapped arguments fail at once.
+#: Calls that only inform the type checker, and calls in which swapped arguments fail at once.
 TYPE_CALLS = {"cast", "TypeVar", "NewType", "NamedTuple"}
 UNSWAPPED_CALLS = {"isinstance", "issubclass", "getattr", "hasattr", "setattr"}
 
-#: Arguments that may be of one type; text and numbers beside them are seldom.
+#: Arguments that may have the same type; texts and numbers beside them rarely do.
 SWAPPED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp)
 
 #: Comparisons whose edit negates the condition already.
@@ -66,7 +65,7 @@ NEGATED = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _LIMIT = re.compile(r"(?:^|_)(?:MAX|LIMIT)(?:_|$)")
 _MODULE = "<module>"
 
-#: Tokens of Cython and what they become.
+#: Cython tokens and their replacements.
 CYTHON_OPERATORS = dict(COMPARISONS[kind] for kind in (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq))
 CYTHON_OPERATORS |= dict(OPERATORS.values()) | {"and": "or", "or": "and", "+=": "-=", "-=": "+="}
 _CYTHON_DEFINITION = re.compile(r" *(?:cdef |cpdef |def )[^=\n]*?(?P<name>\w+)\(|\S")
@@ -77,13 +76,12 @@ class Fault(NamedTuple):
     """One small edit of a source.
 
     Attributes:
-        path: of the source, relative to the root.
-        place: the function or class, as `ClientConnection.negotiate`; `<module>` outside of all.
-        line: where it starts, from 1.
-        kind: of fault, as `python -m tools.mutants --kind` has it.
-        edit: what is done to the source, in a word or two.
-        start, end: the bytes of the source that are replaced.
-        new: what replaces them.
+        path: path of the source, relative to the root.
+        place: the function or class, such as `ClientConnection.negotiate`; `<module>` outside of all.
+        line: its line, from 1.
+        kind: the kind of fault, as in `python -m tools.mutants --kind`.
+        edit: the change of the source, in a word or two. start, end: the bytes of the source that are replaced.
+        new: the replacement.
     """
 
     path: str
@@ -97,10 +95,10 @@ class Fault(NamedTuple):
 
 
 def find_faults(path: str, source: bytes) -> list[Fault]:
-    """Return every fault of the kind `operators` that can be planted in a source, in the order of their places.
+    """Return every fault of the kind `operators` that can be planted in a source, in order of position.
 
     Args:
-        path: relative to the root; its suffix says whether it is Python or Cython.
+        path: path relative to the root; its suffix says whether it is Python or Cython.
         source: its bytes, in UTF-8.
     """
     if path.endswith(".py"):
@@ -113,7 +111,7 @@ def find_faults(path: str, source: bytes) -> list[Fault]:
 
 
 def sorted_faults(faults: Iterable[Fault]) -> list[Fault]:
-    """Return faults in the order of their places, the last of those that do the same."""
+    """Return faults in order of position, keeping the last of equal ones."""
     return sorted({fault[-3:]: fault for fault in faults}.values(), key=lambda fault: fault[-3:])
 
 
@@ -132,7 +130,7 @@ def diff(source: bytes, fault: Fault) -> list[str]:
 
 
 class SourceText:
-    """The bytes of a Python source, and where the nodes of its syntax tree stand in them."""
+    """The bytes of a Python source, and the positions of its syntax tree's nodes in them."""
 
     def __init__(self, source: bytes) -> None:
         self.source = source
@@ -169,7 +167,7 @@ class _Finder(ast.NodeVisitor):
         self._places: list[str] = []
         self._functions = 0
 
-    # --- what is entered, and what is not
+    # --- nodes that are entered or skipped
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         if node.name == "__repr__":
@@ -197,13 +195,13 @@ class _Finder(ast.NodeVisitor):
         self._assignment(node, node.targets)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Leave the text of messages alone."""
+        """Skip the text of messages."""
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        """Leave what only the type checker needs."""
+        """Skip assertions for the type checker."""
 
     def visit_arguments(self, node: ast.arguments) -> None:
-        """Leave the annotations; defaults of lambdas are not used here."""
+        """Skip the annotations; defaults of lambdas are not used here."""
 
     # --- edits
 
@@ -329,7 +327,7 @@ class _Finder(ast.NodeVisitor):
             self._replace("arguments", arguments[0].lineno, start, end, f"{second}{between}{first}")
 
     def _between(self, edit: str, left: ast.expr, right: ast.expr, old: str, new: str) -> None:
-        """Replace the operator that stands between two operands, past brackets and comments."""
+        """Replace the operator between two operands, skipping brackets and comments."""
         start = self._text.end(left)
         pattern = r"\s+".join(map(re.escape, old.split()))
         text = self._text.between(left, right).encode()
@@ -350,7 +348,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def _cython_faults(path: str, source: bytes) -> Iterator[Fault]:
-    """Give the faults of a Cython source, line by line."""
+    """Yield the faults of a Cython source, line by line."""
     place, start, quoted = _MODULE, 0, False
     for number, raw in enumerate(source.splitlines(keepends=True), 1):
         line = raw.decode()
@@ -365,10 +363,10 @@ def _cython_faults(path: str, source: bytes) -> Iterator[Fault]:
 
 
 def _cython_edits(line: str) -> Iterator[tuple[str, int, int, str]]:
-    """Give the edits of a line: their name, the characters that are replaced and what replaces them.
+    """Yield the edits of a line: their name, the replaced characters and the replacement.
 
-    An operator needs blanks on both sides: `<int>x` is a cast, `&x` an address. A negative number that is returned says
-    that something failed, whichever number it is.
+    An operator needs blanks on both sides: `<int>x` is a cast, `&x` an address. Any negative return value means
+    failure.
     """
     text, indent = line.strip(), len(line) - len(line.lstrip())
     whole = text.count("(") == text.count(")") and text.count("[") == text.count("]") and "#" not in text
@@ -387,5 +385,5 @@ def _tokens(text: str) -> Iterator[tuple[int, str, int, int]]:
     try:
         for found in tokenize.generate_tokens(io.StringIO(text + "\n").readline):
             yield found.type, found.string, found.start[1], found.end[1]
-    except tokenize.TokenError:  # the statement goes on in the next line
+    except tokenize.TokenError:  # the statement continues on the next line
         return

@@ -1,6 +1,6 @@
-"""Find a Java that Spark runs on, and install one where this user may.
+"""Find a Java on which Spark runs, and install one if this user may.
 
-Looks at `JAVA_HOME`, at `java` on the path, and where Debian puts its runtimes. As a command it prints the `JAVA_HOME`
+Checks `JAVA_HOME`, `java` on the path, and Debian's folders of runtimes. As a command it prints the `JAVA_HOME`
 to use, or says on standard error that there is none and exits with 1. Runs on the system's own Python with nothing
 installed.
 """
@@ -25,15 +25,15 @@ __all__ = ["JAVA_VERSION_MIN", "Java", "find_java", "install_java"]
 #: Spark 4 runs on Java 17 and newer.
 JAVA_VERSION_MIN = 17
 
-#: Debian's runtimes without a desktop, the one that Spark knows best first; a release of Debian has one or two of them.
+#: Debian's headless runtimes, Spark's preferred one first; a Debian release has one or two of them.
 PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
 
-#: Where Debian puts its runtimes, one folder each.
+#: Debian's folder of runtimes, one subfolder each.
 DEBIAN_RUNTIMES = Path("/usr/lib/jvm")
 
 
 class Java(NamedTuple):
-    """A Java runtime: its folder (what `JAVA_HOME` names) and its major version."""
+    """A Java runtime: its folder (the value of `JAVA_HOME`) and its major version."""
 
     home: Path
     version: int
@@ -49,7 +49,7 @@ def find_java() -> Java | None:
 
 
 def install_java() -> Java | None:
-    """Install a runtime from Debian's packages if this user may, and return it, or None if that is not possible."""
+    """Install a runtime from Debian's packages if this user may, and return it; None if that is not possible."""
     if not may_install():
         return None
     print("Installing Java for Spark", flush=True)

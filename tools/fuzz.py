@@ -1,9 +1,9 @@
-"""Feed damaged bytes to everything that reads bytes from outside, for a while, and keep what goes wrong.
+"""Feed damaged bytes to everything that reads external bytes, for a while, and keep the failures.
 
 `python -m tools.fuzz [--seconds N] [--seed N] [--target NAME]` shares the time between the targets of
-`fuzz_targets.py`. Each runs in a process of its own, with bounded memory: a crash or a hang costs that process, and is
-a finding like any other. A finding is printed with its seed, made as short as it gets, and written to `build/fuzz/`;
-`--replay FILE` runs it again. The same seed gives the same cases in the same order, however fast the machine is.
+`fuzz_targets.py`. Each runs in its own process, with bounded memory: a crash or a hang only affects that process, and
+is a finding like any other. A finding is printed with its seed, shortened as far as possible, and written to
+`build/fuzz/`; `--replay FILE` runs it again. The same seed gives the same cases in the same order on any machine.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ SECONDS_DEFAULT = 60.0
 
 FINDINGS_FOLDER = Path("build/fuzz")
 
-#: Address space of a target's process: far more than any case may need, far less than a declared length can ask for.
+#: Address space of a target's process: far more than any case needs, far less than a declared length can demand.
 MEMORY_BYTES_MAX = 2 << 30
 
-#: A case takes milliseconds; one that takes so long is stuck, also on a busy machine.
+#: A case takes milliseconds; one that takes this long is stuck, even on a busy machine.
 CASE_SECONDS_MAX = 30.0
 
-#: How often the process of a target is looked after.
+#: Interval between checks of a target's process.
 _POLL_SECONDS = 0.5
 
-#: Findings of different kinds that are shown for each target; the others are counted.
+#: Findings of different kinds shown per target; the others are counted.
 FINDINGS_SHOWN_MAX = 10
 
-#: Time for shorter inputs of one finding; less than `CASE_SECONDS_MAX`, since it counts as part of the case.
+#: Time for shortening one finding; less than `CASE_SECONDS_MAX`, since it counts as part of the case.
 SHORTENING_SECONDS_MAX = 5.0
 
 _HEX_SHOWN_MAX = 200
 
 
 class Finding(NamedTuple):
-    """A case that went wrong.
+    """A failed case.
 
     Attributes:
         kind: the same for cases that fail in the same way.
-        what: what went wrong, for people.
+        what: a description of the failure.
     """
 
     kind: str
@@ -65,11 +65,11 @@ class Finding(NamedTuple):
 
 
 class Progress(ctypes.Structure):
-    """What the process of a target tells the one that looks after it, in memory that outlives it.
+    """The progress of a target's process, in memory that its supervisor shares and that outlives it.
 
     Attributes:
-        index: of the case that runs, or of the one that would be next.
-        findings: how many cases failed.
+        index: index of the running case, or of the next one.
+        findings: number of failed cases.
     """
 
     _fields_ = [("index", ctypes.c_int64), ("findings", ctypes.c_int64)]
@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the targets and return the exit status: 1 if there was a finding."""
     parser = argparse.ArgumentParser(description="Feed damaged bytes to everything that reads bytes from outside.")
     parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="for all targets together")
-    parser.add_argument("--seed", type=int, help="of the cases; another one each time by default")
+    parser.add_argument("--seed", type=int, help="of the cases; a different one each time by default")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="only this one; may be repeated")
     parser.add_argument("--replay", type=Path, help="run the case of a file in build/fuzz again")
     options = parser.parse_args(arguments)
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def make_case(target: Target, name: str, seed: int, index: int) -> Case:
-    """Return one case of a run; it depends on nothing but the arguments."""
+    """Return one case of a run; it depends only on the arguments."""
     return target.damage(Random(f"{seed} {name} {index}"), target.inputs())
 
 
@@ -112,7 +112,7 @@ def run_case(target: Target, case: Case) -> Finding | None:
 
 
 def shorten(target: Target, case: Case, finding: Finding) -> Case:
-    """Return the case with as few bytes as still give a finding of the same kind."""
+    """Return the shortest variant of a case that gives a finding of the same kind."""
     deadline = monotonic() + SHORTENING_SECONDS_MAX
     size = len(case.data) // 2
     while size:
@@ -148,7 +148,7 @@ def _fuzz(name: str, seed: int, seconds: float) -> int:
 
 
 def _watch(process: BaseProcess, progress: Progress) -> str | None:
-    """Wait for the end of a target's process, and return how it came to an end before its time, or None."""
+    """Wait for the end of a target's process, and return how it ended prematurely, or None."""
     index, since = -1, monotonic()
     while True:
         process.join(_POLL_SECONDS)
@@ -166,7 +166,7 @@ def _watch(process: BaseProcess, progress: Progress) -> str | None:
 
 
 def _work(name: str, seed: int, deadline: float, progress: Progress) -> None:
-    """Run cases until the deadline; this is what the process of a target does."""
+    """Run cases until the deadline, in the process of a target."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     target = TARGETS[name]
     kinds: set[str] = set()
@@ -183,7 +183,7 @@ def _work(name: str, seed: int, deadline: float, progress: Progress) -> None:
 
 
 def _keep(name: str, seed: int, index: int, case: Case, finding: Finding) -> None:
-    """Print a finding and write it where `--replay` reads it."""
+    """Print a finding and write it for `--replay`."""
     FINDINGS_FOLDER.mkdir(parents=True, exist_ok=True)
     path = FINDINGS_FOLDER / f"{name}-{seed}-{index}.json"
     place = {"target": name, "seed": seed, "case": index, "label": case.label}

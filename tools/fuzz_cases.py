@@ -1,4 +1,4 @@
-"""Cases of the fuzzer, and what its targets share: the golden vectors, and which engines check a case."""
+"""Cases of the fuzzer, and the common parts of its targets: golden vectors, and the engines that check a case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Case(NamedTuple):
     """One input.
 
     Attributes:
-        label: what the bytes are taken for, as the target's check reads it.
+        label: how to interpret the bytes, for the target's check.
         data: the bytes.
     """
 
@@ -31,12 +31,12 @@ class Case(NamedTuple):
 
 
 class Target(NamedTuple):
-    """One place where bytes from outside come in.
+    """One entry point of external bytes.
 
     Attributes:
-        inputs: gives the undamaged inputs; called once.
-        damage: makes a case of them.
-        check: returns what is wrong with what the product does, or None.
+        inputs: returns the undamaged inputs; called once.
+        damage: turns them into a case.
+        check: returns the problem of the product's behaviour, or None.
     """
 
     inputs: Callable[[], Sequence[Case]]
@@ -45,13 +45,13 @@ class Target(NamedTuple):
 
 
 def engines_of(case: Case, extension: object, *, with_construct: bool = True) -> list[str]:
-    """Return the engines that check a case; apart from what is built, the choice depends on the bytes only."""
+    """Return the engines that check a case; of those that are built, the choice depends only on the bytes."""
     native = ["native"] if extension is not None else []
     construct = ["construct"] if with_construct and crc32(case.data) % CONSTRUCT_EVERY == 0 else []
     return [*native, "python", *construct]
 
 
 def vectors(name: str) -> Iterator[dict[str, Any]]:
-    """Give the golden vectors of one file."""
+    """Yield the golden vectors of one file."""
     with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)

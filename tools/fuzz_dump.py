@@ -1,7 +1,7 @@
-"""Damaged bytes into what shows stored records: records as lines, and records of internal topics.
+"""Targets of the fuzzer that display stored records: as lines, and those of internal topics as JSON.
 
-Both engines must write the same lines and stop at the same place; whatever an internal record says, decoding it gives a
-message that has a JSON form, or `DecodeError`.
+Both engines must write the same lines and stop at the same position; decoding any internal record must give a message
+with a JSON form, or `DecodeError`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tools.mutation import mutate
 
 __all__ = ["check_internal", "check_lines", "damage_internal", "internal_inputs"]
 
-#: Content of a damaged batch, decompressed: the Python engine takes a second for more.
+#: Most decompressed bytes of a damaged batch; for more, the Python engine takes over a second.
 _DECOMPRESSED_BYTES_MAX = 256 * 1024
 
 
@@ -62,7 +62,7 @@ def _lines(engine: str, data: bytes, as_json: bool) -> tuple[bytes, str]:
 
 
 def internal_inputs() -> list[Case]:
-    """Return golden keys and values as Kafka stores them, each for the topics that could hold it."""
+    """Return golden keys and values as Kafka stores them, each with the topics that could contain it."""
     cases = []
     for name in ("coordinator", "metadata"):
         for vector in vectors(name):
@@ -81,7 +81,7 @@ def damage_internal(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_internal(case: Case) -> str | None:
-    """Decode a key or a value, or what stands for one in another topic."""
+    """Decode a key or a value, or its counterpart in another topic."""
     topic, part, *kind = case.label.split()
     key = int(kind[0]).to_bytes(2, "big") + bytes(64) if part == "value" else case.data
     for given in (case.data, None):

@@ -1,4 +1,4 @@
-"""Targets of the fuzzer: record sets, as they are read, and as a broker takes them from a producer."""
+"""Targets of the fuzzer: record sets, as they are read, and as a broker accepts them from a producer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tools.mutation import mutate
 
 __all__ = ["check_produced", "check_records", "damage_records", "produced_inputs", "record_inputs"]
 
-#: Most bytes of the decompressed records of a batch in these checks: the vectors stay below it, bombs do not.
+#: Most bytes of the decompressed records of a batch in these checks; the vectors stay below it, bombs do not.
 DECOMPRESSED_BYTES_MAX = 1 << 20
 
 
@@ -49,7 +49,7 @@ def record_inputs() -> list[Case]:
 
 
 def damage_records(random: Random, inputs: Sequence[Case]) -> Case:
-    """Return a damaged record set, mostly with checksums that fit so that the damage is not found by them."""
+    """Return a damaged record set, mostly with matching checksums, so they do not reveal the damage."""
     data, other = random.choice(inputs).data, random.choice(inputs).data
     label = random.choice(("checked", "checked", "unchecked"))
     if random.random() < 0.1:
@@ -67,7 +67,7 @@ def damage_records(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_records(case: Case) -> str | None:
-    """Walk on every engine: the same batches with the same records, or the same errors at the same places."""
+    """Walk on every engine: the same batches with the same records, or the same errors at the same positions."""
     engines = engines_of(case, records_engine.native)
     answers = [_walked(case, engine) for engine in engines]
     for engine, answer in zip(engines[1:], answers[1:], strict=True):
@@ -78,7 +78,7 @@ def check_records(case: Case) -> str | None:
 
 
 def _walked(case: Case, engine: str) -> list[tuple[Any, ...]]:
-    """Return what comes out of a walk: header and records of each batch, or the place of an error instead."""
+    """Return the result of a walk: header and records of each batch, or the position of an error instead."""
     found: list[tuple[Any, ...]] = []
     try:
         for batch in walk(case.data, case.label == "checked", limit=DECOMPRESSED_BYTES_MAX, engine=engine):
@@ -98,7 +98,7 @@ def _walked(case: Case, engine: str) -> list[tuple[Any, ...]]:
     return found
 
 
-#: What batches of all magics have.
+#: Attributes that batches of all magics have.
 _BATCH_ATTRIBUTES = (
     "position", "size_in_bytes", "magic", "crc", "attributes", "base_offset", "last_offset", "next_offset",
     "max_timestamp", "compression", "timestamp_type", "producer_id", "producer_epoch", "base_sequence",
@@ -108,7 +108,7 @@ _BATCH_ATTRIBUTES = (
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
-    """Return a value, or path and offset of the error; the construct form alone says which field of a record it is."""
+    """Return a value, or path and offset of the error; only the construct engine names the field of a record."""
     try:
         return ask()
     except DecodeError as error:
@@ -124,7 +124,7 @@ def _rows(batch: Batch) -> list[tuple[int, int, bytes | None, bytes | None]]:
 
 
 def _viewed(batch: Batch) -> Iterator[object]:
-    """Give the records one after the other, and in the end path and offset of the error if there is one."""
+    """Yield the records one by one, and at the end path and offset of the error if there is one."""
     try:
         yield from batch.views()
     except DecodeError as error:
@@ -132,7 +132,7 @@ def _viewed(batch: Batch) -> Iterator[object]:
 
 
 class _Content(NamedTuple):
-    """The decompressed records of a batch or a wrapper, and the header that goes before them."""
+    """The decompressed records of a batch or a wrapper, and the header before them."""
 
     header: bytes
     magic: int
@@ -140,11 +140,11 @@ class _Content(NamedTuple):
     plain: bytes
 
     def compressed(self, plain: bytes, compression: Compression) -> bytes:
-        """Return other records as they stand in a batch."""
+        """Return other records in the form in which a batch contains them."""
         return compress(compression, plain, magic=self.magic)
 
     def in_batch(self, content: bytes, compression: Compression) -> bytes:
-        """Return a batch with other content and a checksum that fits."""
+        """Return a batch with other content and a matching checksum."""
         size = b"" if self.magic == BATCH_MAGIC else len(content).to_bytes(4, "big")
         batch = bytearray(self.header + size + content)
         attributes_at = BATCH_ATTRIBUTES_AT + 1 if self.magic == BATCH_MAGIC else MESSAGE_V0_ATTRIBUTES_AT
@@ -155,7 +155,7 @@ class _Content(NamedTuple):
 
 
 def _first_content(data: bytes) -> _Content | None:
-    """Return the content of the first batch or wrapper, None if it cannot be read."""
+    """Return the content of the first batch or wrapper; None if it cannot be read."""
     try:
         batch = next(walk(data, check_crc=False, engine="python"), None)
         if isinstance(batch, python_batch.RecordBatch):
@@ -172,7 +172,7 @@ def _first_content(data: bytes) -> _Content | None:
 
 
 def _resealed(data: bytes) -> bytes:
-    """Return a record set with the right checksum in every batch and outer message that is whole."""
+    """Return a record set with the right checksum in every complete batch and outer message."""
     sealed = bytearray(data)
     position = 0
     while position + BATCH_HEADER_BYTES <= len(sealed):
@@ -191,7 +191,7 @@ def _resealed(data: bytes) -> bytes:
 
 # --- records of a producer --------------------------------------------------------------------------------------------
 
-#: Limits of a topic that most of the vectors pass.
+#: Limits of a topic that most of the vectors satisfy.
 _LIMITS = ProduceLimits(1 << 20, needs_keys=False, is_append_time=True, before_max_ms=0, after_max_ms=0)
 
 
@@ -208,7 +208,7 @@ def produced_inputs() -> list[Case]:
 
 
 def check_produced(case: Case) -> str | None:
-    """Check as the broker does, on each engine: the same batch or the same refusal, and what passes can be read."""
+    """Check like the broker, on each engine: the same batch or the same refusal, and accepted batches are readable."""
     names = engines_of(case, records_engine.native, with_construct=False)
     answers = [_checked(case.data, name) for name in names]
     for name, answer in zip(names[1:], answers[1:], strict=True):

@@ -1,7 +1,7 @@
-"""What `tools/fuzz.py` feeds with damaged bytes, and what must hold whatever the bytes are.
+"""The targets that `tools/fuzz.py` feeds with damaged bytes, and their invariants.
 
-A target makes cases of the golden vectors and checks one at a time. A check depends on the case alone, even where it
-cuts or samples, so a failed case fails again. It returns what is wrong; any exception it raises is a finding too.
+A target creates cases from the golden vectors and checks one at a time. A check depends only on the case, even where it
+cuts or samples, so a failed case fails again. It returns the problem; any exception that it raises is a finding, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tools.mutation import mutate
 
 __all__ = ["TARGETS"]
 
-#: Largest frame in the checks of frames: mutated lengths fall on both sides of it.
+#: Largest frame in the checks of frames; mutated lengths fall on both sides of it.
 FRAME_BYTES_MAX = 1024
 
 _FRAMES_OF_A_STREAM_MAX = 5
@@ -35,7 +35,7 @@ _FRAMES_OF_A_STREAM_MAX = 5
 
 # --- the message codecs -----------------------------------------------------------------------------------------------
 
-#: Removed versions, as an older release encodes them; only codecs read these, no broker is sent them.
+#: Removed versions, as an older release encodes them; only codecs read these, and they are never sent to a broker.
 _OLDER_FILES = ("kafka_3_9_1/requests", "kafka_3_9_1/responses", "kafka_3_9_1/headers")
 _MESSAGE_FILES = ("requests", "responses", "headers", "data", "coordinator", "metadata", "corrupt")
 
@@ -58,7 +58,7 @@ def damage_message(random: Random, inputs: Sequence[Case]) -> Case:
 
 
 def check_message(case: Case) -> str | None:
-    """Decode on every engine to the same message or the same error, and encode what was decoded."""
+    """Decode on every engine to the same message or the same error, and encode the decoded message."""
     name, version = case.label.split()
     codecs = [codec(name, int(version), engine) for engine in engines_of(case, codec_engine.native)]
     answers = [_decoded(each, case.data) for each in codecs]
@@ -109,7 +109,7 @@ def _encoded(messages: Codec[Message], message: Message) -> bytes | tuple[str, s
 
 
 def _same(left: object, right: object) -> bool:
-    """Compare values as their bytes compare: other than in Python, a NaN equals itself."""
+    """Compare values by their bytes: unlike in Python, a NaN equals itself."""
     return left == right or _comparable(left) == _comparable(right)
 
 
@@ -125,7 +125,7 @@ def _comparable(value: Any) -> Any:
 
 
 def frame_inputs() -> list[Case]:
-    """Return whole requests and responses, each with its length in front."""
+    """Return whole requests and responses, each preceded by its length."""
     return [Case("stream", bytes.fromhex(vector["hex"])) for vector in vectors("frames")]
 
 
@@ -168,7 +168,7 @@ _SUPPORTED = {key: APIS[key].versions for key in APIS}
 
 
 def connection_inputs() -> list[Case]:
-    """Return the content of whole requests and responses, the latter as answers to the first request."""
+    """Return the content of whole requests and responses, the latter as responses to the first request."""
     cases = []
     for vector in vectors("frames"):
         content = bytes.fromhex(vector["hex"])[4:]
@@ -180,17 +180,17 @@ def connection_inputs() -> list[Case]:
 
 
 def damage_content(random: Random, inputs: Sequence[Case]) -> Case:
-    """Return a damaged frame, a response mostly with the correlation id that is waited for."""
+    """Return a damaged frame, a response mostly with the expected correlation id."""
     case, other = random.choice(inputs), random.choice(inputs)
     if random.random() < 0.1:
         return Case(case.label, mutate(random, case.data, other.data))
-    # What comes first names the message; damage to it hides the rest.
+    # The first bytes name the message; damage to them hides the rest.
     kept = random.choice((4, 8)) if case.label == "request" else 4
     return Case(case.label, case.data[:kept] + mutate(random, case.data[kept:], other.data))
 
 
 def check_content(case: Case) -> str | None:
-    """Receive the frame on the side that it is for: a message, or an error of the peer."""
+    """Receive the frame on its side: a message, or an error of the peer."""
     if case.label == "request":
         connection = ServerConnection(_SUPPORTED)
         try:
@@ -211,7 +211,7 @@ def check_content(case: Case) -> str | None:
 
 
 def _asked(key: ApiKey, version: int) -> ClientConnection | None:
-    """Return a client that waits for the response to one request, None if the request needs more than defaults."""
+    """Return a client that waits for the response to one request; None if the request needs more than defaults."""
     client = ClientConnection()
     try:
         client.request(message_class(f"{APIS[key].name}Request")(), version)

@@ -1,10 +1,10 @@
 """Plant small faults in the sources, one at a time, and see whether the tests notice.
 
-`python -m tools.mutants [--room ROOM] [--since REVISION] [--kind KIND] [--faults N] [--seed S]` draws faults from all
-that `faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in what has changed since a revision: as many
-of each kind, and of each file as many as its size deserves. It runs the tests of the file in a copy of the tree;
-a fault that no test notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a survivor is not
-explained in `tools/mutants_survivors.toml`.
+`python -m tools.mutants [--room ROOM] [--since REVISION] [--kind KIND] [--faults N]
+[--seed S]` draws faults from all that `faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in the
+changes since a revision: the same number of each kind, distributed over files by size. It runs the tests of the file in
+a copy of the tree; a fault that no test notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a
+survivor is not explained in `tools/mutants_survivors.toml`.
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 #: The default of `make mutants`; 150 take ten to twenty minutes on two cores.
 FAULTS = 150
 
-#: A run hangs if it takes this many times as long as without a fault, and so many seconds more.
+#: A run hangs if it takes this many times as long as without a fault, plus this many seconds.
 SECONDS_FACTOR, SECONDS_MORE = 5, 20
 
 #: A test hangs if it takes this long: the slowest take 10 s.
 TEST_SECONDS_MAX = 60
 
-#: What a run may ask for, so that a fault in a length does not take the machine's memory.
+#: Address space of a run, so a fault in a length does not exhaust the machine's memory.
 ADDRESS_SPACE_KIB = 8 * 1024 * 1024
 
-#: Files that git does not know and that the copy needs.
+#: Untracked files that the copy needs.
 BUILT = ("sdk/**/*.so",)
 
-#: Where the tests of a copy keep their folders; runs that share one remove each other's.
+#: The folder for temporary files of a copy's tests; runs that share one would remove each other's.
 TEMPORARY = Path("build/pytest")
 
 FOLDER = Path("build/mutants")
 TABLE = Path("tools/mutants.toml")
 SURVIVORS = Path("tools/mutants_survivors.toml")
 
-#: Fails unless the code that would be tested is the copy's.
+#: Fails unless the tested code is the copy's.
 _IS_COPY = "import kafkawire, sys; sys.exit(0 if kafkawire.__file__.startswith(sys.argv[1]) else kafkawire.__file__)"
 
-#: In the output of a run that pytest or `Workshop` has stopped.
+#: Output of a run that pytest or `Workshop` has stopped.
 _NO_END = re.compile(r"^E +Failed: Timeout|^no end after", re.MULTILINE)
 
 _TIMEOUT = f"--timeout={TEST_SECONDS_MAX}"
@@ -84,18 +84,18 @@ Verdict = Literal["SURVIVED", "killed", "killed, no end", "cannot be built"]
 
 
 class MutantsError(Exception):
-    """The run shows nothing; the text says why."""
+    """The run proves nothing; the text says why."""
 
 
 class Plan(NamedTuple):
-    """What belongs to a source.
+    """The tests of a source.
 
     Attributes:
-        path: of the source.
-        room: of the table.
+        path: path of the source.
+        room: its room in the table.
         tests: files or folders that must notice a fault in it, its own test module first.
-        engine: that the tests run with.
-        build: whether a fault needs the extensions built again.
+        engine: the engine for the tests.
+        build: whether a fault requires rebuilding the extensions.
     """
 
     path: str
@@ -109,9 +109,9 @@ class Survivor(NamedTuple):
     """A fault that no test has to notice.
 
     Attributes:
-        path, place: where it is, see `Fault`.
-        edit: what is replaced and by what, as `77 -> 78`; whatever else its line says.
-        reason: why it changes nothing that anybody could see, or why that is accepted.
+        path, place: its location; see `Fault`.
+        edit: the replaced text and its replacement, such as `77 -> 78`, regardless of the rest of the line.
+        reason: why it has no visible effect, or why that is accepted.
     """
 
     path: str
@@ -125,10 +125,10 @@ def read_table(root: Path, rooms: Sequence[str] = ()) -> dict[str, Plan]:
 
     Args:
         root: the folder of the checkout.
-        rooms: names of rooms of the table, or patterns of paths; none for the rooms that are run by default.
+        rooms: names of rooms of the table, or patterns of paths; none for the default rooms.
 
     Raises:
-        MutantsError: a room or path that the table does not know.
+        MutantsError: the table does not have a room or path.
     """
     table = tomllib.loads((root / TABLE).read_text("utf-8"))
     tree = Tree(root)
@@ -154,7 +154,7 @@ def read_survivors(root: Path) -> list[Survivor]:
     """Return the explained survivors.
 
     Raises:
-        MutantsError: one has no reason.
+        MutantsError: a survivor has no reason.
     """
     found = [Survivor(**entry) for entry in tomllib.loads((root / SURVIVORS).read_text("utf-8")).get("survivors", [])]
     for survivor in found:
@@ -173,10 +173,10 @@ def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list
     """Return a sample of the faults, the same one for the same seed.
 
     Args:
-        faults: all of them, by path.
-        count: how many of each kind; a few more or less, since each file gives a whole number and one at least, unless
+        faults: all faults, by path.
+        count: number of each kind, approximately, since each file contributes a whole number and at least one, unless
             there are more files than that.
-        seed: of the sample; a file's sample depends on the file's own faults and on its share only.
+        seed: the seed of the sample; a file's sample depends only on its own faults and its share.
     """
     kinds = sorted({fault.kind for of_file in faults.values() for fault in of_file})
     chosen = []
@@ -188,7 +188,7 @@ def choose(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list
 
 def _choose_of_kind(faults: Mapping[str, Sequence[Fault]], count: int, seed: int) -> list[Fault]:
     total = sum(map(len, faults.values()))
-    # A file is among the first with a chance that is as high as its faults are many.
+    # The chance of a file to be among the first is proportional to its number of faults.
     paths = sorted(faults, key=lambda path: Random(f"{seed} {path}").random() ** (1 / len(faults[path])), reverse=True)
     chosen = []
     for path in paths[:count]:
@@ -198,19 +198,19 @@ def _choose_of_kind(faults: Mapping[str, Sequence[Fault]], count: int, seed: int
 
 
 def describe(source: bytes, fault: Fault, reason: str = "") -> Survivor:
-    """Return how a fault stands in the table of survivors."""
+    """Return a fault in the form of the table of survivors."""
     old = " ".join(source[fault.start : fault.end].decode().split())
     return Survivor(fault.path, fault.place, f"{old} -> {' '.join(fault.new.split())}", reason)
 
 
 def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str | None:
-    """Return the reason of a survivor, None if the table does not have it."""
+    """Return the reason of a survivor; None if the table does not have it."""
     wanted = describe(source, fault)
     return next((survivor.reason for survivor in survivors if survivor[:3] == wanted[:3]), None)
 
 
 def stale(sources: Mapping[str, bytes], survivors: Iterable[Survivor]) -> list[Survivor]:
-    """Return the survivors whose fault cannot be planted any more, since the source has changed."""
+    """Return the survivors whose fault can no longer be planted, because the source has changed."""
     faults = {describe(source, fault)[:3] for path, source in sources.items() for fault in find(path, source)}
     return [survivor for survivor in survivors if survivor[:3] not in faults]
 
@@ -219,8 +219,8 @@ class Workshop:
     """A copy of the tree in which one fault at a time is planted.
 
     Args:
-        root: the tree that is copied; nothing in it is changed.
-        folder: where the copy goes.
+        root: the tree to copy; it is not changed.
+        folder: the folder of the copy.
     """
 
     def __init__(self, root: Path, folder: Path) -> None:
@@ -236,7 +236,7 @@ class Workshop:
             raise MutantsError(f"the tests would not run on the copy in {folder}:\n{where}")
 
     def seconds_without_fault(self, plan: Plan) -> float:
-        """Run the tests of a source as it is, and return how long they take.
+        """Run the tests of an unchanged source, and return how long they take.
 
         Raises:
             MutantsError: the tests fail.
@@ -247,7 +247,7 @@ class Workshop:
         return time.monotonic() - started
 
     def verdict(self, plan: Plan, fault: Fault, seconds_max: float) -> Verdict:
-        """Plant a fault, run all tests of a plan, and return what came of it."""
+        """Plant a fault, run all tests of a plan, and return the result."""
         source = self.folder / fault.path
         original = source.read_bytes()
         try:
@@ -262,7 +262,7 @@ class Workshop:
             self._write(source, original)
 
     def build(self, plan: Plan) -> str | None:
-        """Build the extensions, without optimising; return what went wrong."""
+        """Build the extensions without optimisation; return the error, if any."""
         return self._run(plan.engine, [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], 600)
 
     def _test_command(self, tests: Sequence[str]) -> list[str]:
@@ -297,7 +297,7 @@ class Workshop:
         return output if process.returncode else None
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Write a source, and remove what Python compiled of it: two edits within a second have the same time."""
+        """Write a source, and remove its compiled form, because two edits within a second have the same time."""
         path.write_bytes(content)
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             compiled.unlink()
@@ -309,10 +309,10 @@ def run(
     """Plant the faults one by one, in copies of the tree below `folder`.
 
     Returns:
-        Those that survived, and those with which the extension could not be built.
+        The faults that survived, and those with which the extension could not be built.
 
     Raises:
-        MutantsError: a source has no tests, tests fail without a fault, or they run on code outside the copy.
+        MutantsError: a source has no tests, tests fail without a fault, or they run code outside the copy.
     """
     for path in {fault.path for fault in faults}:
         if not plans[path].tests:
@@ -325,7 +325,7 @@ def run(
     is_measuring = Lock()
 
     def seconds_without_fault(workshop: Workshop, plan: Plan) -> float:
-        """Return how long tests take, which is measured once, when it is first needed."""
+        """Return how long tests take, which is measured once, on first use."""
         with is_measuring:
             is_known = (key := _covering(plan)) in measured
             seconds = measured.setdefault(key, Future())
@@ -354,7 +354,7 @@ def run(
 
     workshop = workshops.get()
     for plan in {plans[fault.path] for fault in faults if plans[fault.path].build}:
-        seconds_without_fault(workshop, plan)  # as long as nothing was built with a fault
+        seconds_without_fault(workshop, plan)  # until something was built with a fault
     workshops.put(workshop)
     with ThreadPoolExecutor(processes) as pool:
         try:
@@ -406,7 +406,7 @@ def report(
 
 
 def plans_of(root: Path, rooms: Sequence[str], since: str | None) -> dict[str, Plan]:
-    """Return the plans of rooms; with `since` of what has changed there, or anywhere if no room is named."""
+    """Return the plans of rooms; with `since` only of changed files, in all rooms if none is named."""
     if since is None:
         return read_table(root, rooms)
     everywhere = tuple(tomllib.loads((root / TABLE).read_text("utf-8"))["rooms"])
@@ -431,9 +431,9 @@ def changed_since(root: Path, revision: str) -> set[str]:
 
 
 def _stages(plan: Plan) -> list[Plan]:
-    """Return the tests that are run one after the other: most faults fall to the first, which is soon run.
+    """Return the tests in the order in which they run.
 
-    After a fault that needs a build there is none without it, so all of its tests are run with one.
+    The first ones are fast and kill most faults. If a fault requires a build, all of its tests run after one build.
     """
     if plan.build:
         return [plan]
@@ -441,13 +441,13 @@ def _stages(plan: Plan) -> list[Plan]:
 
 
 def _covering(plan: Plan) -> tuple[str, ...]:
-    """Return what takes the time of a plan's tests: the engine, and the tests without those inside another's folder."""
+    """Return the key of a plan's running time: the engine, and the tests without those inside another's folder."""
     paths = [PurePosixPath(test) for test in plan.tests]
     return plan.engine, *(str(path) for path in paths if not any(other in path.parents for other in paths))
 
 
 def _matches(path: PurePosixPath, patterns: Iterable[str]) -> bool:
-    """Return whether a path fits a pattern, whose `*` ends at a slash; PurePath.match would fit the end of a path."""
+    """Return whether a path matches a pattern, whose `*` ends at a slash; PurePath.match would match its end."""
     return any(path.match(pattern) and len(path.parts) == pattern.count("/") + 1 for pattern in patterns)
 
 

@@ -1,6 +1,6 @@
-"""Damage bytes as cables, disks and hostile peers do: what `tools/fuzz.py` feeds to the decoders.
+"""Damage bytes as cables, disks and hostile peers do, for `tools/fuzz.py` to feed to the decoders.
 
-Every function takes its chance from the `Random` that it is given, so that a case can be made again from its seed.
+Every function uses the `Random` that it is passed, so a case can be recreated from its seed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from random import Random
 
 __all__ = ["MUTATIONS", "mutate"]
 
-#: Most mutations of one case: one or two find most faults, more of them reach states that one cannot.
+#: Most mutations of one case: one or two find most faults, more reach states that one cannot.
 MUTATIONS_MAX = 6
 
 #: Bytes at the edges of signed, unsigned and variable length numbers.
@@ -22,7 +22,7 @@ RUN_BYTES_MAX = 64
 #: Values at the edges of lengths and counts, as signed numbers.
 EDGE_NUMBERS = (-(2**63), -(2**31), -(2**15), -2, -1, 0, 1, 2**7, 2**15 - 1, 2**15, 2**31 - 1, 2**31, 2**63 - 1)
 
-#: Bytes of a varint of 64 bits; one more is already wrong.
+#: Bytes of a varint of 64 bits; one more is already invalid.
 _VARINT_BYTES_MAX = 10
 
 Mutation = Callable[[Random, bytearray, bytes], None]
@@ -33,7 +33,7 @@ def mutate(random: Random, data: bytes, other: bytes = b"") -> bytes:
 
     Args:
         random: decides.
-        data: what is damaged; it is left as it is.
+        data: the bytes to damage; not modified.
         other: a second input, of which a piece may be spliced in.
     """
     damaged = bytearray(data)
@@ -46,13 +46,13 @@ def mutate(random: Random, data: bytes, other: bytes = b"") -> bytes:
 
 
 def flip_bit(random: Random, data: bytearray, other: bytes) -> None:
-    """Turn one bit around."""
+    """Flip one bit."""
     if data:
         data[random.randrange(len(data))] ^= 1 << random.randrange(8)
 
 
 def set_byte(random: Random, data: bytearray, other: bytes) -> None:
-    """Put an edge value in the place of one byte."""
+    """Replace one byte by an edge value."""
     if data:
         data[random.randrange(len(data))] = random.choice(EDGE_BYTES)
 
@@ -63,31 +63,31 @@ def truncate(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def insert(random: Random, data: bytearray, other: bytes) -> None:
-    """Put a run of bytes in: chance, or one edge value again and again."""
+    """Insert a run of bytes: random ones, or one repeated edge value."""
     position = random.randrange(len(data) + 1)
     size = random.randrange(1, RUN_BYTES_MAX)
     data[position:position] = random.choice((random.randbytes(size), bytes([random.choice(EDGE_BYTES)]) * size))
 
 
 def delete(random: Random, data: bytearray, other: bytes) -> None:
-    """Take a run of bytes out."""
+    """Remove a run of bytes."""
     start, end = _run(random, data)
     del data[start:end]
 
 
 def repeat(random: Random, data: bytearray, other: bytes) -> None:
-    """Write a run of bytes twice: a tagged field or an element that comes again."""
+    """Duplicate a run of bytes, like a repeated tagged field or element."""
     start, end = _run(random, data)
     data[end:end] = data[start:end]
 
 
 def splice(random: Random, data: bytearray, other: bytes) -> None:
-    """Go on with the rest of another input."""
+    """Continue with the rest of another input."""
     data[random.randrange(len(data) + 1) :] = other[random.randrange(len(other) + 1) :]
 
 
 def set_length(random: Random, data: bytearray, other: bytes) -> None:
-    """Write a number of fixed size where a length may be: an edge, or about as many bytes as are left."""
+    """Write a number of fixed size where a length may be: an edge value, or about the number of remaining bytes."""
     size = random.choice((2, 4, 4, 8))
     if len(data) < size:
         return
@@ -98,7 +98,7 @@ def set_length(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def set_varint(random: Random, data: bytearray, other: bytes) -> None:
-    """Write an unsigned or zigzag varint over one byte: an edge, or about as many bytes as are left."""
+    """Write an unsigned or zigzag varint over one byte: an edge value, or about the number of remaining bytes."""
     if data:
         position = random.randrange(len(data))
         left = len(data) - position
@@ -107,7 +107,7 @@ def set_varint(random: Random, data: bytearray, other: bytes) -> None:
 
 
 def lengthen_varint(random: Random, data: bytearray, other: bytes) -> None:
-    """Write a varint of one byte in more bytes than it needs, sometimes in more than any may have."""
+    """Write a varint of one byte in more bytes than necessary, sometimes in more than any may have."""
     if data:
         position = random.randrange(len(data))
         padding = b"\x80" * random.randrange(_VARINT_BYTES_MAX) + random.choice((b"\x00", b"\x00", b"\x01", b"\x7f"))
@@ -131,7 +131,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 def _run(random: Random, data: bytearray) -> tuple[int, int]:
-    """Return where a run of bytes begins and ends."""
+    """Return the start and end of a run of bytes."""
     start = random.randrange(len(data) + 1)
     return start, min(len(data), start + random.randrange(1, RUN_BYTES_MAX))
 

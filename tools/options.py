@@ -1,9 +1,9 @@
-"""Write what is generated from the declared options: the keywords that type checkers know, and docs/options.md.
+"""Generate files from the declared options: the keywords for type checkers, and docs/options.md.
 
 `python -m tools.options` writes the files, `python -m tools.options --check` exits with 1 if one differs; `make
 generated` runs the check. The declarations in sdk/client/options.py and reference_broker/config/options.py are the only
-place where an option is written down; what it does is taken from the docstrings of their classes. What Kafka's brokers
-and topics can be configured with is in schemas/configs.yaml.
+place that defines an option; its description is taken from the docstrings of their classes. schemas/configs.yaml lists
+the configurations of Kafka's brokers and topics.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def differing() -> list[Path]:
 
 
 def described(options: type[Options]) -> dict[str, str]:
-    """Return what the docstrings of a class of options, and of those it derives from, say of each option."""
+    """Return the descriptions of options in the docstrings of a class of options and its bases."""
     found: dict[str, str] = {}
     for cls in reversed(options.__mro__):
         _, _, attributes = (cls.__doc__ or "").partition("Attributes:\n")
@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
             (ROOT / path).write_text(generated_files()[path], "utf-8")
             print(f"wrote {path}")
     if not paths:
-        print("what is generated from the options is up to date")
+        print("the files generated from the options are up to date")
     return 1 if only_check and paths else 0
 
 
@@ -136,11 +136,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _new(options: type[Options], base: type[Options]) -> dict[str, Option]:
-    """Return the options that a class has and its base has not."""
+    """Return the options that a class adds to its base."""
     return {name: option for name, option in options.OPTIONS.items() if name not in base.OPTIONS}
 
 
-#: Without those of `SecurityOptions`, which have a table and a class of their own.
+#: Without those of `SecurityOptions`, which have a separate table and class.
 _OF_EVERY_CLIENT = _new(ClientOptions, SecurityOptions)
 
 
@@ -159,7 +159,7 @@ def _typed_dict(name: str, base: str, about: str, options: Mapping[str, Option])
 
 
 def _annotated(key: str, annotation: str) -> list[str]:
-    """Return the lines of one key, broken as ruff breaks them."""
+    """Return the lines of one key, wrapped like ruff."""
     line = f"    {key}: {annotation}"
     if len(line) <= _LINE_LENGTH:
         return [line]
@@ -209,7 +209,7 @@ def _table(title: str, kind: type[Options], options: Mapping[str, Option]) -> st
 
 
 def _rules(kind: type[Options], options: Mapping[str, Option]) -> Iterator[str]:
-    """Give a line for each rule about options of which one is listed here."""
+    """Yield a line for each rule about an option that is listed here."""
     rules = [rule for rule in kind.ORDERS if rule.lower in options]
     if rules:
         yield ""

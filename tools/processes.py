@@ -1,4 +1,4 @@
-"""What processes take, as the kernel counts it: Spark is a JVM with Python workers, which come and go."""
+"""Resources of processes, as the kernel counts them: Spark is a JVM with Python workers, which come and go."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["cpu_seconds", "peak_memory_mb", "status_kb"]
 
 
 def cpu_seconds(*others: int) -> float:
-    """Return the CPU of this process and others, and of all their descendants, ended ones included."""
+    """Return the CPU time of this process and others, and of all their descendants, including ended ones."""
     family = _family({os.getpid(), *others})
-    # Own and ended children's, user and system.
+    # User and system time of the process and of its ended children.
     return sum(sum(map(int, fields[11:15])) for fields in family.values()) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory_mb() -> dict[str, float]:
-    """Return the highest resident size that a descendant of this process has had, the largest by program, in MB."""
+    """Return the peak resident size of this process's descendants, the largest by program, in MB."""
     found: dict[str, float] = {}
     for pid in _family({os.getpid()}).keys() - {os.getpid()}:
         try:
@@ -28,11 +28,11 @@ def peak_memory_mb() -> dict[str, float]:
 
 
 def status_kb(pid: int, field: str) -> int:
-    """Return a size from the status of a process, in KiB: `VmRSS` is what is resident, `VmHWM` the most that was.
+    """Return a size from the status of a process, in KiB: `VmRSS` is the resident size, `VmHWM` its peak.
 
     Raises:
         OSError: there is no such process.
-        KeyError: it has ended, and nobody has waited for it.
+        KeyError: the process has ended, but was not waited for.
     """
     lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
     status = dict(line.split(":", 1) for line in lines if ":" in line)
@@ -40,7 +40,7 @@ def status_kb(pid: int, field: str) -> int:
 
 
 def _family(pids: set[int]) -> dict[int, list[str]]:
-    """Return processes with all their descendants: the fields of each one's `stat`, from its state on."""
+    """Return processes with all their descendants: the fields of each `stat`, from the state on."""
     everybody: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

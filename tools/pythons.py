@@ -1,4 +1,4 @@
-"""Find the supported Pythons of this machine, on the path and among pyenv's.
+"""Find the supported Pythons of this machine, on the path and in pyenv.
 
     python tools/pythons.py        the versions found, this interpreter's left out: 3.12 3.13
     python tools/pythons.py 3.12   the path of one
@@ -17,17 +17,17 @@ from pathlib import Path
 
 __all__ = ["PYTHON_VERSION_MIN", "VERSIONS", "find_pythons"]
 
-#: What Debian 12 has; `requires-python` in pyproject.toml says the same.
+#: The version of Debian 12; `requires-python` in pyproject.toml has the same.
 PYTHON_VERSION_MIN = (3, 11, 2)
 
-#: Minor versions that the package is tested with; the classifiers in pyproject.toml say the same.
+#: Minor versions with which the package is tested; the classifiers in pyproject.toml list the same.
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 _SHOW = "import sys, venv; print(sys.executable, *sys.version_info[:3])"
 
 
 def find_pythons() -> dict[str, Path]:
-    """Return an interpreter of each supported version that this machine has, this one included."""
+    """Return an interpreter of each supported version on this machine, including this one."""
     found = {}
     for version in VERSIONS:
         interpreters = filter(None, (_interpreter(candidate, version) for candidate in _candidates(version)))
@@ -46,7 +46,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def _interpreter(candidate: str, version: str) -> Path | None:
-    """Return what a candidate runs, or None: a shim of pyenv may name a version that is not switched on."""
+    """Return the interpreter of a candidate, or None: a pyenv shim may name a version that is not enabled."""
     outcome = subprocess.run([candidate, "-c", _SHOW], check=False, capture_output=True, text=True)
     if outcome.returncode:
         return None
@@ -60,7 +60,7 @@ def _this_version() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what was asked for and return the exit status."""
+    """Print the requested Pythons and return the exit status."""
     found = find_pythons()
     if not arguments:
         print(*(version for version in found if version != _this_version()))

@@ -1,10 +1,10 @@
 """Find the slips that a tired engineer could make in a source.
 
-A slip of the kind `state` leaves out a line that resets or notes something; one of the kind `names` takes a name for
-its neighbour; one of the kind `order` exchanges two steps. Slips that change nothing, or that a type checker refuses at
+A slip of the kind `state` leaves out a line that resets or records a value; one of the kind `names` mistakes a name for
+its neighbour; one of the kind `order` swaps two steps. Slips that change nothing, or that a type checker refuses at
 once, are not made: an assignment that is overwritten before it is read is not left out, a name that is not bound yet is
-not used, and two assignments that do not read each other do not change places. Nor do `yield from ()`, and the callback
-of a future that the function has made, which comes later than either.
+not used, and two independent assignments are not swapped. Nor are `yield from ()`, and the callback of a future that
+the function has created, which runs later than either.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from tools.faults import Fault, Kind, SourceText, sorted_faults
 
 __all__ = ["find_slips"]
 
-#: Methods of containers and events that note or reset something and raise nothing as a rule; as statements, so unused.
+#: Methods of containers and events that record or reset a value and normally raise nothing; as statements, so their
+#: result is unused.
 NOTES = {"add", "append", "appendleft", "clear", "discard", "extend", "pop", "popleft", "remove", "set", "update"}
 
-#: Methods that fail now and then, through no fault of the program: what is noted before them may be wrong.
+#: Methods that can fail through no fault of the program, so values recorded before them may be wrong.
 FAILING = {"begin", "commit", "flush", "load", "read", "rename", "send", "start", "submit", "sync", "truncate", "write"}
 
-#: Methods of texts, paths and named tuples, which nothing can change.
+#: Methods of texts, paths and named tuples, which are immutable.
 PURE = {
     *("_replace", "casefold", "endswith", "lower", "lstrip", "partition", "removeprefix", "removesuffix", "rpartition"),
     *("rstrip", "startswith", "strip", "to_bytes", "upper", "with_name", "with_suffix"),
 }
 
-#: What returns a future of asyncio, which calls nobody back before the present turn of its event loop is over.
+#: Functions that return an asyncio future, whose callbacks run only after the current turn of its event loop.
 FUTURES = {"create_future", "create_task", "ensure_future", "new_task"}
 
-#: Words that stand for each other's opposite or neighbour in names.
+#: Words that are opposites or neighbours of each other in names.
 NEIGHBOURS = [
     *(("start", "end"), ("first", "last"), ("min", "max"), ("base", "last"), ("begin", "end"), ("next", "last")),
     *(("old", "new"), ("before", "after"), ("left", "right"), ("low", "high"), ("lowest", "highest")),
@@ -42,7 +43,7 @@ NEIGHBOURS = [
     *(("current", "next"), ("previous", "next"), ("start", "stop"), ("sent", "received"), ("older", "newer")),
 ]
 
-#: At most so many neighbours are tried in the place of one name, the nearest.
+#: Most neighbours that are tried instead of one name, the nearest ones.
 NAMES_MAX = 2
 
 #: Builtins that return an int.
@@ -56,10 +57,10 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def find_slips(path: str, source: bytes) -> list[Fault]:
-    """Return every slip that can be made in a Python source, in the order of their places; none in a Cython source.
+    """Return every slip that can be made in a Python source, in order of position; none in a Cython source.
 
     Args:
-        path: relative to the root.
+        path: path relative to the root.
         source: its bytes, in UTF-8.
     """
     if not path.endswith(".py"):
@@ -70,13 +71,14 @@ def find_slips(path: str, source: bytes) -> list[Fault]:
 
 
 class _Scope(NamedTuple):
-    """A function in which names are looked for.
+    """A function in which names are searched.
 
     Attributes:
-        name: of the function.
-        types: of its names, as far as the source says them.
-        futures: its names for futures that it has made itself.
-        attributes: what its class and module read of each object, such as `self`, without what is called.
+        name: name of the function.
+        types: types of its names, if the source reveals them.
+        futures: its names for futures that it has created.
+        attributes: attributes that its class and module read from each object, such as `self`, except methods that are
+            called.
         fields: types of the attributes of `self`.
     """
 
@@ -99,13 +101,13 @@ class _Finder:
         self._attributes: Mapping[str, set[str]] = _attributes(tree)
         self._loggers = _loggers(tree)
 
-    # --- what is entered
+    # --- nodes that are entered
 
     def definitions(self, statements: Sequence[ast.stmt], fields: Mapping[str, str] | None = None) -> None:
         """Enter the functions and classes of a module or a class.
 
         Args:
-            statements: of the module or the class.
+            statements: the statements of the module or the class.
             fields: the attributes of `self` whose types are known.
         """
         for statement in statements:
@@ -131,7 +133,7 @@ class _Finder:
         self._places.pop()
 
     def _block(self, statements: Sequence[ast.stmt], scope: _Scope, bound: frozenset[str]) -> None:
-        """Look at the statements of a block, before which some names are bound."""
+        """Process the statements of a block, before which some names are bound."""
         for first, second in pairwise(statements):
             self._order(first, second, scope)
         for number, statement in enumerate(statements):
@@ -153,7 +155,7 @@ class _Finder:
     # --- state
 
     def _state(self, statement: ast.stmt, rest: Sequence[ast.stmt], scope: _Scope, bound: frozenset[str]) -> None:
-        """Leave out what notes or resets something."""
+        """Leave out statements that record or reset a value."""
         if isinstance(statement, ast.Expr):
             call = statement.value
             notes = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in NOTES
@@ -173,7 +175,7 @@ class _Finder:
     # --- names
 
     def _names(self, statement: ast.stmt, scope: _Scope, bound: frozenset[str]) -> None:
-        """Take names of a statement, without those of its blocks, for their neighbours."""
+        """Replace names of a statement, except those in its blocks, by their neighbours."""
         for child in ast.iter_child_nodes(statement):
             is_target = isinstance(statement, ast.For | ast.AsyncFor) and child is statement.target
             if isinstance(child, ast.expr | ast.withitem) and not is_target:
@@ -221,7 +223,7 @@ class _Finder:
     # --- order
 
     def _order(self, first: ast.stmt, second: ast.stmt, scope: _Scope) -> None:
-        """Let two effects change places."""
+        """Swap two effects."""
         if not all(_is_effect(each) and _root(each) not in self._loggers for each in (first, second)):
             return
         if _bound_by(first) & (_read(second) | _bound_by(second)) or _bound_by(second) & _read(first):
@@ -246,11 +248,11 @@ class _Finder:
         self.faults.append(Fault(self._path, place, first.lineno, kind, edit, start, end, new))
 
 
-# --- names that are alike
+# --- similar names
 
 
 def _neighbours(name: str, names: Set[str], types: Mapping[str, str]) -> list[str]:
-    """Return the names that are most easily taken for another one, the nearest first."""
+    """Return the names that are most easily mistaken for another one, the nearest first."""
     near = {}
     for other in names:
         if other != name and other not in ("self", "cls", "_"):
@@ -263,7 +265,7 @@ def _neighbours(name: str, names: Set[str], types: Mapping[str, str]) -> list[st
 
 
 def _distance(name: str, other: str) -> int:
-    """Return how far two names are from each other, 1 is nearest; 0 if they are not alike at all."""
+    """Return the distance of two names, 1 is nearest; 0 if they are not similar."""
     words, others = name.strip("_").split("_"), other.strip("_").split("_")
     if len(words) == len(others):
         differ = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
@@ -272,11 +274,11 @@ def _distance(name: str, other: str) -> int:
     return 2 if words[-1] == others[-1] else 0
 
 
-# --- what a function or a class says of its names
+# --- facts about the names of a function or a class
 
 
 def _types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
-    """Return the types of the locals of a function whose types are seen easily: annotated ones, counts and indexes."""
+    """Return the types of a function's locals that are easy to determine: annotated ones, counts and indexes."""
     types: dict[str, str] = {}
     for node in _own(function):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -295,7 +297,7 @@ def _types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
 
 
 def _futures(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Return the locals of a function that are nothing but futures of asyncio that it has made."""
+    """Return the locals of a function that are always asyncio futures created by it."""
     made: dict[str, bool] = {each.arg: False for each in ast.walk(function.args) if isinstance(each, ast.arg)}
     values = {id(node.targets[0]): node.value for node in _own(function) if isinstance(node, ast.Assign)}
     for node in ast.walk(function):
@@ -314,7 +316,7 @@ def _is_int(value: ast.expr) -> bool:
 
 
 def _attributes(tree: ast.AST) -> defaultdict[str, set[str]]:
-    """Return the attributes that are used of each name, without those that are called."""
+    """Return the attributes that are used of each name, except those that are called."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
@@ -335,17 +337,17 @@ def _fields(of_class: ast.ClassDef) -> dict[str, str]:
 
 
 def _loggers(tree: ast.Module) -> set[str]:
-    """Return the names by which a module writes for people: `print`, `warnings` and its loggers."""
+    """Return the names with which a module writes messages: `print`, `warnings` and its loggers."""
     assigned = [statement for statement in tree.body if isinstance(statement, ast.Assign)]
     loggers = [each for each in assigned if ast.unparse(each.value).startswith("logging.getLogger(")]
     return {"print", "warnings"}.union(*(_stored(target) for each in loggers for target in each.targets))
 
 
-# --- what a statement does
+# --- effects of a statement
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """Give the blocks of a statement."""
+    """Yield the blocks of a statement."""
     for name in ("body", "orelse", "finalbody"):
         if block := getattr(statement, name, None):
             yield block
@@ -354,7 +356,7 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _binds(statement: ast.stmt) -> frozenset[str]:
-    """Return the names that are bound for sure after a statement."""
+    """Return the names that are certainly bound after a statement."""
     bound = _bound_by(statement)
     if isinstance(statement, ast.With | ast.AsyncWith):
         bound = bound.union(*map(_binds, statement.body))
@@ -368,7 +370,7 @@ def _binds(statement: ast.stmt) -> frozenset[str]:
 
 
 def _bound_by(statement: ast.stmt) -> frozenset[str]:
-    """Return the names that a statement binds, without its blocks."""
+    """Return the names that a statement binds, except in its blocks."""
     expressions = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr | ast.withitem)]
     if isinstance(statement, ast.For | ast.AsyncFor):
         expressions.remove(statement.target)
@@ -393,7 +395,7 @@ def _named(node: ast.AST, name: str) -> list[ast.Name]:
 
 
 def _own(function: ast.AST) -> Iterator[ast.AST]:
-    """Give the nodes of a function without those of the functions and classes in it."""
+    """Yield the nodes of a function, except those of nested functions and classes."""
     for child in ast.iter_child_nodes(function):
         yield child
         if not isinstance(child, _SCOPES):
@@ -401,7 +403,7 @@ def _own(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_made(target: ast.expr, scope: _Scope) -> bool:
-    """Return whether a target is an attribute that a constructor makes; without it there is none."""
+    """Return whether a target is an attribute that a constructor creates; without it the attribute would be missing."""
     is_stored = isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Store)
     return is_stored and scope.name == "__init__" and _is_field(target)
 
@@ -411,7 +413,7 @@ def _is_field(target: ast.expr) -> bool:
 
 
 def _is_overwritten(targets: Sequence[str], rest: Sequence[ast.stmt]) -> bool:
-    """Return whether all targets are assigned again before anything can have read them."""
+    """Return whether all targets are assigned again before anything can read them."""
     left = set(targets)
     for statement in rest:
         if not isinstance(statement, ast.Assign) or not _is_quiet(statement) or _texts(statement.value) & left:
@@ -423,7 +425,7 @@ def _is_overwritten(targets: Sequence[str], rest: Sequence[ast.stmt]) -> bool:
 
 
 def _is_effect(statement: ast.stmt) -> bool:
-    """Return whether others than the function can see what a simple statement does."""
+    """Return whether a simple statement has an effect outside the function."""
     if isinstance(statement, ast.Expr):
         is_pause = isinstance(statement.value, ast.Yield) and statement.value.value is None
         is_pause = is_pause or ast.unparse(statement) == "yield from ()"
@@ -436,7 +438,7 @@ def _is_effect(statement: ast.stmt) -> bool:
 
 
 def _is_quiet(statement: ast.stmt) -> bool:
-    """Return whether a statement runs nothing that could fail or see what stands before it."""
+    """Return whether a statement runs no code that could fail or observe earlier statements."""
     inside = [
         node for node in ast.walk(statement) if isinstance(node, ast.Call | ast.Await | ast.Yield | ast.YieldFrom)
     ]
@@ -446,9 +448,9 @@ def _is_quiet(statement: ast.stmt) -> bool:
 
 
 def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
-    """Return whether two statements do the same in any order, as far as can be seen.
+    """Return whether two statements appear to have the same effect in any order.
 
-    They do not if one reads or changes what the other changes, waits, or may fail, so that the other is not done.
+    They do not if one reads or changes what the other changes, waits, or may fail, which would skip the other.
     """
     if any(isinstance(node, ast.Await | ast.Yield | ast.YieldFrom) for node in (*ast.walk(first), *ast.walk(second))):
         return False
@@ -461,7 +463,7 @@ def _are_independent(first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _is_later(asking: ast.stmt, note: ast.stmt, futures: Set[str]) -> bool:
-    """Return whether one statement asks a future to call back, and the other notes something that this does not see."""
+    """Return whether one statement adds a callback to a future, and the other records a value unseen by it."""
     call = asking.value if isinstance(asking, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not _is_quiet(note):
         return False
@@ -471,7 +473,7 @@ def _is_later(asking: ast.stmt, note: ast.stmt, futures: Set[str]) -> bool:
     callback = call.args[0] if len(call.args) == 1 and not call.keywords else None
     if _root(note) == future.id or not isinstance(callback, ast.Name | ast.Attribute | ast.Lambda):
         return False
-    # A container that the note changes is still the same one when it is called back; what it assigns may be another.
+    # A changed container is still the same one when the callback runs; an assigned name may be another.
     targets = note.targets if isinstance(note, ast.Assign) else []
     seen = set() if isinstance(callback, ast.Lambda) else _texts(callback)
     return isinstance(note, ast.Assign | ast.Expr) and not _overlap(set(map(ast.unparse, targets)), seen)
@@ -482,7 +484,7 @@ def _both_ways(first: ast.stmt, second: ast.stmt) -> Sequence[tuple[ast.stmt, as
 
 
 def _constant_key(statement: ast.stmt) -> str:
-    """Return what `a["b"] = …` assigns to, else an empty string."""
+    """Return the target of `a["b"] = …`, else an empty string."""
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     if not isinstance(target, ast.Subscript):
         return ""
@@ -496,18 +498,18 @@ def _value(statement: ast.stmt) -> ast.AST:
 
 
 def _fails(statement: ast.stmt) -> bool:
-    """Return whether a statement calls something that fails now and then, through no fault of the program."""
+    """Return whether a statement calls a method that can fail through no fault of the program."""
     calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
     return any(isinstance(called, ast.Attribute) and called.attr in FAILING for called in calls)
 
 
 def _overlap(changed: set[str], texts: set[str]) -> bool:
-    """Return whether something that is changed, or a part of it, is among what a statement names."""
+    """Return whether a statement names a changed object or a part of it."""
     return any(text == each or text.startswith(f"{each}.") for each in changed for text in texts)
 
 
 def _changed(statement: ast.stmt) -> set[str]:
-    """Return what a statement may change: targets, what methods are called on, and `self` where it is passed on."""
+    """Return what a statement may change: targets, objects whose methods are called, and `self` if it is passed on."""
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
     objects = [call.func.value for call in calls if isinstance(call.func, ast.Attribute) and not _is_pure(call.func)]
     objects += [argument for call in calls for argument in call.args if ast.unparse(argument) == "self"]
@@ -515,13 +517,13 @@ def _changed(statement: ast.stmt) -> set[str]:
 
 
 def _is_pure(called: ast.Attribute) -> bool:
-    """Return whether a method changes nothing that it is called on, as the class that is made by `A.B()` does not."""
+    """Return whether a call does not change its object, for example `A.B()`, which creates an instance."""
     is_class = isinstance(called.value, ast.Name) and called.value.id[:1].isupper() and called.attr[:1].isupper()
     return called.attr in PURE or is_class
 
 
 def _written(statement: ast.stmt) -> set[str]:
-    """Return what a quiet statement changes, as text."""
+    """Return the targets that a quiet statement changes, as text."""
     if isinstance(statement, ast.Expr):
         call = statement.value
         return (
@@ -537,12 +539,12 @@ def _written(statement: ast.stmt) -> set[str]:
 
 
 def _texts(node: ast.AST) -> set[str]:
-    """Return all that a node names: `self.x.y`, `self.x` and `self`."""
+    """Return all names in a node: `self.x.y`, `self.x` and `self`."""
     return {ast.unparse(each) for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute)}
 
 
 def _root(statement: ast.stmt) -> str:
-    """Return the name that a statement begins with: `a` of `a.b(c)`."""
+    """Return the name with which a statement begins: `a` of `a.b(c)`."""
     node: ast.AST = statement
     while (child := next(ast.iter_child_nodes(node), None)) is not None and not isinstance(node, ast.Name):
         node = child

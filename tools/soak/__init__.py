@@ -1,1 +1,1 @@
-"""Long runs under load and faults: each counts what it promises, and fails if a count is wrong."""
+"""Long runs under load and faults; each counts violations of its promises, and fails if there are any."""

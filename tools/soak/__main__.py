@@ -6,12 +6,12 @@ import logging
 import sys
 from importlib import import_module
 
-#: The soaks, by the names of their modules.
+#: The soaks, by module name.
 NAMES = ("cancels", "hostile", "kills", "leak", "load", "rebalance", "scale", "transactions")
 
 
 def main(arguments: list[str]) -> int:
-    """Run the soak that the first argument names, with the others, and return its exit status."""
+    """Run the soak named by the first argument, with the other arguments, and return its exit status."""
     if not arguments or arguments[0] not in NAMES:
         print(f"usage: python -m tools.soak {{{','.join(NAMES)}}} [--seconds N] [--seed S] …", file=sys.stderr)
         return 2
@@ -20,8 +20,8 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # The weather is reported by the thousand; a client that has ended because of a defect is heard of.
+    # Injected faults cause thousands of reports; only a client that ends because of a defect is shown.
     logging.getLogger("kafkawire").setLevel(logging.ERROR)
-    for name in ("kafkawire.producer", "kafkawire.consumer"):  # callbacks and listeners raise as planned
+    for name in ("kafkawire.producer", "kafkawire.consumer"):  # callbacks and listeners raise on purpose
         logging.getLogger(name).setLevel(logging.CRITICAL)
     sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
-"""A reference broker in a process of its own, for soaks that kill it or look at its memory, and a client of it.
+"""A reference broker in a separate process, for soaks that kill it or watch its memory, and a client of it.
 
-Its processes are forked from one that has imported the broker already, so that a start takes milliseconds.
+The processes are forked from one that has already imported the broker, so a start takes milliseconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["FETCH_VERSION", "PRODUCE_VERSION", "BrokerProcess", "RawClient", "fetch_request", "produce_request"]
 
-#: Versions that name topics, so that nobody has to look up ids.
+#: Versions that name topics, so ids need not be looked up.
 CREATE_TOPICS_VERSION = 7
 FETCH_VERSION = 12
 PRODUCE_VERSION = 9
@@ -60,12 +60,12 @@ class BrokerProcess:
     Args:
         data: the folder of its files; None for a broker that keeps everything in memory.
         log: the file of its log lines; None for none.
-        files_max: how many descriptors it may have; None for as many as this process.
+        files_max: limit of descriptors; None for that of this process.
         options: see `BrokerOptions`.
 
     Attributes:
-        bootstrap: where clients connect to.
-        pid: of the process.
+        bootstrap: the address to which clients connect.
+        pid: the id of the process.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class BrokerProcess:
         self.pid = self._process.pid or 0
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """End the broker with SIGKILL."""
         self._process.kill()
         self._process.join(_TIMEOUT_SECONDS)
 
     def stop(self) -> int:
-        """End it with SIGTERM, and return its exit status."""
+        """End the broker with SIGTERM, and return its exit status."""
         os.kill(self.pid, signal.SIGTERM)
         self._process.join(_TIMEOUT_SECONDS)
         status = self._process.exitcode
@@ -94,7 +94,7 @@ class BrokerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process exists."""
         return self._process.is_alive()
 
     @property
@@ -111,7 +111,7 @@ class BrokerProcess:
 
     @property
     def descriptors(self) -> int:
-        """How many files and sockets it has open."""
+        """The number of its open files and sockets."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def __enter__(self) -> Self:
@@ -124,7 +124,7 @@ class BrokerProcess:
 
 
 class RawClient:
-    """A connection on which a soak sends what it wants."""
+    """A connection on which a soak sends arbitrary requests."""
 
     def __init__(self, bootstrap: str, timeout_seconds: float = _TIMEOUT_SECONDS) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -147,7 +147,7 @@ class RawClient:
         return self.receive(kind)
 
     def create(self, topics: Mapping[str, int], configs: Mapping[str, str] | None = None) -> None:
-        """Create topics with so many partitions each."""
+        """Create topics with a number of partitions each."""
         Topic, Config = CreateTopicsRequest.CreatableTopic, CreateTopicsRequest.CreatableTopicConfig
         given = [Config(*entry) for entry in (configs or {}).items()]
         request = CreateTopicsRequest([Topic(name, count, 1, configs=given) for name, count in topics.items()])
@@ -155,7 +155,7 @@ class RawClient:
         assert not any(topic.error_code for topic in response.topics), response
 
     def fetch(self, topic: str, partition: int, offset: int) -> memoryview:
-        """Return what a partition has from an offset on, a few megabytes at the most."""
+        """Return the records of a partition from an offset on, a few megabytes at most."""
         response = self.ask(fetch_request(topic, partition, offset), FETCH_VERSION, FetchResponse)
         found = response.responses[0].partitions[0]
         assert not found.error_code, found

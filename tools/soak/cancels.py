@@ -1,10 +1,10 @@
 """Cancel and break everything, by seed: `python -m tools.soak cancels [--seconds N] [--seed S] [--bootstrap …]`.
 
-In each round a producer and a consumer, with options by chance, are used by tasks that are cancelled at any await,
-while connections break and the broker is stopped, continued or killed, and callbacks, partitioners and listeners raise.
-Counted: acknowledged records that are missing, records that were never handed out, deliveries that settled late or
-never, calls that ended after their limit, tasks and threads that are left. A round prints its seed; `--rounds 1` with
-that seed repeats it.
+In each round a producer and a consumer, with random options, are used by tasks that are cancelled at any await, while
+connections break and the broker is stopped, continued or killed, and callbacks, partitioners and listeners raise. It
+counts missing acknowledged records, records that were never handed out, deliveries that settled late or never, calls
+that ended after their limit, and leftover tasks and threads. A round prints its seed; `--rounds 1` with that seed
+repeats it.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ __all__ = ["Round", "main"]
 
 PARTITIONS = 3
 
-#: How long the weather is bad in each round.
+#: Duration of the injected faults in each round.
 STORM_SECONDS = 5.0
 
-#: A call and a delivery may end so much after their limit, besides what the event loop was held up by the machine.
+#: A call or a delivery may end this much after its limit, plus the delay of the event loop by the machine.
 GRACE_MS = 100
 
-#: For what must come to its end once the weather is fine.
+#: Time for everything to finish after the faults.
 CALM_SECONDS = 60
 
-#: The limit of the calls that have none of their own.
+#: The limit of the calls that have no limit of their own.
 API_TIMEOUT_MS = 2_000
 
 
 class Round:
-    """One round: its clients, what they were given and what they gave.
+    """One round: its clients, their input and their output.
 
     Args:
         bootstrap: the broker.
-        broker: its process, None if it is not to be stopped.
+        broker: its process; None if it must not be stopped.
         seed: decides everything but the timing.
 
     Attributes:
-        faults: what went wrong, by kind.
-        counts: what was done.
+        faults: the failures, by kind.
+        counts: numbers of operations.
     """
 
     def __init__(self, bootstrap: str, broker: BrokerProcess | None, seed: str) -> None:
@@ -109,7 +109,7 @@ class Round:
         self.counts: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Go through the round."""
+        """Run the round."""
         async with Admin(self._bootstrap) as admin:
             await admin.create_topics(NewTopic(self._topic, PARTITIONS, 1))
         watching = asyncio.create_task(self._watch())
@@ -126,10 +126,10 @@ class Round:
         if left := [thread for thread in threading.enumerate() if thread.name.startswith("kafkawire")]:
             self._fault("threads left", repr(left))
 
-    # The weather, and the time.
+    # Faults and time.
 
     async def _watch(self) -> None:
-        """Measure how late the event loop is: everything else is late by as much."""
+        """Measure the delay of the event loop, which delays everything else, too."""
         while True:
             due = time.monotonic() + 0.01
             await asyncio.sleep(0.01)
@@ -158,7 +158,7 @@ class Round:
     # Calls.
 
     async def _call(self, name: str, made: Awaitable[Any], limit_ms: float | None = None) -> Any:
-        """Await something for its limit, cancelled by chance; what it raises as itself is counted."""
+        """Await a call within its limit, cancelling it at random; count its own errors."""
         task = asyncio.ensure_future(made)
         begun = time.monotonic()
         cancelled = None
@@ -176,7 +176,7 @@ class Round:
         since, allowed_ms = (cancelled, 0) if cancelled is not None else (begun, limit_ms)
         took_ms = (time.monotonic() - since) * 1000
         if took_ms > GRACE_MS:
-            await asyncio.sleep(0.02)  # it may be the event loop that was held up: have that measured first
+            await asyncio.sleep(0.02)  # the event loop may have been delayed: let that be measured first
         if allowed_ms is not None and took_ms > allowed_ms + GRACE_MS + self._lag_ms:
             what = "after a cancel" if cancelled is not None else f"limit {limit_ms:.0f} ms"
             self._fault("late calls", f"{name}: {took_ms:.0f} ms, {what}, lag {self._lag_ms:.0f} ms")
@@ -270,7 +270,7 @@ class Round:
         self._has_produced.set()
 
     async def _paused(self, name: str, call: Awaitable[Any], limit_ms: float) -> None:
-        """Make a call against a broker that is stopped, by chance."""
+        """Call a broker that is stopped, at random."""
         stops = self._broker is not None and self._random.random() < 0.5
         if stops and self._broker is not None:
             self._broker.signal(signal.SIGSTOP)
@@ -334,13 +334,13 @@ class Round:
                 await self._call("committed", consumer.committed(partition), API_TIMEOUT_MS)
             elif fate < 0.13 and self._group is not None:
                 await self._paused("consumer close", consumer.close(timeout_ms=500), 500)
-                with suppress(Exception):  # a cancelled close goes on where it was
+                with suppress(Exception):  # a cancelled close continues where it was
                     await consumer.close(timeout_ms=500)
                 consumer = await self._consumer()
         await self._finish(consumer)
 
     async def _finish(self, consumer: Consumer) -> None:
-        """Read what is left in fine weather; a listener that raised is replaced with its consumer."""
+        """Read the remaining records without faults; a listener that raised is replaced with its consumer."""
         await self._has_produced.wait()  # every record that was acknowledged is below the ends from here on
         deadline = time.monotonic() + CALM_SECONDS
         self._ends_read = await self._ends()
@@ -369,7 +369,7 @@ class Round:
     # The result.
 
     async def _check(self) -> None:
-        """Compare what was promised with what is stored, and with what was read."""
+        """Compare acknowledged records with the stored ones, and with those that were read."""
         stored: dict[tuple[int, int], bytes | None] = {}
         async with Consumer(self._bootstrap, self._topic, auto_offset_reset="earliest") as reader:
             async for record in reader.records(stop_at_end=True):
@@ -395,11 +395,11 @@ class Round:
 
 
 class _Planned(Exception):
-    """What callbacks, partitioners and listeners raise."""
+    """The error that callbacks, partitioners and listeners raise."""
 
 
 class _Listener:
-    """A listener that takes its time, and fails now and then."""
+    """A listener that is slow and sometimes fails."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

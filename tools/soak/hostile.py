@@ -1,8 +1,8 @@
-"""Strangers at a broker: `python -m tools.soak hostile [--seconds N] [--seed S]`.
+"""Hostile clients: `python -m tools.soak hostile [--seconds N] [--seed S]`.
 
 Mutated requests of every API and version, frames that never end, a hundred connections that announce 100 MiB each,
-clients that do not read, SASL, TLS and HTTP from clients that took the wrong port; meanwhile others produce and fetch.
-The broker must go on, in bounded memory, and serve the others as fast as before; no request may meet a defect.
+clients that do not read, SASL, TLS and HTTP from clients on the wrong port; meanwhile others produce and fetch. The
+broker must continue, in bounded memory, and serve the others as fast as before; no request may trigger a defect.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tools.soak.broker_process import (
 
 __all__ = ["main"]
 
-#: What the broker must stay within.
+#: Limits of the broker.
 RESIDENT_BYTES_MAX = 150_000_000
 P99_MS_MAX = 50.0
 
@@ -52,16 +52,16 @@ SLOW_READERS = 10
 STRANGERS = 4
 OTHERS = 4
 
-#: Of the others: a client that asks twenty times a second.
+#: Limits for the others, clients that send twenty requests a second.
 PAUSE_SECONDS = 0.05
 
-#: A request that creates topics by the thousand is not hostile, only large: those are left to other soaks.
+#: A request that creates thousands of topics is not hostile, only large; other soaks cover those.
 _NOT_SENT = (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
 _LENGTH = struct.Struct(">i")
 _SAMPLE_SECONDS = 0.05
 
-#: What comes from clients of other protocols.
+#: First bytes of clients of other protocols.
 _WRONG_PORT = (
     b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n",
     bytes.fromhex("16030100a5010000a10303"),
@@ -71,13 +71,13 @@ _WRONG_PORT = (
 
 
 class Strangers:
-    """Everybody who talks to the broker.
+    """All clients of the broker.
 
     Args:
         bootstrap: the broker.
         end: when to stop, on the clock of the event loop.
         random: decides everything.
-        announcers: how many connections announce large requests.
+        announcers: number of connections that announce large requests.
     """
 
     def __init__(self, bootstrap: str, end: float, random: Random, announcers: int = ANNOUNCERS) -> None:
@@ -91,7 +91,7 @@ class Strangers:
         self.waits_ms: list[float] = []
 
     async def run(self) -> None:
-        """Talk until the end."""
+        """Run the clients until the end."""
         kinds: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (MUTATORS, self._mutated),
             (HALVES, self._half),
@@ -116,7 +116,7 @@ class Strangers:
         return await asyncio.open_connection(*self._address)
 
     async def _mutated(self) -> None:
-        """Send damaged requests of all APIs, one after the other."""
+        """Send damaged requests of all APIs, one after another."""
         reader, writer = await self._connect()
         try:
             for _ in range(self._random.randint(1, 50)):
@@ -140,7 +140,7 @@ class Strangers:
         return _LENGTH.pack(length) + request
 
     async def _half(self) -> None:
-        """Begin a frame, and leave it."""
+        """Begin a frame, and leave it incomplete."""
         _, writer = await self._connect()
         try:
             frame = self._frame()
@@ -166,7 +166,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _slow_reader(self) -> None:
-        """Ask for much, and read little."""
+        """Request much, and read little."""
         reader, writer = await self._connect()
         writer.transport.set_write_buffer_limits(0)
         protocol = ClientConnection("slow")
@@ -198,7 +198,7 @@ class Strangers:
             writer.transport.abort()
 
     async def _other(self) -> None:
-        """Produce a record, fetch it, and note how long each took."""
+        """Produce a record, fetch it, and note the duration of each."""
         reader, writer = await self._connect()
         protocol = ClientConnection("other")
         while not self._is_over():
@@ -217,7 +217,7 @@ class Strangers:
 
 
 def _requests() -> list[tuple[int, int, int, bytes]]:
-    """Return key, version, version of the header and body of every golden request."""
+    """Return key, version, header version and body of every golden request."""
     found = []
     with gzip.open(VECTORS / "requests.jsonl.gz", "rt", encoding="utf-8") as lines:
         for vector in map(json.loads, lines):

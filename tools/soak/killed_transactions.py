@@ -1,7 +1,8 @@
-"""A producer of transactions on a broker that is killed: each is there whole, in both topics and the offsets, or not.
+"""A producer of transactions on a broker that is killed.
 
-Transaction n sends the number n to two topics and commits n + 1 for a group. After a kill the producer begins again,
-which aborts what was open; then what consumers of committed records read is compared with what was acknowledged.
+Each transaction must exist completely, in both topics and the offsets, or not. Transaction n sends the number n to two
+topics and commits n + 1 for a group. After a kill the producer restarts, which aborts the open transaction; then the
+committed records are compared with the acknowledged ones.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["TOPICS", "Failure", "Transactor"]
 
 TOPICS = ("left", "right")
 
-#: The first versions with which the broker adds partitions to transactions, and ends raise the epoch.
+#: The first versions in which the broker adds partitions to transactions, and EndTxn raises the epoch.
 _PRODUCE_VERSION = 12
 _COMMIT_VERSION = 5
 _END_VERSION = 5
@@ -37,10 +38,10 @@ _END_VERSION = 5
 _INIT_VERSION = 4
 _FETCH_OFFSETS_VERSION = 8
 
-#: One transaction in so many is aborted.
+#: One transaction in this many is aborted.
 _ABORT_ONE_IN = 4
 
-#: Longest time until the coordinators have loaded, and markers are written.
+#: Longest time until coordinators have loaded and markers are written.
 _PATIENCE_SECONDS = 30
 
 _PASSING = (
@@ -62,13 +63,13 @@ class Transactor:
 
     Args:
         name: its transactional id, and the group whose offsets it commits.
-        partition: of both topics, that nobody else writes to.
+        partition: a partition of both topics to which nothing else writes.
 
     Attributes:
-        sent: how many transactions were begun.
-        committed: those whose commit was acknowledged and which were not seen yet.
-        undecided: those whose commit was asked for.
-        kept: how many were seen.
+        sent: number of transactions that were begun.
+        committed: those whose commit was acknowledged, but which were not seen yet.
+        undecided: those whose commit was requested.
+        kept: number of transactions that were seen.
     """
 
     def __init__(self, name: str, partition: int) -> None:
@@ -83,7 +84,7 @@ class Transactor:
         self._checked: dict[str, int] = dict.fromkeys(TOPICS, 0)
 
     def begin(self, client: RawClient) -> None:
-        """Get a producer id and an epoch; what was open is aborted."""
+        """Get a producer id and an epoch, which aborts an open transaction."""
         request = InitProducerIdRequest(self.name, 60_000)
         found = self._ask(client, request, _INIT_VERSION, InitProducerIdResponse, lambda answer: answer.error_code)
         self._is((found.producer_id, found.producer_epoch))
@@ -95,7 +96,7 @@ class Transactor:
         self._producer = producer
 
     def work(self, client: RawClient, random: Random) -> None:
-        """Make a transaction."""
+        """Run a transaction."""
         number = self.sent
         self.sent += 1
         for topic in TOPICS:
@@ -107,7 +108,7 @@ class Transactor:
                 now_ms(),
                 producer_id=producer_id,
                 producer_epoch=epoch,
-                base_sequence=0,  # each transaction has an epoch of its own
+                base_sequence=0,  # each transaction has its own epoch
                 transactional_id=self.name,
             )
             self._ask(
@@ -154,10 +155,10 @@ class Transactor:
     # The check.
 
     def check(self, client: RawClient) -> None:
-        """Compare what was committed since the last check with what was acknowledged; nothing may be open.
+        """Compare transactions committed since the last check with acknowledged ones; none may be open.
 
         Raises:
-            Failure: it differs.
+            Failure: they differ.
         """
         left, right = (list(self._committed(client, topic)) for topic in TOPICS)
         if left != right:

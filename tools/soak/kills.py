@@ -1,10 +1,10 @@
 """Kill a broker under load, again and again: `python -m tools.soak kills [--kills N] [--seconds S] [--seed S]`.
 
 Producers send numbers, some of them idempotently, some in transactions (`killed_transactions.py`); groups commit them.
-After a moment the process gets SIGKILL, one time in four SIGTERM; it is started again on the same files, and what is
-there is compared with what was acknowledged: everything that was, in order, once; of an idempotent producer all that it
-sent, after it has sent the rest again; each transaction whole or not at all; of a broker that was told to stop nothing
-that was not answered; and no commit that goes back.
+After a moment the process gets SIGKILL, one time in four SIGTERM; it is restarted on the same files, and the stored
+records are compared with the acknowledged ones: all of them must exist, in order and once. In addition, everything that
+an idempotent producer sent must exist after it has resent the rest; each transaction must be complete or absent; a
+cleanly stopped broker may have no unacknowledged records; and no commit may go back.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from tools.soak.killed_transactions import Failure, Transactor
 
 __all__ = ["main"]
 
-#: How long a broker works before it is killed.
+#: Lifetime of a broker before it is killed.
 WORK_SECONDS = (0.005, 0.08)
 
-#: Of so many ends one is a SIGTERM.
+#: One end in this many is a SIGTERM.
 TERM_EVERY = 4
 
-#: Kills on the same files; then all of it is read once more, and new ones are begun.
+#: Kills on the same files; then everything is read once more, and new files are begun.
 KILLS_A_FOLDER = 50
 
-#: Requests of a producer that are not answered yet: as many batches as a broker recognises, after a crash too.
+#: Unanswered requests of a producer: as many batches as a broker recognises, even after a crash.
 IN_FLIGHT = 5
 
-#: Small segments, so that logs are rolled all the time.
+#: Small segments, so logs roll all the time.
 TOPICS = {
     "plain": {"segment.bytes": str(1 << 20), "index.interval.bytes": "0"},
     "synced": {"flush.messages": "1"},
@@ -63,10 +63,10 @@ _COORDINATOR_VERSION = 4
 _FETCH_OFFSETS_VERSION = 8
 _PRODUCER_ID_VERSION = 4
 
-#: Until the coordinator has loaded its part of the offsets topic.
+#: Time until the coordinator has loaded its part of the offsets topic.
 _RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
-#: How a connection ends with its broker; one that hangs does not.
+#: Errors of a connection whose broker has ended; a hang raises none of these.
 _ENDS = (ConnectionError, ConnectionEnded)
 
 
@@ -74,9 +74,9 @@ class Writer:
     """A producer of one partition, over many lives of the broker.
 
     Args:
-        topic: where it writes.
-        partition: likewise.
-        is_idempotent: whether it sends again what was not answered.
+        topic: the topic to which it writes.
+        partition: the partition.
+        is_idempotent: whether it resends unanswered batches.
     """
 
     def __init__(self, topic: str, partition: int, *, is_idempotent: bool) -> None:
@@ -85,7 +85,7 @@ class Writer:
         self.partition = partition
         self.is_idempotent = is_idempotent
         self.sent = 0
-        #: Numbers that are not answered, with the offset of the sequence they began at.
+        #: Unanswered numbers, with the sequence number at which they began.
         self.in_flight: deque[tuple[int, int]] = deque()
         self.acknowledged: dict[int, int] = {}
         self.producer_id = -1
@@ -93,7 +93,7 @@ class Writer:
         self.last_number = -1
 
     def begin(self, client: RawClient) -> None:
-        """Get an id, and send again what was not answered."""
+        """Get an id, and resend unanswered batches."""
         if not self.is_idempotent:
             self.in_flight.clear()
             return
@@ -106,7 +106,7 @@ class Writer:
             self._receive(client)
 
     def work(self, client: RawClient, size_bytes: int, count: int) -> None:
-        """Send a batch, and wait for an answer if there are enough in flight."""
+        """Send a batch, and wait for a response if there are enough in flight."""
         self._send(client, self.sent, count, size_bytes)
         self.in_flight.append((self.sent, count))
         self.sent += count
@@ -138,15 +138,15 @@ class Writer:
         self.in_flight.popleft()
 
     def finish(self, client: RawClient) -> None:
-        """Wait for the answers that a broker that stops still gives."""
+        """Wait for the responses that a stopping broker still sends."""
         while self.in_flight:
             self._receive(client)
 
     def check(self, client: RawClient, *, is_stopped: bool) -> None:
-        """Compare what is stored since the last check with what was acknowledged.
+        """Compare records stored since the last check with acknowledged ones.
 
         Raises:
-            Failure: it differs.
+            Failure: they differ.
         """
         for offset, number in self._stored(client):
             if number <= self.last_number:
@@ -182,7 +182,7 @@ class Writer:
 
 
 class Committer:
-    """A group whose offset only goes up.
+    """A group whose offset only increases.
 
     Args:
         group: its id.
@@ -210,7 +210,7 @@ class Committer:
         """Compare the committed offset.
 
         Raises:
-            Failure: it is older than an acknowledged one.
+            Failure: the offset is older than an acknowledged one.
         """
         Group, Topic = OffsetFetchRequest.OffsetFetchRequestGroup, OffsetFetchRequest.OffsetFetchRequestTopics
         request = OffsetFetchRequest(
@@ -228,7 +228,7 @@ class Committer:
             raise Failure(f"{self.group}: {offset} is committed, {self.acknowledged} was acknowledged of {self.sent}")
 
 
-#: What has a thread and a connection of its own.
+#: Workers with their own thread and connection.
 Worker = Writer | Transactor | list[Committer]
 
 
@@ -236,7 +236,7 @@ class Lives:
     """The lives of one broker.
 
     Args:
-        folder: of its files.
+        folder: the folder of its files.
         random: decides everything.
     """
 
@@ -262,7 +262,7 @@ class Lives:
                 worker.begin(client)
 
     def live_and_die(self, *, by_kill: bool) -> None:
-        """Work, end the broker, start it again, and check.
+        """Work, end the broker, restart it, and check.
 
         Raises:
             Failure: a promise was not kept.
@@ -289,7 +289,7 @@ class Lives:
         self.check(is_stopped=not by_kill)
 
     def check(self, *, is_stopped: bool) -> None:
-        """Compare everything with what was acknowledged."""
+        """Compare everything with the acknowledged state."""
         with RawClient(self._broker.bootstrap) as client:
             for writer in self.writers:
                 writer.begin(client)
@@ -301,17 +301,17 @@ class Lives:
                 transactor.check(client)
 
     def counts(self) -> tuple[int, int, int]:
-        """Return how many records, commits and transactions were kept."""
+        """Return the numbers of records, commits and transactions that were kept."""
         records = sum(writer.last_number + 1 for writer in self.writers)
         commits = sum(committer.acknowledged for committer in self.committers)
         return records, commits, sum(transactor.kept for transactor in self.transactors)
 
     def end(self) -> None:
-        """Kill it."""
+        """Kill the broker."""
         self._broker.kill()
 
     def _worked(self, worker: Worker, is_ending: threading.Event, failures: list[Failure]) -> None:
-        """Work until the broker ends, and read what it has sent before; anything else that ends it is a failure."""
+        """Work until the broker ends, and read its last responses; any other end is a failure."""
         random = Random(self._random.random())
         client = None
         try:
@@ -343,7 +343,7 @@ class Lives:
 
 
 def main(arguments: list[str]) -> int:
-    """Kill, print what was kept, and return the exit status: 1 if something was not."""
+    """Kill, print what was kept, and return the exit status: 1 if something was lost."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak kills")
     parser.add_argument("--kills", type=int, help="how often; the default is as often as there is time for")
     parser.add_argument("--seconds", type=float, default=60)

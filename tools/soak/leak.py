@@ -1,6 +1,6 @@
-"""Produce and consume for long, and watch the memory: `python -m tools.soak leak [--seconds N] [--bootstrap …]`.
+"""Produce and consume for a long time, and watch the memory: `python -m tools.soak leak [--seconds N] [--bootstrap …]`.
 
-One process with a producer, a consumer of a group and one without reads and writes all the time, in every way, and
+One process with a producer, a consumer in a group and one without reads and writes continuously, in every way, and
 opens a client of each kind every second. Its resident memory after two minutes is compared with that at the end.
 """
 
@@ -24,13 +24,13 @@ __all__ = ["main", "resident_bytes"]
 #: Growth after the first part that is not a leak: pages that the allocator has not given back.
 GROWTH_MAX = 0.05
 
-#: When memory begins to count, of a run of ten minutes; of a shorter one, the same part.
+#: Warm-up time in a run of ten minutes; the same fraction of a shorter one.
 WARM_UP = 0.2
 
 PARTITIONS = 4
 RECORDS_A_TURN = 500
 
-#: Old records are deleted: the broker's disk is not what is tested.
+#: Old records are deleted, because the broker's disk is not under test.
 RETENTION = {"retention.bytes": "50000000", "segment.bytes": "10000000"}
 
 
@@ -41,7 +41,7 @@ def resident_bytes() -> int:
 
 
 class Work:
-    """What goes on all the time, until `end`."""
+    """The continuous work, until `end`."""
 
     def __init__(self, bootstrap: str, end: float) -> None:
         self._bootstrap = bootstrap
@@ -90,7 +90,7 @@ class Work:
             await asyncio.sleep(1)
 
     async def measure(self, seconds: float) -> tuple[float, float]:
-        """Print the memory now and then; return the median of a minute after warming up, and of the last one."""
+        """Print the memory regularly; return the median of a minute after warming up, and of the last minute."""
         begun, shown = time.monotonic(), 0.0
         await asyncio.sleep(seconds * WARM_UP)
         sizes: list[int] = []
@@ -120,7 +120,7 @@ async def _run(bootstrap: str, seconds: float) -> tuple[float, float]:
     tasks = [asyncio.create_task(each()) for each in (work.produce, work.iterate, work.take, work.come_and_go)]
     measured = await work.measure(seconds)
     await asyncio.gather(*tasks[2:], tasks[0])
-    tasks[1].cancel()  # it waits for a record that nobody sends any more
+    tasks[1].cancel()  # it waits for a record that is no longer sent
     await asyncio.gather(tasks[1], return_exceptions=True)
     return measured
 

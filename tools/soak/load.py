@@ -1,8 +1,8 @@
-"""A broker with much of everything: `python -m tools.soak load [--partitions N] [--connections N] [--commits N]`.
+"""A broker under heavy load: `python -m tools.soak load [--partitions N] [--connections N] [--commits N]`.
 
 Ten thousand partitions, a thousand connections and five hundred groups at once: memory, CPU while they only send
-heartbeats, and how long a produce request takes beside them. Then the broker is stopped and started again, killed and
-started again, and loads what the groups have committed; and it starts with as few descriptors as it ran with.
+heartbeats, and the duration of a produce request meanwhile. Then the broker is stopped and restarted, killed and
+restarted, and loads the groups' commits; and it starts with as few descriptors as it ran with.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ COMMIT_PARTITIONS = 20
 
 _IN_FLIGHT = 20
 
-#: Between two questions whether the groups are loaded, as clients leave it (`retry.backoff.ms`).
+#: Interval between checks whether the groups are loaded, as in clients (`retry.backoff.ms`).
 _BACKOFF_SECONDS = 0.1
 
-#: What the broker must stay within.
+#: Limits of the broker.
 RESTART_SECONDS_MAX = 5.0
 
-#: Descriptors of a broker with so many partitions, all of which have been written to.
+#: Descriptors of a broker with this many partitions, all of which have been written to.
 FEW_DESCRIPTORS = 400
 FEW_PARTITIONS = 300
 
@@ -62,7 +62,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class _Connection:
-    """A connection of many, on one event loop."""
+    """One of many connections on one event loop."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -117,7 +117,7 @@ def _topics(partitions: int) -> dict[str, int]:
 
 
 async def _together(broker: BrokerProcess, given: argparse.Namespace) -> None:
-    """Open everything, and measure while nothing but heartbeats goes on, and while some produce."""
+    """Open everything, and measure while only heartbeats are sent, and while some clients produce."""
     others = [_Connection(broker.bootstrap) for _ in range(given.connections - given.groups)]
     members = [_Member(broker.bootstrap, f"group-{number}") for number in range(given.groups)]
     everybody = [*others, *members]
@@ -162,7 +162,7 @@ async def _together(broker: BrokerProcess, given: argparse.Namespace) -> None:
 
 
 def _commit(broker: BrokerProcess, count: int, groups: int) -> None:
-    """Commit offsets, of every group in turns, for all its partitions at once."""
+    """Commit offsets of every group in turn, for all its partitions at once."""
     Topic, Place = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
     begun = time.monotonic()
     with RawClient(broker.bootstrap) as client:
@@ -188,7 +188,7 @@ def _committed(client: RawClient) -> None:
 
 
 def _started(folder: Path, what: str, groups: int) -> tuple[BrokerProcess, float]:
-    """Start, and return how long it took until metadata, and print also until the last group is known."""
+    """Start, return the time until metadata is served, and print the time until the last group is loaded."""
     begun = time.monotonic()
     broker = BrokerProcess(folder)
     with RawClient(broker.bootstrap) as client:
@@ -214,7 +214,7 @@ def _started(folder: Path, what: str, groups: int) -> tuple[BrokerProcess, float
 
 
 def _few_descriptors(folder: Path) -> None:
-    """Start again with as few descriptors as a broker ran with."""
+    """Restart with as few descriptors as a broker ran with."""
     used = 0
     for turn in range(2):
         with BrokerProcess(folder, files_max=FEW_DESCRIPTORS) as broker, RawClient(broker.bootstrap) as client:

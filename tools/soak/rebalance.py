@@ -1,8 +1,8 @@
-"""Members that join, leave, are killed and bounce: `python -m tools.soak rebalance [--seconds N] [--seed S] …`.
+"""Members that join, leave, are killed and restart: `python -m tools.soak rebalance [--seconds N] [--seed S] …`.
 
-Eight processes read 24 partitions of an Apache Kafka, by each protocol for a time, while a million records are written.
-Every record must be handed out. A record that is handed out twice is counted: after a graceful change there may be one
-for each partition that was assigned, after a SIGKILL those that the dead member had not committed.
+Eight processes read 24 partitions of an Apache Kafka, with each protocol for a time, while a million records are
+written. Every record must be handed out. Records that are handed out twice are counted: after a graceful change there
+may be one per assigned partition, after a SIGKILL those that the dead member had not committed.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ __all__ = ["Member", "Result", "counted", "main"]
 PARTITIONS = 24
 MEMBERS = 8
 
-#: Of the members, how many have an instance id.
+#: Number of members with an instance id.
 STATIC = 3
 
-#: The fewest members that are left alive.
+#: Minimum number of living members.
 ALIVE_MIN = 3
 
-#: What a killed member read may be uncommitted for so long: a commit is sent every second, and may be under way.
+#: Records of a killed member may be uncommitted for this long: a commit is sent every second, and may be in flight.
 COMMIT_INTERVAL_MS = 1_000
 WINDOW_SECONDS = COMMIT_INTERVAL_MS / 1000 + 1.5
 
-#: Between two changes; a rebalance takes a second or two.
+#: Interval between changes; a rebalance takes a second or two.
 PAUSES_SECONDS = (0.3, 2, 5)
 
-#: For the rest of the records once the changes are over; a dead KIP-848 member is given up after its session.
+#: Time for the rest of the records after the changes; a dead KIP-848 member is removed after its session.
 PATIENCE_SECONDS = 120
 
 _SESSION_MS = 6_000
@@ -73,8 +73,8 @@ class Member:
     """One process that reads, from its start to its end.
 
     Attributes:
-        path: what it was handed.
-        killed: when it was sent SIGKILL, None if it was not.
+        path: the file of the records that it was handed.
+        killed: the time of SIGKILL; None if it was not killed.
     """
 
     def __init__(self, bootstrap: str, topic: str, path: Path, options: dict[str, Any]) -> None:
@@ -98,20 +98,20 @@ class Member:
         self.process.wait(30)
 
     def entries(self) -> Iterator[tuple[int, int, float]]:
-        """Yield what it was handed; what SIGKILL has cut off is left out."""
+        """Yield the records that it was handed, without one that SIGKILL cut off."""
         data = self.path.read_bytes()
         yield from ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])
 
 
 class Result(NamedTuple):
-    """What came of one protocol.
+    """The result of one protocol.
 
     Attributes:
-        found: different records that were handed out.
-        assigned: how often a partition was assigned.
-        graceful: records that came again although their first member had neither died nor lost the partition.
-        lost: those whose first member was taken for dead by the coordinator, and was told of the loss later.
-        crashed: those whose first member was killed before they came again.
+        found: number of different records that were handed out.
+        assigned: number of assignments of partitions.
+        graceful: records handed out again although their first member had neither died nor lost the partition.
+        lost: those whose first member was considered dead by the coordinator, and learned of the loss later.
+        crashed: those whose first member was killed before they were handed out again.
         oldest_seconds: the longest time between such a record and the SIGKILL.
     """
 
@@ -124,7 +124,7 @@ class Result(NamedTuple):
 
 
 def counted(members: list[Member]) -> Result:
-    """Count what the members were handed."""
+    """Count the records that the members were handed."""
     places: dict[tuple[int, int], list[tuple[float, Member]]] = {}
     losses: dict[tuple[Member, int], float] = {}
     assigned = 0
@@ -157,8 +157,8 @@ class Soak:
     Args:
         bootstrap: the broker.
         protocol: one of `PROTOCOLS`.
-        folder: for what the members are handed.
-        random: decides what happens.
+        folder: the folder of the members' files.
+        random: decides the changes.
     """
 
     def __init__(self, bootstrap: str, protocol: str, folder: Path, random: Random) -> None:
@@ -177,7 +177,7 @@ class Soak:
         self.failures: list[str] = []
 
     async def run(self, seconds: float, records: int) -> Result:
-        """Let it go on for a time, then wait until everything is read."""
+        """Run for a time, then wait until everything is read."""
         async with Admin(self._bootstrap) as admin:
             await admin.create_topics(NewTopic(self._topic, PARTITIONS, 1))
         for slot in range(MEMBERS):
@@ -217,7 +217,7 @@ class Soak:
         self.members.append(member)
 
     def _change(self) -> None:
-        """Have one member come or go."""
+        """Start or end one member."""
         self._look()
         slot = self._random.randrange(MEMBERS)
         member = self._slots[slot]
@@ -229,13 +229,13 @@ class Soak:
             member.end(signal.SIGKILL if dies else signal.SIGTERM)
             self._slots[slot] = None
             self.changes["killed" if dies else "left"] += 1
-            if slot < STATIC:  # it comes back before its session is over
+            if slot < STATIC:  # it returns before its session is over
                 time.sleep(self._random.choice([0, 1]))
                 self._start(slot)
                 self.changes["static came back"] += 1
 
     def _look(self) -> None:
-        """Note members that have ended by themselves."""
+        """Note members that have ended on their own."""
         for slot, member in enumerate(self._slots):
             if member is not None and not member.is_alive:
                 self._slots[slot] = None
@@ -244,7 +244,7 @@ class Soak:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the protocols one after the other and return the exit status: 1 if a promise was broken."""
+    """Run the protocols one after another and return the exit status: 1 if a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak rebalance")
     parser.add_argument("--seconds", type=float, default=180, help="for each protocol")
     parser.add_argument("--records", type=int, default=1_000_000)

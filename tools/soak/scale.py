@@ -1,8 +1,8 @@
 """Ten partitions against ten thousand: `python -m tools.soak scale [--seconds N] [--partitions N] [--bootstrap …]`.
 
-A process reads ten partitions, another one ten thousand, of which the same number gets records. In turns they are idle
-for a time and read the same records; what counts is the CPU time of a record, and of a second without any. The records
-are also spread over all partitions, for information: their batches are smaller. Bytes of fetch requests are shown.
+One process reads ten partitions, another ten thousand, of which ten get records. In turns they are idle for a time and
+read the same records; the result is the CPU time per record, and per idle second. The records are also spread over all
+partitions, for information, because their batches are smaller. Bytes of fetch requests are shown.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ RECORDS = 200_000
 VALUE = b"x" * 100
 ROUNDS = 5
 
-#: The controller does not make all at once.
+#: The controller does not create all at once.
 TOPIC_PARTITIONS = 1_000
 
-#: A broker makes a few hundred logs a second.
+#: A broker creates a few hundred logs a second.
 START_TIMEOUT_MS = 600_000
 
-#: CPU of many partitions over that of few.
+#: Limit for the CPU ratio of many partitions to few.
 RATIO_MAX = 1.2
 
-#: Ten thousand logs with indexes of the usual 10 MiB each are more than a small machine maps.
+#: Ten thousand logs with the usual indexes of 10 MiB each are more than a small machine can map.
 BROKER_SETTINGS = {"log.index.size.max.bytes": "4096", "auto.create.topics.enable": "false"}
 
 
@@ -69,21 +69,21 @@ class _MeasuringNetwork(TcpNetwork):
                     self.sizes.append(sum(map(len, parts)))
                 write(parts)
 
-            wire.write = noted  # type: ignore[method-assign]  # the connection writes nowhere else
+            wire.write = noted  # type: ignore[method-assign]  # the connection does not write otherwise
             return receiver(wire)
 
         return await super().open(address, measured, enter)
 
 
 def places(name: str, count: int) -> list[TopicPartition]:
-    """Return so many partitions, of as many topics as that takes."""
+    """Return a number of partitions, of as many topics as necessary."""
     return [TopicPartition(f"{name}-{at // TOPIC_PARTITIONS}", at % TOPIC_PARTITIONS) for at in range(count)]
 
 
 async def read(bootstrap: str, name: str, partitions: int) -> None:
-    """Obey the lines of standard input, and answer each with a line of JSON.
+    """Execute the lines of standard input, and answer each with a line of JSON.
 
-    `idle SECONDS` returns the CPU ms of a second; `mark` begins to count; `read COUNT` returns the CPU µs of a record
+    `idle SECONDS` returns the CPU ms per second; `mark` begins to count; `read COUNT` returns the CPU µs per record
     since then; `bytes` returns the sizes of the fetch requests.
     """
     network = _MeasuringNetwork()
@@ -116,7 +116,7 @@ async def read(bootstrap: str, name: str, partitions: int) -> None:
 
 
 class Reader:
-    """A process that reads so many partitions."""
+    """A process that reads a number of partitions."""
 
     def __init__(self, bootstrap: str, name: str, partitions: int) -> None:
         self.name = name
@@ -157,7 +157,7 @@ async def _produce(bootstrap: str, name: str, count: int, records: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print and return the exit status: 1 if many partitions cost too much."""
+    """Measure, print and return the exit status: 1 if many partitions take too much CPU."""
     parser = argparse.ArgumentParser(prog="python -m tools.soak scale")
     parser.add_argument("--seconds", type=float, default=60, help="of idling, for each of the two")
     parser.add_argument("--seed", help="nothing is random here")
@@ -209,5 +209,5 @@ def _measured(bootstrap: str, readers: list[Reader], given: argparse.Namespace) 
     return 0 if is_good else 1
 
 
-if __name__ == "__main__":  # what `Reader` starts
+if __name__ == "__main__":  # started by `Reader`
     asyncio.run(read(sys.argv[2], sys.argv[3], int(sys.argv[4])))

@@ -1,9 +1,9 @@
 """Copy a topic exactly once while everything dies: `python -m tools.soak transactions [--seconds N] [--seed S] …`.
 
-Three nodes of Apache Kafka; a feeder writes numbered records; workers, each a process, read them as one group and write
-them to another topic in transactions, offsets included. By seed, workers are killed, or stopped for longer than their
-session, and started again, transactions are given up half way, and one broker after the other is killed and comes back.
-In the end each number that was fed must be in the other topic once, for readers of committed records.
+There are three nodes of Apache Kafka. A feeder writes numbered records; workers, each a process, read them as one group
+and write them to another topic in transactions, including offsets. By seed, workers are killed, or stopped for longer
+than their session, and restarted, transactions are abandoned halfway, and one broker after another is killed and
+restarted. In the end readers of committed records must find each number in the other topic exactly once.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ SOURCE, TARGET, GROUP = "soak-source", "soak-target", "soak"
 PARTITIONS = 6
 WORKERS = 3
 
-#: Records that the feeder writes in a second: the copy keeps up with it between the faults.
+#: Records that the feeder writes per second; the copy keeps up with it between the faults.
 RECORDS_PER_SECOND = 1_000
 
-#: A worker that was killed is missed after this; one that is stopped stays away longer.
+#: Session timeout of a killed worker; a stopped one stays away longer.
 SESSION_TIMEOUT_MS = 6_000
 STOPPED_SECONDS = 9.0
 
 #: Time between two faults.
 FAULT_SECONDS = (1.0, 5.0)
-#: One fault in so many is a broker, one a worker that is stopped; the others are workers that are killed.
+#: One fault in this many kills a broker, one stops a worker; the others kill workers.
 FAULT_KINDS = 6
-#: How long a broker is away.
+#: Downtime of a broker.
 BROKER_AWAY_SECONDS = 6.0
 
-#: One transaction in so many is given up by the application.
+#: The application abandons one transaction in this many.
 GIVEN_UP_ONE_IN = 40
 
-#: After the last fault: for what is left to be copied, which waits for sessions and transactions that time out.
+#: Time after the last fault to copy the rest, which waits for sessions and transactions to time out.
 CALM_SECONDS = 120.0
 
 
 class GivenUp(Exception):
-    """The application changed its mind in the middle of a transaction."""
+    """The application abandoned a transaction."""
 
 
 class Worker:
@@ -62,8 +62,8 @@ class Worker:
     Args:
         bootstrap: the cluster.
         name: the transactional id.
-        protocol: of the group.
-        seed: decides which transactions are given up.
+        protocol: the group protocol.
+        seed: decides which transactions are abandoned.
     """
 
     def __init__(self, bootstrap: str, name: str, protocol: str, seed: str) -> None:
@@ -75,7 +75,7 @@ class Worker:
         self.counts: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Work until SIGTERM; a producer that can do nothing more is replaced."""
+        """Work until SIGTERM; a producer in a fatal state is replaced."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._is_ending.set)
         session = {} if self._protocol == "consumer" else {"session_timeout_ms": SESSION_TIMEOUT_MS}
         while not self._is_ending.is_set():
@@ -124,7 +124,7 @@ class Worker:
                 self.counts["committed"] += 1
 
     async def _rewind(self, consumer: Consumer) -> None:
-        """Read again what was not committed."""
+        """Read uncommitted records again."""
         assigned = consumer.assignment
         committed = await consumer.committed(*assigned)
         for partition in assigned & consumer.assignment:
@@ -139,15 +139,15 @@ def _next_offsets(records: Mapping[TopicPartition, list[Record]]) -> dict[TopicP
 
 
 class Soak:
-    """The cluster, the feeder, the workers' processes and what happens to them.
+    """The cluster, the feeder, the workers' processes and their faults.
 
     Args:
         cluster: three nodes.
-        protocol: of the group.
+        protocol: the group protocol.
         seed: decides the faults.
 
     Attributes:
-        counts: what was done.
+        counts: numbers of operations.
     """
 
     def __init__(self, cluster: KafkaCluster, protocol: str, seed: int) -> None:
@@ -161,7 +161,7 @@ class Soak:
         self.counts: Counter[str] = Counter()
 
     async def run(self, seconds: float) -> Counter[str]:
-        """Return what is wrong, by kind, after so many seconds of faults and what is left then."""
+        """Return the failures, by kind, after a time of faults and the copy of the rest."""
         async with Admin(self._cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(SOURCE, PARTITIONS, 3), NewTopic(TARGET, PARTITIONS, 3)])
         end = time.monotonic() + seconds
@@ -188,7 +188,7 @@ class Soak:
             await producer.flush()
 
     async def _break(self, end: float) -> None:
-        """Kill and stop, by seed, until the time is up; in the end everything runs."""
+        """Kill and stop, by seed, until the time is over; in the end everything runs."""
         restarts: list[asyncio.Task[None]] = []
         while time.monotonic() < end:
             await asyncio.sleep(self._random.uniform(*FAULT_SECONDS))
@@ -260,7 +260,7 @@ class Soak:
         return False
 
     async def _compare(self) -> Counter[str]:
-        """Return how many numbers are missing, doubled or unheard of in the copy."""
+        """Return how many numbers are missing, duplicated or unknown in the copy."""
         found: Counter[int] = Counter()
         reader = Consumer(
             self._cluster.bootstrap, TARGET, isolation_level="read_committed", auto_offset_reset="earliest"
@@ -281,12 +281,12 @@ class Soak:
 async def run(
     seconds: float, seed: int, protocol: str = "classic", version: int = 2
 ) -> tuple[Counter[str], Counter[str]]:
-    """Run one soak on a cluster of its own; return what is wrong and what was done, by kind.
+    """Run one soak on its own cluster; return failures and numbers of operations, by kind.
 
     Args:
-        seconds: of faults.
-        seed: decides them.
-        protocol: of the group: classic or consumer.
+        seconds: duration of the faults.
+        seed: decides the faults.
+        protocol: the group protocol: classic or consumer.
         version: the level of transaction.version.
     """
     with KafkaCluster() as cluster:
@@ -300,7 +300,7 @@ async def run(
 
 def main(arguments: list[str]) -> int:
     """Run the soak, or one of its workers, and return the exit status: 1 if anything went wrong."""
-    logging.getLogger("kafkawire").setLevel(logging.CRITICAL)  # every fault would be a page
+    logging.getLogger("kafkawire").setLevel(logging.CRITICAL)  # every fault would log a page
     if arguments[:1] == ["worker"]:
         worker = Worker(*arguments[1:])
         asyncio.run(worker.run())

@@ -1,4 +1,4 @@
-"""Bad weather by seed: a network that refuses and cuts connections, a broker that is stopped, continued and killed."""
+"""Faults by seed: a network that refuses and cuts connections, a broker that is stopped, continued and killed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["BrokerProcess", "StormyNetwork"]
 
 
 class StormyNetwork:
-    """TCP that refuses a part of the connections, and cuts others when it is told to; for loops of any thread.
+    """TCP that refuses a fraction of the connections, and cuts others on demand; for event loops of any thread.
 
     Args:
         random: decides.
 
     Attributes:
-        storm: the part of connections, and of writes, that fail; from 0 to 1.
-        opened: how many connections were made.
-        requests: how many requests were written, by API key.
+        storm: the fraction of connections and writes that fail, from 0 to 1.
+        opened: number of connections that were opened.
+        requests: number of requests that were written, by API key.
     """
 
     def __init__(self, random: Random) -> None:
@@ -49,7 +49,7 @@ class StormyNetwork:
         receiver: Callable[[Wire], Receiver],
         enter: Callable[[ConnectionState], None] = lambda state: None,
     ) -> Receiver:
-        """Connect, later than asked for, or fail."""
+        """Connect late, or fail."""
         if self._random.random() < self.storm:
             await asyncio.sleep(self._random.choice([0, 0.01, 0.2]))
             if self._random.random() < self.storm * 2:
@@ -66,7 +66,7 @@ class StormyNetwork:
         return found
 
     def fails(self) -> bool:
-        """Return whether a write is to fail."""
+        """Return whether a write should fail."""
         return self._random.random() < self.storm / 10
 
     def cut(self) -> None:
@@ -78,7 +78,7 @@ class StormyNetwork:
 
 
 class _StormyWire:
-    """A wire that is cut by some writes, before or after the bytes."""
+    """A wire that some writes cut, before or after the bytes."""
 
     def __init__(self, wire: Wire, network: StormyNetwork) -> None:
         self._wire = wire
@@ -119,10 +119,10 @@ class _StormyWire:
 
 
 class BrokerProcess:
-    """A reference broker in a process of its own, inside a `with` block.
+    """A reference broker in a separate process, inside a `with` block.
 
     Args:
-        options: of the broker.
+        options: the broker's options.
     """
 
     def __init__(self, **options: str) -> None:
@@ -147,7 +147,7 @@ class BrokerProcess:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Start, on the files of the last run, and wait until it takes connections."""
+        """Start on the files of the last run, and wait until the broker accepts connections."""
         command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", self.bootstrap]
         command += ["--data", str(self._folder / "data")]
         for name, value in self._options.items():
@@ -157,12 +157,12 @@ class BrokerProcess:
         await_port(self._port, self._process, self._folder / "log")
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, SIGSTOP or SIGCONT; does nothing while it is dead."""
+        """Send a signal, SIGSTOP or SIGCONT; do nothing while the broker is dead."""
         if self._process is not None:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the broker at once."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
