@@ -8,7 +8,7 @@
     python -m benchmarks spark-sizes ...              what Spark needs for each GB: benchmarks/spark_sizes.py
 
 All functions run in one process, in turn, and the shortest time of several rounds counts; imports run in fresh
-processes. Only the ratios mean anything: machines are shared, and their clock rates drift.
+processes. Only the ratios are meaningful, because machines are shared and their clock rates drift.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafkawire.sdk.records import Compression
 
 PARTS = ("codec", "damaged", "records", "produced", "sends", "imports")
 
-#: What has arguments of its own.
+#: Parts with their own arguments.
 _PROGRAMS: Mapping[str, Callable[[list[str]], None]] = {
     "broker": broker.main,
     "dump": dump.main,

@@ -1,11 +1,11 @@
-"""Measure the reference broker beside a warm Apache Kafka, in turns, and report which goals are met.
+"""Measure the reference broker against a warm Apache Kafka, in turns, and report which goals are met.
 
     python -m benchmarks broker [--quick] [--kfake PROGRAM] [--uvloop] [--data FOLDER] [--write docs/benchmarks.md]
 
-Each broker is a process of its own, and all run at the same time; what is measured goes round them for some rounds, and
-the tables give medians. The client sends prepared frames and discards what comes back (`broker_load.py`), so that it
-does not count. CPU is what the kernel counts for the broker's process. The ratios are those of one round, since the
-machine is shared and its clock rate drifts.
+Each broker is a separate process, and all run at the same time; they are measured in turns for several rounds, and the
+tables give medians. The client sends prepared frames and discards the responses (`broker_load.py`), so its cost is
+negligible. CPU is the kernel's count for the broker's process. The ratios are those of one round, since the machine is
+shared and its clock rate drifts.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ _GB = 1e9
 _MB = 1e6
 _KIB = 1024
 
-#: Size of a value, size of a batch, and how many times as much CPU Apache Kafka is to need.
+#: Size of a value, size of a batch, and the wanted ratio of Apache Kafka's CPU to ours.
 PRODUCED = ((100, 16, 2.5), (100, 256, 2.0), (1024, 16, 1.5), (1024, 256, 1.5))
 
-#: How many produce requests, and how many fetches, are on their way at a time.
+#: Numbers of produce requests and of fetches in flight.
 _PRODUCE_DEPTH = 5
 _FETCH_DEPTH = 2
 
-#: KiB of a fetch: what a consumer gets that keeps up, and one that has to catch up.
+#: KiB of a fetch: for a consumer that keeps up, and for one that has to catch up.
 _FETCHED = (64, 1024)
 
-#: How often this project's broker is started for its time alone, besides the start that everything else follows.
+#: Additional starts of this project's broker, only to measure the start time.
 _STARTS = 4
 
-#: How many small requests are.
+#: Numbers of small requests in flight.
 DEPTHS = (1, 2, 10, 100)
 
 _SMALL = {"Metadata": metadata, "ListOffsets": list_offsets}
 
 _SYNCING_PRODUCERS = 16
 
-#: Memory is looked at when each broker has stored at least so much.
+#: Memory is measured when each broker has stored at least this much.
 _LOADED_GB = 2.5
 
-#: How much memory is touched before records are produced, in their sizes. The kernel gives other free pages first: with
-#: 1.3 times the size, records still paid 1 to 2 s of CPU per GB for pages used first, with 8 times nothing.
+#: Memory touched before records are produced, as a multiple of their size. The kernel hands out other free pages first:
+#: with 1.3 times the size, records still took 1 to 2 s of CPU per GB for fresh pages, with 8 times none.
 _TOUCHED = 8
 
 _CREATION_TIMEOUT_SECONDS = 30
@@ -78,14 +78,14 @@ _TOPIC_CONFIGS = {"retention.ms": "-1"}
 
 
 class Plan(NamedTuple):
-    """How much is done.
+    """The amount of work.
 
     Attributes:
-        rounds: of everything.
-        produced_mb: for each size of batch, in each round.
-        requests: small ones for each depth, in each round.
-        seconds: of load at a steady rate, and of syncing, in each round.
-        warm_up_seconds: of each kind of load before the first round.
+        rounds: number of rounds.
+        produced_mb: MB for each size of batch, in each round.
+        requests: small requests for each depth, in each round.
+        seconds: duration of load at a steady rate, and of syncing, in each round.
+        warm_up_seconds: duration of each kind of load before the first round.
     """
 
     rounds: int
@@ -100,14 +100,14 @@ QUICK = Plan(2, 128, 10_000, 2.0, 3.0)
 
 
 class Figures:
-    """What was measured: by case, by broker, round by round."""
+    """The measurements: by case, by broker, round by round."""
 
     def __init__(self, servers: Sequence[Server]) -> None:
         self.servers = servers
         self._found: dict[str, dict[str, list[float]]] = {}
 
     def add(self, case: str, server: Server, value: float) -> None:
-        """Take note of one value."""
+        """Record one value."""
         by_server = self._found.setdefault(case, {each.name: [] for each in self.servers})
         by_server[server.name].append(value)
 
@@ -135,7 +135,7 @@ class Figures:
         return "\n".join(lines)
 
 
-# What is measured.
+# Measurements.
 
 
 def _name(size: int, batch_kib: int) -> str:
@@ -147,7 +147,7 @@ def _small(name: str, depth: int) -> str:
 
 
 def _fetched_from(batch_kib: int) -> list[int]:
-    """Return how much is fetched at a time from a topic: a few batches, not one alone."""
+    """Return the fetch size for a topic: a few batches, not only one."""
     return [fetch_kib for fetch_kib in _FETCHED if fetch_kib > batch_kib]
 
 
@@ -156,7 +156,7 @@ def _fetch_name(size: int, batch_kib: int, fetch_kib: int) -> str:
 
 
 def _measure_records(server: Server, figures: Figures, size: int, batch_kib: int, produced_mb: int) -> None:
-    """Produce a topic and fetch it, and look at the processor's time of both."""
+    """Produce a topic and fetch it, and measure the CPU time of both."""
     batch, records_count = batch_of(size, batch_kib * _KIB)
     count = int(produced_mb * _MB / len(batch))
     total_bytes = count * len(batch)
@@ -174,7 +174,7 @@ def _measure_records(server: Server, figures: Figures, size: int, batch_kib: int
             at_once = fetch_kib * _KIB // len(batch)
             frames = fetches(topic, records_count, len(batch), count, at_once)
             if load.fetched_bytes(topic, 0, at_once * len(batch)) != at_once * len(batch):
-                raise RuntimeError(f"{server.name} does not return what was asked for")
+                raise RuntimeError(f"{server.name} does not return the requested records")
             response_bytes = load.size_of_response(frames[0])
             cpu = server.cpu_seconds()
             seconds = load.run(frames, response_bytes, _FETCH_DEPTH)
@@ -204,7 +204,7 @@ def _measure_small(server: Server, figures: Figures, plan: Plan, topic: str) -> 
 
 
 def _measure_syncs(server: Server, figures: Figures, seconds: float) -> None:
-    """Count how often a broker syncs for producers of which each waits for its acknowledgement."""
+    """Count the syncs of a broker for producers that each wait for their acknowledgement."""
     os.sync()
     topic = _create(server, {"flush.messages": "1"})
     batch, _ = batch_of(100, _KIB)
@@ -220,9 +220,9 @@ def _measure_syncs(server: Server, figures: Figures, seconds: float) -> None:
 
 
 def _measure_latency(server: Server, figures: Figures, rate: float, seconds: float) -> None:
-    """Produce at a steady rate, and look at the slowest responses.
+    """Produce at a steady rate, and measure the slowest responses.
 
-    What was stored before is written to the disk first: a system that has too much to write makes writers wait.
+    Earlier data is written to the disk first, because a system with too much to write makes writers wait.
     """
     os.sync()
     topic = _create(server)
@@ -236,7 +236,7 @@ def _measure_latency(server: Server, figures: Figures, rate: float, seconds: flo
 
 
 def _half_load(figures: Figures) -> float:
-    """Return half of the 16 KiB batches a second that the slower of the two brokers takes."""
+    """Return half of the 16 KiB batches per second that the slower of the two brokers accepts."""
     case = f"produce {_name(100, 16)}: MB/s"
     least = min(filter(None, (figures.median(case, OURS), figures.median(case, APACHE))))
     return least * _MB / (16 * _KIB) / 2
@@ -260,7 +260,7 @@ def _create(server: Server, configs: dict[str, str] | None = None) -> str:
 
 
 def _await_leader(server: Server, topic: str) -> None:
-    """Wait until the broker knows what its controller has created."""
+    """Wait until the broker knows the topic that its controller has created."""
     deadline = time.monotonic() + _CREATION_TIMEOUT_SECONDS
     with contextlib.closing(Load(server.port)) as load:
         while not load.is_led(topic):
@@ -284,9 +284,9 @@ def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) ->
     """Measure everything.
 
     Args:
-        servers: that run.
-        starts: of this project's broker, which are over.
-        plan: how much is done.
+        servers: the running brokers.
+        starts: measured starts of this project's broker.
+        plan: the amount of work.
     """
     figures = Figures(servers)
     for server in (*servers, *starts):
@@ -316,17 +316,17 @@ def _measure(servers: Sequence[Server], starts: Sequence[Server], plan: Plan) ->
 
 
 def _measure_memory(server: Server, figures: Figures, produced_mb: int) -> None:
-    """Produce what is missing to the amount after which memory is looked at."""
+    """Produce the rest of the amount after which memory is measured."""
     ignored = Figures([server])
     done_mb = produced_mb * len(PRODUCED)
-    while done_mb < _LOADED_GB * 1000 and server.name != KFAKE:  # which keeps everything in memory
+    while done_mb < _LOADED_GB * 1000 and server.name != KFAKE:  # it keeps everything in memory
         _measure_records(server, ignored, 1024, 256, 512)
         done_mb += 512
     figures.add("resident memory, after 2.5 GB, MB", server, server.resident_mb())
 
 
 def _warm_up(servers: Sequence[Server], plan: Plan) -> None:
-    """Let each broker do for a while what it is measured by, so that a virtual machine has compiled it."""
+    """Run the measured loads on each broker for a while, so a virtual machine has compiled the code."""
     steps: list[Callable[[Server, Figures], None]] = [
         lambda server, figures: _measure_records(server, figures, 100, 16, 64),
         lambda server, figures: _measure_records(server, figures, 1024, 256, 64),
@@ -345,7 +345,7 @@ def _say(text: str) -> None:
 
 
 def _goals(figures: Figures) -> list[Goal]:
-    """Return the goals; every ratio says how many times as good this broker is."""
+    """Return the goals; every ratio says by which factor this broker is better."""
 
     def ratios(cases: Sequence[str], over: str, under: str) -> dict[str, float]:
         found = {case: figures.ratio(case, over, under) for case in cases}

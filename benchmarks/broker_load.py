@@ -1,7 +1,8 @@
-"""Load for a broker that costs the client next to nothing: prepared frames, and responses that are counted, not read.
+"""Load for a broker at nearly no cost for the client.
 
-Every response to a frame has the same size, so the number of bytes says how many there are; the kernel discards them
-(MSG_TRUNC). Before and after, one request is sent and read as usual, which shows that the load has done what it should.
+It sends prepared frames, and counts responses without reading them. Every response to a frame has the same size, so the
+number of bytes gives their number; the kernel discards them (MSG_TRUNC). Before and after, one request is sent and its
+response read as usual, which verifies the effect of the load.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kafkawire.sdk.transport.blocking import FrameSocket
 
 __all__ = ["Load", "batch_of", "fetches", "in_turns", "list_offsets", "metadata", "produce"]
 
-#: Versions that Apache Kafka 4.3 and kfake have, the last in which topics have names.
+#: Versions that Apache Kafka 4.3 and kfake support, the last ones with topic names.
 _PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA = 9, 12, 7, 12
 
 _TIMEOUT_SECONDS = 60
@@ -40,7 +41,7 @@ def _framed(message: Message, version: int) -> Frame:
 
 
 def batch_of(value_bytes: int, batch_bytes: int) -> tuple[bytes, int]:
-    """Return a batch of random values, and how many there are."""
+    """Return a batch of random values, and their number."""
     builder, count = BatchBuilder(batch_bytes), 0
     while builder.append(time.time_ns() // 1_000_000, None, os.urandom(value_bytes)) is not None:
         count += 1
@@ -64,7 +65,7 @@ def _end(topic: str) -> ListOffsetsRequest:
 
 
 def metadata(topic: str) -> Frame:
-    """Return the request for what is to know of a topic."""
+    """Return the request for the metadata of a topic."""
     return _framed(MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)]), _METADATA)
 
 
@@ -86,8 +87,8 @@ def fetches(topic: str, records_count: int, batch_bytes: int, batches: int, at_o
         topic: its name.
         records_count: records of a batch.
         batch_bytes: size of a batch.
-        batches: how many there are.
-        at_once: how many are read with one request.
+        batches: number of batches.
+        at_once: number of batches read with one request.
     """
     return [
         _framed(_fetch(topic, start * records_count, at_once * batch_bytes), _FETCH)
@@ -99,7 +100,7 @@ class Load:
     """A connection to a broker.
 
     Args:
-        port: on the loopback interface.
+        port: port on the loopback interface.
     """
 
     def __init__(self, port: int) -> None:
@@ -114,7 +115,7 @@ class Load:
         self._socket.close()
 
     def size_of_response(self, frame: Frame) -> int:
-        """Send a request, and return how many bytes the response has with its length."""
+        """Send a request, and return the size of the response including its length."""
         self._asking.send(frame)
         return 4 + len(self._asking.receive())
 
@@ -131,10 +132,10 @@ class Load:
         return response.topics[0].partitions[0].error_code == ErrorCode.NONE
 
     def base_offset(self, topic: str, batch: bytes) -> int:
-        """Append a batch; return where it is.
+        """Append a batch; return its offset.
 
         Raises:
-            RuntimeError: it was refused.
+            RuntimeError: the batch was refused.
         """
         data = ProduceRequest.TopicProduceData(topic, partition_data=[ProduceRequest.PartitionProduceData(0, batch)])
         response = self.call(ProduceRequest(None, Acks.ALL, 30_000, [data]), _PRODUCE)
@@ -145,16 +146,16 @@ class Load:
         return answer.base_offset
 
     def fetched_bytes(self, topic: str, offset: int, max_bytes: int) -> int:
-        """Return how many bytes a fetch gets."""
+        """Return the number of bytes that a fetch returns."""
         response = self.call(_fetch(topic, offset, max_bytes), _FETCH)
         assert isinstance(response, FetchResponse)
         return len(response.responses[0].partitions[0].records or b"")
 
     def run(self, frames: Sequence[Frame], response_bytes: int, depth: int) -> float:
-        """Send requests, with `depth` of them unanswered at most, and return the seconds that it took.
+        """Send requests, with at most `depth` of them unanswered, and return the seconds that it took.
 
         Args:
-            frames: all of one size.
+            frames: requests whose responses have the same size.
             response_bytes: the size of each response with its length.
             depth: see above.
         """
@@ -183,13 +184,13 @@ class Load:
         return count
 
     def paced(self, frame: Frame, response_bytes: int, rate: float, seconds: float) -> list[float]:
-        """Send a request `rate` times a second, whatever comes back; return from when each was due to its response.
+        """Send a request `rate` times a second; return the time from when each was due to its response.
 
         Args:
             frame: the request.
             response_bytes: the size of the response with its length.
             rate: see above.
-            seconds: how long.
+            seconds: the duration.
         """
         times: list[float] = []
         count, sent, received, pending = int(rate * seconds), 0, 0, memoryview(b"")
@@ -202,7 +203,7 @@ class Load:
                 due = start + sent / rate
             if pending:
                 pending = pending[self._send_some(pending) :]
-            # A late client that only sends would in the end wait for a broker that waits for the client to read.
+            # A late client that only sends would eventually wait for a broker that waits for the client to read.
             limit = max(due - time.perf_counter(), 0) if sent < count and not pending else _TIMEOUT_SECONDS
             readable, _, _ = select.select([self._socket], [self._socket] if pending else [], [], limit)
             if readable:
@@ -220,14 +221,14 @@ class Load:
 
 
 def in_turns(port: int, connections: int, frame: Frame, response_bytes: int, seconds: float) -> int:
-    """Send a request on several connections, each again after its response; return how many were answered.
+    """Send a request on several connections, repeatedly after each response; return the number of responses.
 
     Args:
-        port: of the broker.
-        connections: how many.
+        port: port of the broker.
+        connections: number of connections.
         frame: the request.
         response_bytes: the size of the response with its length.
-        seconds: how long.
+        seconds: the duration.
     """
     answered = 0
     received: dict[socket.socket, int] = {}

@@ -1,6 +1,6 @@
-"""The brokers that are measured, each a process of its own: this project's, Apache Kafka, and franz-go's kfake.
+"""The measured brokers: this project's, Apache Kafka, and franz-go's kfake.
 
-Time and memory are those that the kernel counts for the process.
+Each is a separate process; time and memory are the kernel's counts for it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OURS = "kafkawire"
 APACHE = f"Apache Kafka {RELEASE}"
 KFAKE = "kfake"
 
-#: How Linux numbers the clock of a process, as `clock_getcpuclockid` does; /proc counts hundredths of seconds alone.
+#: How Linux numbers the clock of a process, like `clock_getcpuclockid`; /proc only counts hundredths of seconds.
 _CLOCK_SHIFT, _CLOCK_OF_PROCESS = 3, 2
 
 _START_TIMEOUT_SECONDS = 120
@@ -47,14 +47,14 @@ _METADATA_VERSION = 12
 
 
 class Server(NamedTuple):
-    """A broker that runs.
+    """A running broker.
 
     Attributes:
-        name: for the tables.
-        pid: of its process.
-        port: on the loopback interface.
-        start_seconds: from the start of the process to the first Metadata with a broker.
-        idle_mb: resident memory then.
+        name: its name in the tables.
+        pid: id of its process.
+        port: port on the loopback interface.
+        start_seconds: time from the start of the process to the first Metadata with a broker.
+        idle_mb: resident memory at that time.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Server(NamedTuple):
     idle_mb: float
 
     def cpu_seconds(self) -> float:
-        """Return the time of all its threads until now."""
+        """Return the total CPU time of its threads so far."""
         return time.clock_gettime(~self.pid << _CLOCK_SHIFT | _CLOCK_OF_PROCESS)
 
     def resident_mb(self) -> float:
@@ -80,7 +80,7 @@ def _started(name: str, pid: int, port: int, start: float, is_running: Callable[
     """Wait for the first Metadata.
 
     Raises:
-        RuntimeError: the process has ended, or does not answer in time.
+        RuntimeError: the process has ended, or does not respond in time.
     """
     while not _has_broker(port):
         if not is_running() or time.perf_counter() - start > _START_TIMEOUT_SECONDS:
@@ -121,9 +121,9 @@ def reference_broker(name: str, folder: Path, *options: str) -> contextlib.Abstr
     """Run this project's broker.
 
     Args:
-        name: for the tables.
-        folder: for its files.
-        options: as `event_loop=uvloop`.
+        name: the name in the tables.
+        folder: the folder of its files.
+        options: options such as `event_loop=uvloop`.
     """
     port = free_port()
     command = [sys.executable, "-m", "kafkawire", "broker", "--listen", f"127.0.0.1:{port}", "--data", str(folder)]
@@ -133,13 +133,13 @@ def reference_broker(name: str, folder: Path, *options: str) -> contextlib.Abstr
 
 @contextlib.contextmanager
 def apache_kafka() -> Iterator[Server]:
-    """Run Apache Kafka with a heap of 1 GB, otherwise as it comes."""
+    """Run Apache Kafka with a heap of 1 GB and otherwise its defaults."""
     with ApacheKafka() as node:
         yield _started(APACHE, node.pid, node.port, node.started_at, lambda: True)
 
 
 def java_release() -> str:
-    """Return what Apache Kafka runs on."""
+    """Return the Java version of Apache Kafka."""
     result = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
     return result.stderr.partition("\n")[0]
 
@@ -151,9 +151,9 @@ def kfake(program: Path) -> contextlib.AbstractContextManager[Server]:
 
 
 def count_syncs(pid: int, work: Callable[[], int]) -> tuple[int, int] | None:
-    """Return how often a process called fsync or fdatasync during some work, and what the work returns.
+    """Return how often a process called fsync or fdatasync during some work, and the result of the work.
 
-    `perf` counts the calls in the kernel, for any program alike; None where it is not there or may not.
+    `perf` counts the calls in the kernel, for any program; None if it is missing or not permitted.
     """
     perf = shutil.which("perf")
     if perf is None:
@@ -162,7 +162,7 @@ def count_syncs(pid: int, work: Callable[[], int]) -> tuple[int, int] | None:
     counter = subprocess.Popen(
         [perf, "stat", "-x", ",", "-e", events, "-p", str(pid)], stderr=subprocess.PIPE, text=True
     )
-    time.sleep(0.5)  # it has no way to say that it counts
+    time.sleep(0.5)  # it does not report when it has started counting
     done = work()
     counter.send_signal(2)
     _, text = counter.communicate()

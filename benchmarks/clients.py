@@ -2,8 +2,8 @@
 
     python -m benchmarks.clients --bootstrap HOST:PORT [--size 100] [--messages 500000] [--rounds 3] [--plugin FILE.py]
 
-Every measurement is a fresh process, so CPU and memory are that client's own; it moves some messages first, so that
-imports and connecting do not count. Clients alternate within each round, and the table gives medians and the ratio to
+Every measurement is a fresh process, so CPU and memory are that client's own; it moves some messages first, so imports
+and connecting do not count. Clients alternate within each round, and the table gives medians and the ratio to
 confluent-kafka. A plug-in adds `CLIENTS = {"name": {"produce": f, "consume": f}}` where each function takes a `Task`
 and returns the number of messages it moved. Peers that are not installed are reported and skipped.
 """
@@ -39,13 +39,13 @@ FETCH_BYTES = 4_194_304
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one measurement does.
+    """The work of one measurement.
 
     Attributes:
         bootstrap: address of the broker.
-        topic: with one partition.
-        messages: how many to move.
-        size: of each value, in bytes.
+        topic: a topic with one partition.
+        messages: number of messages to move.
+        size: size of each value, in bytes.
     """
 
     bootstrap: str
@@ -201,7 +201,7 @@ def _confluent_consume(task: Task) -> int:
     )
     consumer.assign([TopicPartition(task.topic, 0, 0)])
     count = size = 0
-    while count < task.messages:  # asking for more than there is would wait for the whole second
+    while count < task.messages:  # requesting more than there is would wait for the whole second
         for message in consumer.consume(min(1000, task.messages - count), 1.0):
             size += len(message.value())
             count += 1
@@ -302,11 +302,11 @@ def _kafka_python_consume(task: Task) -> int:
 #: Bytes of all values of one measurement, small enough not to measure the broker's disk.
 _VALUES_BYTES_MAX = 100_000_000
 
-#: Slow clients, and the fraction of the messages that they move, so that a round ends in time.
+#: Slow clients, and the fraction of the messages that they move, so a round ends in time.
 _SHARES = {"aiokafka": 5, "aiokafka getmany": 5, "kafka-python": 10}
 
 
-#: Moved before the clock starts.
+#: Messages moved before the clock starts.
 _WARM_UP_MESSAGES = 1_000
 
 
@@ -326,7 +326,7 @@ def _peak_memory_mb() -> float:
 
 
 def _measure(name: str, kind: str, task: Task, plugins: list[str]) -> dict[str, float] | str:
-    """Run one measurement in a fresh process; return it, or why there is none."""
+    """Run one measurement in a fresh process; return it, or the reason for its absence."""
     command = [sys.executable, "-m", "benchmarks.clients", "--one", name, kind, json.dumps(asdict(task))]
     for plugin in plugins:
         command += ["--plugin", plugin]

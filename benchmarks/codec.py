@@ -1,8 +1,8 @@
 """Measure the message codecs against construct and the codecs of Kafka clients for Python.
 
-Seven messages that brokers and clients exchange all the time. `construct` is the usual hand-written kind: a `Struct` of
-stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka are measured if they are
-installed and have the message; one that does not build the same bytes is skipped with a note.
+It uses seven messages that brokers and clients exchange all the time. `construct` is the usual hand-written kind: a
+`Struct` of stock parts with small classes for Kafka's strings and arrays. kio, kafka-python and aiokafka are measured
+if they are installed and have the message; one that does not build the same bytes is skipped with a note.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["CASES", "Case", "Result", "filled", "goals", "measure", "tables"]
 
 
 class Case(NamedTuple):
-    """A message to measure: its name and version, and how many elements its arrays have."""
+    """A message to measure: its name and version, and the number of elements in its arrays."""
 
     name: str
     version: int
@@ -78,7 +78,7 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
 
     Args:
         case: the message.
-        seconds: for each codec.
+        seconds: time for each codec.
     """
     shape = layout(message_class(case.name), case.version)
     data = codec(case.name, case.version).encode(filled(case))

@@ -1,7 +1,7 @@
-"""Measure what refusing a damaged message takes beside reading a good one: a hostile peer chooses which it sends.
+"""Measure refusing a damaged message against reading a good one, because a hostile peer chooses which it sends.
 
-Bytes that end too early and bytes that were changed, all near the end, where the most work has been done; of each kind
-of error that they give, the damage that is met last. The worst of them counts.
+The damage is truncation and changed bytes, all near the end, where most of the work has been done; for each resulting
+kind of error, the last damage is used. The worst of them counts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kafkawire.sdk.protocol.engines.selection import native
 
 __all__ = ["Result", "goals", "measure", "tables"]
 
-#: The good message's time, divided by that of the worst damage: the least that is allowed.
+#: Lowest allowed ratio of the good message's time to that of the worst damage.
 _WANTED = 0.2
 
-#: How many bytes of the end are changed, and into what: the largest byte, and those on both sides of where a varint
-#: goes on.
+#: Number of bytes at the end that are changed, and their replacements: the largest byte, and those on both sides of a
+#: varint's continuation limit.
 _CHANGED_BYTES = 64
 _CHANGES = (0xFF, 0x80, 0x7F)
 
@@ -46,7 +46,7 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
 
     Args:
         case: the message.
-        seconds: for each function.
+        seconds: time for each function.
     """
     result = Result(case, {}, {}, {})
     for engine in ("native", "python") if native is not None else ("python",):
@@ -62,7 +62,7 @@ def measure(case: Case, seconds: float = 0.2) -> Result:
 
 
 def _damaged(messages: Any, data: bytes) -> dict[str, bytes]:
-    """Return damaged encodings by the kind of error that they give: without indexes, offsets and sizes."""
+    """Return damaged encodings by the kind of error that they cause, ignoring indexes, offsets and sizes."""
     found = {}
     for content in _damages(data):
         try:

@@ -1,8 +1,9 @@
-"""Measure the decoder of Spark's data sources alone: raw batches in memory to Arrow, on one thread, beside a memcpy.
+"""Measure the decoder of Spark's data sources alone: from raw batches in memory to Arrow.
 
-What a task does between reading a file and handing Arrow batches to Spark: find each batch, compare its checksum, and
-copy keys, values and what else a record has into the connector's seven columns, or values alone. A memcpy of the same
-bytes, in pieces of the same size, is what the machine's memory allows.
+It runs on one thread, and is compared with a memcpy. This is the work of a task between reading a file and passing
+Arrow batches to Spark: find each batch, compare its checksum, and copy keys, values and the other fields of records
+into the connector's seven columns, or only values. A memcpy of the same bytes, in pieces of the same size, shows the
+limit of the machine's memory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["CASES", "Decoded", "goals", "measure", "table"]
 #: Bytes of a value and of a batch: the default of Kafka's producer, and large ones.
 CASES = ((100, 16 * 1024), (100, 256 * 1024), (1024, 16 * 1024), (1024, 256 * 1024))
 
-#: So much that no cache of a processor holds it.
+#: Too much for any processor cache.
 _SIZE_BYTES = 64 * 1024 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _TIMESTAMP = 1_790_000_000_000
@@ -38,11 +39,11 @@ class Decoded(NamedTuple):
     """The times of one case.
 
     Attributes:
-        value_bytes: of each record.
-        batch_bytes: of each batch, at most.
-        records_count: in all batches.
-        size_bytes: of all batches.
-        seconds: of the decoder with seven columns, with values alone, and of the memcpy, by name.
+        value_bytes: size of each value.
+        batch_bytes: largest size of a batch.
+        records_count: number of records in all batches.
+        size_bytes: size of all batches.
+        seconds: times of the decoder with seven columns, with values alone, and of the memcpy, by name.
     """
 
     value_bytes: int
@@ -93,7 +94,7 @@ def _decode(content: pyarrow.RecordBatch, names: tuple[str, ...]) -> int:
 
 
 def _row(content: memoryview) -> pyarrow.RecordBatch:
-    """Return batches as the only row of what `decode_batches` gets from Spark; nothing is copied."""
+    """Return batches as the only row of an input of `decode_batches`; nothing is copied."""
     ends = pyarrow.py_buffer(array("i", [0, len(content)]))
     value = pyarrow.Array.from_buffers(pyarrow.binary(), 1, [None, ends, pyarrow.py_buffer(content)])
     columns = [value, pyarrow.array(["benchmark"]), pyarrow.array([0], pyarrow.int32())]

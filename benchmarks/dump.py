@@ -1,9 +1,9 @@
-"""Measure `kafkawire dump` beside Kafka's DumpLogSegments, on a segment of 1 GB, and report whether the goal is met.
+"""Measure `kafkawire dump` against Kafka's DumpLogSegments, on a segment of 1 GB, and report whether the goal is met.
 
     python -m benchmarks dump [--size BYTES] [--rounds N] [--write docs/benchmarks.md]
 
-Both run as a user runs them, each in a process of its own, in turn, with their output discarded. CPU is what the kernel
-counts for the process, the start of Python or of the JVM included. The segment is the same on every machine.
+Both run as a user would run them, each in a separate process, in turn, with their output discarded. CPU is the kernel's
+count for the process, including the start of Python or of the JVM. The segment is the same on every machine.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["main"]
 
 _DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
-#: How many times as much CPU DumpLogSegments is to need.
+#: The wanted ratio of DumpLogSegments's CPU to ours.
 _WANTED = 2.0
 
 _SIZE_BYTES = 1_000_000_000
 _ROUNDS = 3
 
-#: What is compared, by the options of each.
+#: The cases that are compared, with the options of each tool.
 _CASES = {
     "batches": ((), ("--only", "file,note,batch")),
     "records without their content (--deep-iteration)": (("--deep-iteration",), ("--without-content",)),
@@ -52,7 +52,7 @@ _START_MS = 1_700_000_000_000
 
 
 class _Run(NamedTuple):
-    """What one run took: seconds of CPU, and the highest resident size in MB."""
+    """The result of one run: seconds of CPU, and the peak resident size in MB."""
 
     cpu_seconds: float
     memory_mb: float
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
     """Generate the segment, measure, print the tables and, with --write, put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks dump")
     parser.add_argument("--size", type=int, default=_SIZE_BYTES, metavar="BYTES", help="of the segment")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of which the medians of CPU count")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="the medians of CPU count")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args(arguments)
     machine = description(shlex.join(["python", "-m", "benchmarks", "dump", *arguments]), {"Java": java_release()})
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def write_segment(path: Path, size_bytes: int) -> int:
-    """Write a segment of batches of 15.8 kB, with records of 100 bytes, and return how many records it has."""
+    """Write a segment of batches of 15.8 kB with records of 100 bytes, and return its number of records."""
     chance = random.Random(_SEED)
     values = [chance.randbytes(_VALUE_BYTES // 2).hex().encode() for _ in range(_VALUES)]
     offset = size = 0

@@ -1,4 +1,4 @@
-"""The goals: the lowest ratio over a peer that any case may have."""
+"""The goals: the lowest allowed ratio over a peer in any case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Goal(NamedTuple):
     """A goal, and the measured ratios.
 
     Attributes:
-        what: whose time is divided by whose.
+        what: the two times that are divided.
         wanted: the lowest ratio allowed: how many times as fast.
         ratios: measured ratios by case; empty if the peer was skipped. The lowest counts.
     """

@@ -1,8 +1,8 @@
-"""Measure how long a fresh interpreter takes to import what a program needs for Kafka.
+"""Measure how long a fresh interpreter takes to import the modules that a program needs for Kafka.
 
 `import kafkawire` itself loads nothing; a program waits for the names it uses, so the whole client has the same goal.
-What connects is loaded when a client starts, so there is a case with that, too.
-Each measurement is a fresh process with bytecode already compiled; cases alternate, and the shortest time counts.
+Code that connects is loaded when a client starts, so there is a case with that, too. Each measurement is a fresh
+process with bytecode already compiled; cases alternate, and the shortest time counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""kafkawire beside its peers: a plug-in for a comparison that runs each measurement in a process of its own.
+"""kafkawire against its peers: a plug-in for a comparison that runs each measurement in a separate process.
 
     peers.py all --bootstrap HOST:PORT --plugin benchmarks/kafkawire_plugin.py
 
-`CLIENTS` gives functions by client and kind; each takes an object with `bootstrap`, `topic`, `n`, `size`, `linger`,
-`acks`, `rate` and `batch`, and returns what it moved and how long that took. Peers are imported before the clock
-starts, and so is what these functions need.
+`CLIENTS` has functions by client and kind; each takes an object with `bootstrap`, `topic`, `n`, `size`, `linger`,
+`acks`, `rate` and `batch`, and returns the number of messages and the time. Peers are imported before the clock starts,
+and so are the modules that these functions need.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 
 __all__ = ["CLIENTS"]
 
-#: Messages before the latency counts.
+#: Warm-up messages before latency is measured.
 _WARM_UP = 500
 
-#: As for the peers: bytes of a fetch, and records that wait for room between looks at it.
+#: As for the peers: bytes of a fetch, and records between checks for room in the buffer.
 _FETCH_BYTES = 4_194_304
 _SENDS = 1_000
 
-#: What the clients load when they are first used.
+#: Modules that the clients load on first use.
 _LOADED_LATER = (
     "concurrent.futures.thread",
     "encodings.idna",
@@ -100,10 +100,10 @@ async def _produce_many(task: Any) -> Moved:
 
 
 class _Count:
-    """How much has come, and when the first of it came.
+    """The number of messages that arrived, and the time of the first.
 
     Args:
-        task: what is measured.
+        task: the measurement.
     """
 
     def __init__(self, task: Any) -> None:
@@ -112,11 +112,11 @@ class _Count:
         self._first = 0
 
     def first(self, count: int) -> None:
-        """Take note of what came first."""
+        """Record the first messages."""
         self._first, self._first_at = count, time.perf_counter()
 
     def result(self, count: int, size_bytes: int) -> Moved:
-        """Return the whole, and the part after what came first."""
+        """Return the total, and the part after the first messages."""
         end = time.perf_counter()
         steady = {"n_steady": count - self._first, "wall_steady": end - self._first_at}
         return {"n": count, "bytes": size_bytes, "wall": end - self._begun, **steady}

@@ -1,11 +1,11 @@
-"""Measure the message codecs beside those of Go (franz-go's kmsg) and Java (Apache Kafka's own), and report the goals.
+"""Measure the message codecs against those of Go (franz-go's kmsg) and Java (Apache Kafka's own), and report the goals.
 
     python -m benchmarks languages [--quick] [--write docs/benchmarks.md]
 
-The same messages as in `codec.py`: each language parses the same bytes and builds them again, and must get the same
-bytes. The peers are small programs in `programs/`. They take lines, `MESSAGE VERSION parse|build CALLS`, and answer
-with the ns that so many calls took, so that all languages take turns; the least of several rounds counts. Java first
-runs until its compiler has nothing left to do.
+The messages are those of `codec.py`: each language parses the same bytes and builds them again, and must get the same
+bytes. The peers are small programs in `programs/`. They read lines, `MESSAGE VERSION parse|build CALLS`, and answer
+with the ns that these calls took, so all languages take turns; the minimum of several rounds counts. Java first runs
+until its compiler is idle.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OURS, GO, JAVA = "kafkawire", "Go", "Java"
 
 _PROGRAMS = Path(__file__).parent / "programs"
 
-#: What has to be on the path for each peer, and how one gets it.
+#: The programs that each peer needs on the path, and how to get them.
 _NEEDS = {GO: ("go",), JAVA: ("java", "javac", "mvn")}
 
 #: Operation, peer, lowest ratio allowed in any case.
@@ -47,13 +47,13 @@ _WANTED = (("parse", GO, 1.0), ("parse", JAVA, 0.5), ("build", GO, 0.8), ("build
 
 OPERATIONS = ("parse", "build")
 
-#: One turn of one language at one operation: long enough for the clock, short enough that all turns of a round see the
-#: same machine.
+#: Duration of one turn of a language: long enough for the clock, short enough for all turns of a round to have the same
+#: conditions.
 _TURN_SECONDS = 0.02
 _ROUNDS = 40
 _QUICK_ROUNDS = 5
 
-#: HotSpot compiles a method for the last time after some ten thousand calls; large messages need longer for them.
+#: HotSpot compiles a method for the last time after some ten thousand calls, which take longer for large messages.
 _WARM_UP_SECONDS = 1.5
 
 
@@ -69,12 +69,12 @@ class Language(Protocol):
     """Runs an operation a number of times."""
 
     def __call__(self, case: Case, operation: str, calls: int) -> int:
-        """Return how many ns the calls took."""
+        """Return the ns that the calls took."""
         ...
 
 
 class _Program:
-    """A peer: a process that answers lines."""
+    """A peer: a process that responds to lines."""
 
     def __init__(self, name: str, process: subprocess.Popen[str]) -> None:
         self._name, self._process = name, process
@@ -131,7 +131,7 @@ def main(arguments: list[str]) -> None:
 
 
 def missing_tools() -> list[tuple[str, str]]:
-    """Return the languages that cannot be measured here, and which programs they need for that."""
+    """Return the languages that cannot be measured here, and the missing programs."""
     found = {language: [tool for tool in tools if shutil.which(tool) is None] for language, tools in _NEEDS.items()}
     return [(language, f"not on the path: {', '.join(tools)}") for language, tools in found.items() if tools]
 
@@ -162,7 +162,7 @@ def measure(rounds: int = _ROUNDS) -> list[Result]:
 
 
 def _least(languages: dict[str, Language], case: Case, operation: str, rounds: int) -> dict[str, float]:
-    """Return the least ns of one call, by language."""
+    """Return the minimum ns of one call, by language."""
     calls = {}
     for name, language in languages.items():
         _run_for(language, case, operation, _WARM_UP_SECONDS if name == JAVA else _TURN_SECONDS)
@@ -175,7 +175,7 @@ def _least(languages: dict[str, Language], case: Case, operation: str, rounds: i
 
 
 def _run_for(language: Language, case: Case, operation: str, seconds: float) -> int:
-    """Run for about so long; return how many calls fit into a turn at the speed of the last ones."""
+    """Run for a time; return how many calls fit into a turn at the speed of the last ones."""
     calls, spent, took = 10, 0, 0
     while spent < seconds * 1e9:
         took = max(language(case, operation, calls), 1)
@@ -192,7 +192,7 @@ def _running(name: str, command: list[str]) -> Iterator[_Program]:
         yield _Program(name, process)
     finally:
         assert process.stdin is not None
-        process.stdin.close()  # the end of its input is the end of a program
+        process.stdin.close()  # a program ends at the end of its input
         process.wait()
 
 
@@ -241,7 +241,7 @@ def _ratio(result: Result, operation: str, peer: str) -> float:
 
 
 def _versions() -> dict[str, str]:
-    """Return what else the numbers depend on, for the table of the machine."""
+    """Return further versions that affect the numbers, for the table of the machine."""
     go = subprocess.run(["go", "version"], capture_output=True, text=True, check=True).stdout.split()[2]
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()
     kmsg = next(line.split()[-1] for line in (_PROGRAMS / "go" / "go.mod").read_text().splitlines() if "kmsg" in line)

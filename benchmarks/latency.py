@@ -1,10 +1,10 @@
-"""Compare the latency of clients, from `send` to the consumer, at a steady rate, and what each message costs.
+"""Compare the latency of clients, from `send` to the consumer, at a steady rate, and the CPU time per message.
 
     python -m benchmarks.latency --bootstrap HOST:PORT [--rate 1000] [--messages 3000] [--rounds 3]
 
 As in `clients.py`, each measurement is a fresh process, clients alternate within a round, and the table gives medians.
 Producer and consumer are in one process, with `acks=all` and no linger. The ratios are over confluent-kafka, round by
-round: below 1, kafkawire is faster, or cheaper.
+round: below 1, kafkawire is faster or cheaper.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from benchmarks.machine import description
 
 __all__ = ["CLIENTS", "Paced", "main"]
 
-#: Messages before those that count: connecting and the first fetch are not measured.
+#: Warm-up messages, so connecting and the first fetch are not measured.
 WARM_UP = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """What one measurement does.
+    """The work of one measurement.
 
     Attributes:
         bootstrap: address of the broker.
-        topic: with one partition.
-        n: how many messages count.
-        rate: messages a second.
-        size: of each value, in bytes.
+        topic: a topic with one partition.
+        n: number of measured messages.
+        rate: messages per second.
+        size: size of each value, in bytes.
         linger, acks, batch: the same for every client.
     """
 
@@ -90,14 +90,14 @@ def _confluent(task: Paced) -> list[float]:
     return seconds[WARM_UP:]
 
 
-#: The first is what the ratios refer to.
+#: The first client is the reference of the ratios.
 CLIENTS: dict[str, Callable[[Paced], list[float]]] = {"confluent-kafka": _confluent, "kafkawire": _kafkawire}
 
 
 def _one(name: str, task: Paced) -> None:
     """Run one measurement in this process and print it as JSON."""
     if name == "confluent-kafka":
-        import confluent_kafka  # noqa: F401  # before the clock, as the plug-in does for kafkawire
+        import confluent_kafka  # noqa: F401  # before the clock starts, as the plug-in does for kafkawire
     start = time.process_time()
     seconds = CLIENTS[name](task)
     cpu = time.process_time() - start
@@ -112,7 +112,7 @@ def _measure(name: str, task: Paced) -> dict[str, float]:
 
 
 def table(rounds: dict[str, list[dict[str, float]]], rate: int) -> str:
-    """Return what was measured, client by client, in Markdown."""
+    """Return the measurements, by client, in Markdown."""
     lines = [
         f"#### latency at {rate:,} messages/s, median of {min(map(len, rounds.values()))} alternating rounds",
         "",

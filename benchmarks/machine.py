@@ -1,4 +1,4 @@
-"""Describe the machine and the packages of a benchmark run: without them its numbers mean nothing."""
+"""Describe the machine and the packages of a benchmark run, without which its numbers are meaningless."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["description", "environment", "touch_memory"]
 
-#: Packages that the numbers depend on; those not installed are skipped.
+#: Packages that affect the numbers; those not installed are skipped.
 _PACKAGES = (
     "kafkawire",
     "construct",
@@ -54,15 +54,15 @@ def description(command: str, more: Mapping[str, str] | None = None) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment for a program whose start is measured: one that keeps its compiled modules."""
+    """Return this process's environment for a program whose start is measured, changed to keep compiled modules."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def touch_memory(size_bytes: int) -> None:
-    """Use memory and free it again, so that the host has given it when it is used next.
+    """Use memory and free it again, so the host has provided it before its next use.
 
-    The host gives a virtual machine a page when it is used first, and takes back what is free for a while. Whichever
-    broker's records come to lie there would pay for that, 2 to 6 s of CPU for each GB. Half of what is free at most.
+    The host provides a virtual machine's page on first use, and reclaims pages that are free for a while. The broker
+    whose records use such pages would pay for that, 2 to 6 s of CPU per GB. At most half of the free memory is used.
     """
     free_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
@@ -81,7 +81,7 @@ def _processor() -> str:
 
 
 def _revision() -> str:
-    """Return the commit that was measured, and how many files differ from it."""
+    """Return the measured commit, and the number of files that differ from it."""
     try:
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
         changed = subprocess.run(

@@ -1,8 +1,8 @@
-"""Measure what a broker does with a produced batch before it writes it: checks, checksum, stamp.
+"""Measure a broker's work on a produced batch before writing it: checks, checksum, stamp.
 
 Batches of 16 and 256 KiB with records of 100 B and of 1 KiB, uncompressed, and of 16 KiB with every compression; values
-of random hexadecimal digits. `validate and stamp` is all of it by a topic's configuration, `idempotent` also asks the
-producers of the log and tells them. The same bytes are stamped again and again, which changes nothing.
+of random hexadecimal digits. `validate and stamp` is the complete work for a topic's configuration, `idempotent` also
+checks and updates the producers of the log. The same bytes are stamped repeatedly, which makes no difference.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PYTHON = "python check_batch"
 _ALL = "validate and stamp"
 _IDEMPOTENT = "idempotent"
 
-#: Microseconds that all of it may take for 16 KiB of 100 B, uncompressed.
+#: Limit of the complete work in µs, for 16 KiB of 100 B, uncompressed.
 _LIMIT_US = 25.0
 
 _NOW_MS = 1_790_000_000_000
@@ -50,10 +50,10 @@ class Result(NamedTuple):
     """The times of one batch.
 
     Attributes:
-        name: of the case.
+        name: name of the case.
         records_count: records in the batch.
-        size_bytes: of the batch.
-        seconds: by what is done.
+        size_bytes: size of the batch.
+        seconds: times by kind of work.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Result(NamedTuple):
 
 
 def measure(batch_bytes: int, value_bytes: int, compression: Compression, seconds: float = 0.2) -> Result:
-    """Measure everything that is done with one batch, in turn.
+    """Measure all kinds of work on one batch, in turn.
 
     Args:
         batch_bytes: most bytes of the batch before compression.
         value_bytes: size of each value.
-        compression: of the batch.
+        compression: compression of the batch.
         seconds: time for each function.
     """
     builder = BatchBuilder(batch_bytes, compression, producer_id=1, producer_epoch=0, base_sequence=0)
@@ -103,7 +103,7 @@ def measure(batch_bytes: int, value_bytes: int, compression: Compression, second
 
 
 def goals(results: Iterable[Result]) -> list[Goal]:
-    """Return the goal: what all of it may take, divided by what it took."""
+    """Return the goal: the limit of the complete work, divided by the measured time."""
     first = next(iter(results))
     ratios = {} if native is None else {first.name: _LIMIT_US / (first.seconds[_ALL] * _MICROSECONDS)}
     return [Goal(f"a produced batch: {_LIMIT_US:g} µs over the time of checks and stamp", 1.0, ratios)]

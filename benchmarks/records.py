@@ -2,9 +2,9 @@
 
 Batches of 1 to 10,000 records of 100 B and of 1 KiB, values only. Building means creating a builder, appending, and
 getting the sealed batch; decoding starts from the bytes of one batch, checks its checksum, and ends with a list of
-records with all their fields, unless the column says otherwise. `records` makes the batch, checks it and reads it, as
-do the peers; `read_records` does all of it in one call. All builders must build the same batch, and all decoders must
-find the same values in it.
+records with all their fields, unless the column says otherwise. `records` creates the batch, checks it and reads it,
+like the peers; `read_records` does all of this in one call. All builders must build the same batch, and all decoders
+must find the same values in it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _builders(values: list[bytes], compression: Compression, seconds: float) -> 
             functions[f"{name} append"] = partial(_peer_build, builder, values, compression)
     if compression == Compression.NONE:
         for name, function in functions.items():
-            # Peers do not write what the broker sets: base offset, leader epoch.
+            # Peers do not write the fields that the broker sets: base offset, leader epoch.
             if bytes(function())[BATCH_MAGIC_AT:] != data[BATCH_MAGIC_AT:]:  # type: ignore[call-overload]  # some buffer
                 raise AssertionError(f"{name} builds another batch")
     return best_seconds(functions, seconds), data

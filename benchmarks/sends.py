@@ -1,9 +1,9 @@
-"""Measure what one call of `send` costs a program, against confluent-kafka's `produce`, without a broker.
+"""Measure the cost of one `send` call for a program, against confluent-kafka's `produce`, without a broker.
 
-Records of 100 B for three partitions, without a key and with one of 8 bytes. For kafkawire the time has everything that
-happens in the caller's thread: a `Delivery` for each record, batches that are opened, filled, sealed and settled. For
-confluent-kafka it is the way into its queue, without a callback; a thread of its own makes the batches later, which is
-not measured. The loop that calls counts for both.
+Records of 100 B for three partitions, without a key and with one of 8 bytes. For kafkawire the time includes everything
+in the caller's thread: a `Delivery` for each record, and opening, filling, sealing and settling batches. For
+confluent-kafka it is the enqueuing, without a callback; a separate thread creates the batches later, which is not
+measured. The calling loop counts for both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["KEYED", "KEYLESS", "Result", "goals", "measure", "tables"]
 KEYLESS = "without a key"
 KEYED = "with a key of 8 bytes"
 
-#: Nanoseconds that a call may take, by case.
+#: Limits of a call in nanoseconds, by case.
 _LIMITS_NS = {KEYLESS: 110, KEYED: 180}
 
 _OURS = "kafkawire send"
@@ -46,8 +46,8 @@ class Result(NamedTuple):
     """The cost of a call.
 
     Attributes:
-        name: of the case.
-        nanoseconds: of one call, by client.
+        name: name of the case.
+        nanoseconds: time of one call, by client.
     """
 
     name: str
@@ -83,7 +83,7 @@ def _ours() -> Sends:
     value = os.urandom(100)
 
     def settle() -> None:
-        """Do with a full batch what is done with one that was sent and acknowledged, the sending left out."""
+        """Process a full batch like one that was sent and acknowledged, without sending it."""
         news = accumulator.news
         while news:
             item = news.popleft()
@@ -120,7 +120,7 @@ def _peer() -> Sends | None:
     except ImportError as error:
         print(f"{_PEER} left out: {error}")
         return None
-    # Nothing listens there: records stay in the queue, from which they are thrown out after each round.
+    # Nothing listens there: records stay in the queue, which is purged after each round.
     settings: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "error_cb": lambda error: None}
     producer = Producer(settings)
     value = os.urandom(100)
@@ -143,7 +143,7 @@ def _peer() -> Sends | None:
 
 
 def goals(results: Iterable[Result]) -> list[Goal]:
-    """Return the goals: what a call may take, divided by what it took."""
+    """Return the goals: the limit of a call, divided by the measured time."""
     return [
         Goal(
             f"send(), {result.name}: {_LIMITS_NS[result.name]} ns over the time of a call",

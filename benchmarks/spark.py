@@ -1,10 +1,10 @@
-"""Measure the Spark data sources beside Spark's Kafka connector and beside UDFs on other clients' decoders.
+"""Measure the Spark data sources against Spark's Kafka connector and against UDFs with other clients' decoders.
 
     python -m benchmarks spark [--records N] [--rounds N] [--write docs/benchmarks.md]
 
 One topic of values of 100 B and one of 1 KiB on an Apache Kafka, uncompressed, in four partitions; Spark is
-`local[2]`. The contenders take turns in one session, and must give the same answer. CPU is that of the JVM, its Python
-workers and the broker together. Each ratio is of one round, and their median counts.
+`local[2]`. The contenders take turns in one session, and must give the same answer. CPU includes the JVM, its Python
+workers and the broker. Each ratio is that of one round, and their median counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["main"]
 
 _CONNECTOR = "Kafka connector"
 
-#: By size of the values: contender, and how many times as much CPU and time the connector is to need.
+#: By size of the values: contender, and the wanted ratios of the connector's CPU and time to ours.
 _WANTED: Mapping[int, Sequence[tuple[str, float, float | None]]] = {
     100: (
         ("kafka_segments", 2.0, None),
@@ -50,28 +50,28 @@ _WANTED: Mapping[int, Sequence[tuple[str, float, float | None]]] = {
     1024: (("kafka_segments", 1.0, 1.3), ("kafka_segments, summed up in Python", 2.5, None)),
 }
 
-#: How many times as much CPU UDFs are to need.
+#: The wanted ratio of the UDFs' CPU to ours.
 _UDFS_WANTED = {"UDF on kafka-python": 8.0, "UDF on aiokafka": 3.0}
 
 _RECORDS = 10_000_000
 _ROUNDS = 3
 _PARTITIONS = 4
-#: Of the 1 KiB topic, and in the rows of raw batches: a part of the records.
+#: The fraction of the records in the 1 KiB topic, and in the rows of raw batches.
 _LARGE_PART, _UDF_PART = 10, 5
 
 
 class _Run(NamedTuple):
-    """What one query took: CPU of all processes, and time."""
+    """The cost of one query: CPU of all processes, and time."""
 
     cpu_seconds: float
     seconds: float
 
 
 class _Measured(NamedTuple):
-    """What was measured of one topic, or of its raw batches.
+    """The measurements of one topic, or of its raw batches.
 
     Attributes:
-        title: of its table.
+        title: title of its table.
         answer: records, and bytes of their values.
         runs: by contender, round by round.
     """
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> None:
     """Measure, print the tables and, with --write, put them into a document."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks spark")
     parser.add_argument("--records", type=int, default=_RECORDS, metavar="N", help="of 100 B; a tenth of 1 KiB")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of which the medians count")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="the medians count")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this document")
     options = parser.parse_args(arguments)
     more = {
@@ -161,7 +161,7 @@ def _measure(title: str, queries: Mapping[str, Query], rounds: int, broker: int)
     """Run each query once to warm up, and then in turns.
 
     Raises:
-        RuntimeError: two of them have different answers.
+        RuntimeError: two queries have different answers.
     """
     answers = {name: query() for name, query in queries.items()}
     answers.pop(NOTHING_DECODED, None)

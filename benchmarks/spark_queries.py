@@ -1,7 +1,8 @@
-"""What is measured in Spark: the same question to each source, which all must answer alike.
+"""The queries that are measured in Spark, which must have the same answer from each source.
 
-Each query counts records and adds up the lengths of their values. Sources in Python have no column pruning, so seven
-columns are sent to Spark where the query needs one, unless the schema names it; the connector builds what it needs.
+Each query counts records and adds up the lengths of their values. Python sources have no column pruning, so seven
+columns are sent to Spark although the query needs one, unless the schema names it; the connector builds only what it
+needs.
 """
 
 from __future__ import annotations
@@ -22,15 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING_DECODED", "Answer", "Place", "Query", "of_batches", "of_topic", "write_batches"]
 
-#: Most of its functions are made when it is imported, where type checkers do not see them.
+#: Most of its functions are created on import, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
 #: Records, and bytes of their values.
 Answer = tuple[int, int]
 Query = Callable[[], Answer]
 
-#: What no decoder of a column can fall below: its bytes go to a worker and come back as they are. It has an answer of
-#: its own.
+#: The lower bound for any decoder of a column: its bytes go to a worker and come back unchanged. Its answer differs.
 NOTHING_DECODED = "nothing decoded"
 
 _SUMS = "records bigint, bytes bigint"
@@ -38,11 +38,11 @@ _DECODED = "array<struct<key: binary, value: binary, offset: bigint, timestamp: 
 
 
 class Place(NamedTuple):
-    """Where a topic is.
+    """The location of a topic.
 
     Attributes:
-        bootstrap: of the broker.
-        folder: with the broker's logs.
+        bootstrap: address of the broker.
+        folder: folder with the broker's logs.
         topic: its name.
     """
 
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 def of_topic(spark: SparkSession, place: Place) -> dict[str, Query]:
-    """Return what reads a topic, by name."""
+    """Return the queries over a topic, by name."""
 
     def connected(source: str, schema: str | None = None) -> Answer:
         reader = spark.read.format(source).option("kafka.bootstrap.servers", place.bootstrap)
@@ -94,7 +94,7 @@ def write_batches(spark: SparkSession, place: Place, folder: Path, batches: int)
 
 
 def of_batches(spark: SparkSession, folder: Path) -> dict[str, Query]:
-    """Return what decodes raw batches in a column, by name."""
+    """Return the queries over raw batches in a column, by name."""
     from pyspark.sql import functions
 
     def by(decode: Callable[[bytes], list[tuple[Any, ...]]]) -> Answer:

@@ -1,10 +1,10 @@
-"""Measure what Spark needs for each GB of log segments, at several sizes: whether the cost is linear.
+"""Measure Spark's cost per GB of log segments at several sizes, to see whether it is linear.
 
     python -m benchmarks spark-sizes [--sizes GB ...] [--write docs/spark_sizing.md]
 
-Segments of 256 MB with values of 100 B in batches of 16 KiB, each a partition of its own, are written once before they
-are measured: they come from the system's cache where it is large enough. Spark is `local[2]`, and each size has a
-session of its own. CPU is that of the JVM and its Python workers together.
+Segments of 256 MB with values of 100 B in batches of 16 KiB, each a separate partition, are written once before the
+measurement, so they come from the system's cache if that is large enough. Spark is `local[2]`, and each size has its
+own session. CPU includes the JVM and its Python workers.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _VALUE_BYTES = 100
 _START_MS = 1_790_000_000_000
 _SEED = 1
 
-#: Of the JVM, for each size: what does not grow with the data has to fit.
+#: Memory of the JVM, for each size: the state that does not grow with the data must fit.
 _DRIVER_MEMORY = "2g"
 
 
 class _Run(NamedTuple):
-    """What one job took of one size.
+    """The cost of one job at one size.
 
     Attributes:
-        size_gb: of the segments.
-        job: what was done.
-        cpu_seconds: of all processes.
-        seconds: from start to end.
-        memory_mb: the highest resident size of a process so far, the largest by program.
-        written_mb: of files, tables and what a next run goes on from.
+        size_gb: size of the segments.
+        job: name of the job.
+        cpu_seconds: CPU time of all processes.
+        seconds: time from start to end.
+        memory_mb: peak resident size of a process so far, the largest by program.
+        written_mb: size of the written files, tables and state for the next run.
     """
 
     size_gb: int
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _fill(logs: Path, count: int) -> int:
-    """Have so many segments, and return how many records they have together."""
+    """Write a number of segments, and return their total number of records."""
     first = logs / "values-0" / f"{0:020}.log"
     if not first.exists():
         first.parent.mkdir(parents=True)
@@ -116,7 +116,7 @@ def _write_segment(path: Path) -> None:
 
 
 def _measure(logs: Path, out: Path, size_gb: int, records: int) -> Iterator[_Run]:
-    """Yield what each job takes; the session has run a small one before.
+    """Yield the cost of each job; the session has already run a small one.
 
     Raises:
         RuntimeError: a record is missing.

@@ -1,7 +1,7 @@
 """Time functions against each other: in one process, in turn, the best of several rounds.
 
-Machines are shared and their clock rates drift: only ratios of functions measured in turn mean anything, and the
-shortest time is the one least disturbed by others."""
+Machines are shared and their clock rates drift: only ratios of functions measured in turn are meaningful, and the
+shortest time is the least disturbed one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def best_seconds(
     """Return the seconds of one call of each function.
 
     Args:
-        functions: by name; they run in turn.
+        functions: the functions by name; they run in turn.
         seconds: time for each function, over all rounds.
         rounds: how often each function gets its turn.
     """

@@ -1,6 +1,6 @@
-"""Show what clients and a broker say to each other: `decoding_proxy.py LISTEN_HOST:PORT BROKER_HOST:PORT`.
+"""Show the traffic between clients and a broker: `decoding_proxy.py LISTEN_HOST:PORT BROKER_HOST:PORT`.
 
-Bytes pass unchanged. The broker must advertise LISTEN_HOST:PORT, as clients connect to what it advertises."""
+Bytes pass unchanged. The broker must advertise LISTEN_HOST:PORT, because clients connect to the advertised address."""
 
 import asyncio
 import itertools
@@ -13,14 +13,14 @@ from kafkawire.protocol import FrameBuffer, FrameTooLarge, ObservedConnection
 
 
 async def pump(reader: StreamReader, writer: StreamWriter, decode: Callable[[bytes], object], name: str) -> None:
-    """Pass on the bytes of one side, then their end, and show each frame in them."""
+    """Pass on the bytes of one side, then the end of the stream, and show each frame."""
     frames: FrameBuffer | None = FrameBuffer()
     while data := await reader.read(65536):
         writer.write(data)
-        try:  # before the other side can answer: no other task runs until the next await; b"" lets an error out
+        try:  # before the other side can respond: no other task runs until the next await; b"" raises a pending error
             for frame in (each for piece in (data, b"") for each in frames.receive(piece)) if frames else ():
                 print(name, decode(frame), flush=True)
-        except FrameTooLarge as error:  # TLS, for one: it passes, but there is nothing more to decode
+        except FrameTooLarge as error:  # TLS, for example: the bytes pass, but cannot be decoded
             print(name, f"<not decoded from here on: {error}>", flush=True)
             frames = None
         await writer.drain()
@@ -28,7 +28,7 @@ async def pump(reader: StreamReader, writer: StreamWriter, decode: Callable[[byt
 
 
 async def relay(client: StreamReader, to_client: StreamWriter, broker: str, name: int) -> None:
-    """Connect a client to the broker until both have said all, or one has gone."""
+    """Connect a client to the broker until both have finished, or one has disconnected."""
     writers, observed = [to_client], ObservedConnection()
     try:
         from_broker, to_broker = await asyncio.open_connection(*broker.rsplit(":", 1))

@@ -1,13 +1,13 @@
-"""Work on many records at once, and hand partitions over without working on any record twice.
+"""Process many records at once, and hand partitions over without processing any record twice.
 
-A record that was handed out is in hand until it is finished. When partitions move to another member, or the consumer is
-closed, the listener waits for their records in hand; what is finished by then is committed before the partitions move.
-A record that cannot be worked on goes into a topic of dead letters, and is finished, too.
+A record is in progress from when it is handed out until it is finished. When partitions move to another member, or the
+consumer is closed, the listener waits for their records in progress; records finished by then are committed before the
+partitions move. A record that cannot be processed goes to a dead-letter topic, and is then finished, too.
 
     python examples/graceful_rebalance.py localhost:9092
 
-`consume` is for asyncio and `consume_in_threads` for threads. The program has two of the former share a topic; it
-cancels one in the middle, and prints how many records were worked on, and how many of them more than once.
+`consume` is for asyncio and `consume_in_threads` for threads. The program lets two of the former share a topic, cancels
+one in the middle, and prints how many records were processed, and how many of them more than once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Any
 
 from kafkawire import Admin, Consumer, NewTopic, Producer, Record, TopicPartition, sync
 
-#: Records in hand at a time.
+#: Records in progress at a time.
 WORKERS = 8
 
-#: How long to wait for a record before looking whether to stop.
+#: How long to wait for a record before checking whether to stop.
 READ_MS = 200
 
 
 class Tasks:
-    """The tasks that work on records, by partition; a listener for `kafkawire.Consumer`."""
+    """The tasks that process records, by partition; a listener for `kafkawire.Consumer`."""
 
     def __init__(self) -> None:
         self._tasks: defaultdict[TopicPartition, set[asyncio.Task[None]]] = defaultdict(set)
@@ -41,15 +41,15 @@ class Tasks:
         task.add_done_callback(self._tasks[partition].discard)
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin with nothing in hand."""
+        """Begin without records in progress."""
 
     async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish what is in hand; the consumer hands out no more records of these partitions."""
+        """Finish the records in progress; the consumer hands out no more records of these partitions."""
         if tasks := self._of(partitions):
             await asyncio.wait(tasks)
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop: others work on these records already."""
+        """Stop, because other members already process these records."""
         for task in self._of(partitions):
             task.cancel()
 
@@ -60,7 +60,7 @@ class Tasks:
 async def consume(
     servers: str, topic: str, group: str, work: Callable[[Record], Awaitable[None]], **options: Any
 ) -> None:
-    """Work on records, `WORKERS` at a time, until this is cancelled."""
+    """Process records, `WORKERS` at a time, until cancelled."""
     in_hand, slots = Tasks(), asyncio.Semaphore(WORKERS)
 
     async def work_on(record: Record) -> None:
@@ -77,7 +77,7 @@ async def consume(
     ):
         records = aiter(consumer)
         while True:
-            await slots.acquire()  # before reading: a record is in hand as soon as it is handed out
+            await slots.acquire()  # before reading: a record is in progress as soon as it is handed out
             record = await anext(records)
             task = asyncio.create_task(work_on(record))
             task.add_done_callback(lambda task: slots.release())
@@ -85,7 +85,7 @@ async def consume(
 
 
 class Futures:
-    """The calls that work on records, by partition; a listener for `kafkawire.sync.Consumer`."""
+    """The calls that process records, by partition; a listener for `kafkawire.sync.Consumer`."""
 
     def __init__(self) -> None:
         self._futures: defaultdict[TopicPartition, set[Future[None]]] = defaultdict(set)
@@ -96,14 +96,14 @@ class Futures:
         futures.add(future)
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin with nothing in hand."""
+        """Begin without records in progress."""
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Finish what is in hand; the thread that reads waits here."""
+        """Finish the records in progress; the thread that reads waits here."""
         wait(self._of(partitions))
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Leave out what was not begun: others work on these records already."""
+        """Cancel calls that have not begun, because other members already process these records."""
         for future in self._of(partitions):
             future.cancel()
 
@@ -114,7 +114,7 @@ class Futures:
 def consume_in_threads(
     servers: str, topic: str, group: str, work: Callable[[Record], None], stop: Event, **options: Any
 ) -> None:
-    """Work on records, `WORKERS` at a time, until somebody sets `stop`."""
+    """Process records, `WORKERS` at a time, until `stop` is set."""
     in_hand, slots = Futures(), Semaphore(WORKERS)
 
     def work_on(record: Record) -> None:

@@ -1,7 +1,7 @@
 """Print Kafka's internal topics as JSON: `python examples/internal_topics.py BOOTSTRAP_SERVERS [METADATA_FOLDER]`.
 
-Groups, transactions and share groups are read from the brokers. Cluster metadata is not served to ordinary clients: it
-is read from the folder `__cluster_metadata-0` of a node, its snapshots included.
+Groups, transactions and share groups are read from the brokers. Cluster metadata is not served to ordinary clients, so
+it is read from the folder `__cluster_metadata-0` of a node, including its snapshots.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def show(topic: str, offset: int, key: bytes | None, value: bytes | None) -> Non
 async def show_topics(servers: str) -> None:
     async with Admin(servers) as admin:
         known = await admin.list_topics(include_internal=True)
-    there = [known[topic] for topic in TOPICS if topic in known]  # a broker creates each when it is first needed
+    there = [known[topic] for topic in TOPICS if topic in known]  # brokers create each topic on first use
     partitions = [TopicPartition(topic.name, number) for topic in there for number in topic.partitions]
     if not partitions:
         return
@@ -46,7 +46,7 @@ def show_metadata(files: Iterable[Path]) -> None:
                     for record in batch.records():
                         show("__cluster_metadata", record.offset, record.key, record.value)
         except PartialBatch:
-            pass  # the node is writing it
+            pass  # the node is still writing it
 
 
 if __name__ == "__main__":

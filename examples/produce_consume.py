@@ -1,4 +1,4 @@
-"""Write a few records, read them in a group: `python examples/produce_consume.py [BOOTSTRAP_SERVERS]`."""
+"""Write a few records and read them in a group: `python examples/produce_consume.py [BOOTSTRAP_SERVERS]`."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ async def main(servers: str) -> None:
         try:
             await admin.create_topics(NewTopic("greetings", partitions=1))
         except BrokerError as error:
-            print(error)  # TOPIC_ALREADY_EXISTS, the second time
+            print(error)  # TOPIC_ALREADY_EXISTS on the second run
 
     async with Producer(servers, compression="lz4") as producer:
         delivery = producer.send("greetings", "hello", key="en", headers={"tone": b"friendly"})

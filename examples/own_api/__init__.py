@@ -1,1 +1,1 @@
-"""An API of our own: its schema, its messages, a broker that serves it and a client that calls it."""
+"""A custom API: its schema, its messages, a broker that serves it and a client that calls it."""

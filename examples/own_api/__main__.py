@@ -1,4 +1,4 @@
-"""Greet a few people: `python -m examples.own_api`, in the folder above `examples`."""
+"""Greet a few people: run `python -m examples.own_api` in the folder above `examples`."""
 
 from __future__ import annotations
 

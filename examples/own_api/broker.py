@@ -17,7 +17,7 @@ HELLO: Final = {"en": "Hello, {}!", "fr": "Bonjour, {} !", "it": "Ciao, {}!"}
 
 
 class Greeter:
-    """Handle Greet, and remember who has come."""
+    """Handle Greet, and remember the visitors."""
 
     def __init__(self) -> None:
         self._visits: Counter[str] = Counter()
@@ -26,7 +26,7 @@ class Greeter:
         """Return a greeting for each person.
 
         Raises:
-            BrokerError: there is nobody to greet; it is answered in the response's own shape.
+            BrokerError: there is nobody to greet; the broker returns it as an error response.
         """
         if not request.people:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "nobody to greet")

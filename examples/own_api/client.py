@@ -1,4 +1,4 @@
-"""A client that asks a broker to greet people: versions, retries and logins are those of every kafkawire client."""
+"""A client that asks a broker to greet people; versions, retries and logins work as in every kafkawire client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkawire.sdk.routing.call import ANY_BROKER
 
 __all__ = ["REGISTRY", "Greetings"]
 
-#: What the connections of this client know.
+#: The APIs that the connections of this client know.
 REGISTRY: Final = ApiRegistry(APIS, apis.APIS)
 
 
@@ -23,7 +23,7 @@ class Greetings:
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`.
-        options: those of an admin client, such as `sasl_mechanism`.
+        options: the options of an admin client, such as `sasl_mechanism`.
     """
 
     def __init__(self, servers: str, **options: object) -> None:
@@ -49,6 +49,6 @@ class Greetings:
 
 
 def _check(response: GreetResponse) -> None:
-    """Raise the error that a response carries; what is retriable is tried again."""
+    """Raise the error in a response; retriable errors are retried."""
     if response.error_code != ErrorCode.NONE:
         raise BrokerError(response.error_code, response.error_message or "Greet")
