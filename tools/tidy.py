@@ -90,6 +90,33 @@ _UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 #: Words that are used up by something else, and what to say instead.
 _WORDS = {r"\btwins?\b": "the engine's name", r"\bVM\b": "engine", r"\bdivision\b": "assignment"}
+#: Rooms whose prose was read sentence by sentence, and which must stay free of `_TRANSLATED`; a room joins once it is.
+PLAIN_ROOMS = (
+    "benchmarks/*",
+    "codegen/*",
+    "conformance/*",
+    "examples/*",
+    "sdk/admin/*",
+    "sdk/spark/*",
+    "sdk/sync/*",
+    "sdk/transport/*",
+    "tools/*",
+)
+#: Phrases of docstrings and comments that read as translated, and what to write instead.
+_TRANSLATED = {
+    r"\b[Ww]ho" + r"ever\b": "who does it",
+    r"\b[Ss]ome" + r"body\b": "who does it",
+    r"\b[Ww]hat is (?:there|left|here)\b": "the thing itself",
+    r"\b[Hh]ow far (?:it|they) (?:is|are|was|were|came)\b": "its state or position",
+    r"\b(?:tells?|told) no" + r"body\b": "that it is not reported",
+    r"\bof which it is not said\b": "what is missing",
+    r"\ban" + r"ew\b": "again, or the verb with re-",
+    r"\bpass(?:es|ed)? over (?:it|them|what|by)\b": "skip",
+}
+_FIRST_PRONOUN = re.compile(
+    r"(?:Return|Yield) (?:whether |how \w+ |where |why )?(?:it|they|them)\b|Whether (?:it|they)\b"
+)
+_COMMENT = re.compile(r"(?:^|\s)#:? (?P<text>.*)")
 _IGNORE = re.compile(r"#\s*(?:type: ignore|pyright: ignore|noqa)(?P<rest>.*)")
 _IGNORE_WITH_REASON = re.compile(r"(?:\[[\w\-, ]+\]|: [A-Z]+\d+(?:, ?[A-Z]+\d+)*)\s*(?:#|-)\s*\w")
 
@@ -410,6 +437,32 @@ def words(tree: Tree) -> Iterator[Place]:
                     yield source.path, number, f"{found[0]!r}: say {better}"
 
 
+def plain_english(tree: Tree) -> Iterator[Place]:
+    """Docstrings and comments name things and actors, as a native engineer would."""
+    for source in _written(tree, {".py"}):
+        if not any(fnmatch(str(source.path), room) for room in PLAIN_ROOMS):
+            continue
+        for number, text, is_first in _prose(source):
+            for pattern, better in _TRANSLATED.items():
+                if found := re.search(pattern, text):
+                    yield source.path, number, f"{found[0]!r}: say {better}"
+            if is_first and (found := _FIRST_PRONOUN.match(text)):
+                yield source.path, number, f"{found[0]!r} has no noun before it: name the thing"
+
+
+def _prose(source: Source) -> Iterator[tuple[int, str, bool]]:
+    """Yield each line of a docstring or comment, and whether it is the first line of a docstring."""
+    bodies = [source.module] if source.module else []
+    for node in (*bodies, *source.nodes(ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        if ast.get_docstring(node) and isinstance(statement := node.body[0], ast.Expr):
+            lines = ast.get_docstring(node, clean=False) or ""
+            for number, line in enumerate(lines.splitlines()):
+                yield statement.lineno + number, line.strip(), number == 0
+    for number, line in enumerate(source.lines, 1):
+        if found := _COMMENT.search(line):
+            yield number, found["text"], False
+
+
 RULES: dict[str, Rule] = {
     "line-length": line_length,
     "file-length": file_length,
@@ -432,6 +485,7 @@ RULES: dict[str, Rule] = {
     "shared-tests": shared_tests,
     "second-home": second_homes,
     "words": words,
+    "plain-english": plain_english,
 }
 
 

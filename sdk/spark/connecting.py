@@ -84,5 +84,5 @@ def connect(start: Callable[[], object], limit_ms: int) -> None:
 
 
 def pause(pause_ms: int) -> None:
-    """Block the thread for a time."""
+    """Block the thread for some time."""
     threading.Event().wait(pause_ms / 1000)

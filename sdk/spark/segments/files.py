@@ -110,7 +110,7 @@ class FoundSegment(NamedTuple):
 
     @property
     def is_packed(self) -> bool:
-        """Whether it is compressed or in an archive: then it is read as a whole, and its size is unknown before."""
+        """Whether the segment is compressed or in an archive: then it is read as a whole, and its size is unknown."""
         return is_packed(self.path)
 
     def sibling(self, suffix: str) -> str:

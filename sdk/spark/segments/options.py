@@ -99,7 +99,7 @@ class SegmentOptions(NamedTuple):
 
     @property
     def fails_batch_on_loss(self) -> bool:
-        """Whether it is an error for a batch query that records to be read are gone."""
+        """Whether missing records are an error for a batch query."""
         return self.mode is Mode.FAILFAST if self.fails_on_loss is None else self.fails_on_loss
 
     def wanted(self, segment: FoundSegment) -> Wanted | None:

@@ -32,7 +32,7 @@ class WriteTask(NamedTuple):
 
     @property
     def is_streaming(self) -> bool:
-        """Whether it belongs to a micro-batch of a stream."""
+        """Whether the task belongs to a micro-batch of a stream."""
         return self.batch_id >= 0
 
     def __str__(self) -> str:
