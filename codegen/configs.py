@@ -1,6 +1,6 @@
-"""Read the tables of configurations: `configs.yaml`, and Kafka's own words for them in `config_documentation.yaml`.
+"""Read the tables of configurations: `configs.yaml`, and Kafka's descriptions in `config_documentation.yaml`.
 
-Errors name file, line and configuration, and come all at once.
+Errors name file, line and configuration, and are all reported together.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ __all__ = [
     "load_configs",
 ]
 
-#: What configurations belong to, in the order of the file.
+#: The kinds of resources with configurations, in the order of the file.
 RESOURCES: Final = ("topic", "broker", "group", "client_metrics")
 
-#: As the enumeration ConfigType calls them.
+#: Their names in the enumeration ConfigType.
 TYPES: Final = ("boolean", "class", "double", "int", "list", "long", "password", "short", "string")
 
 IMPORTANCES: Final = ("high", "medium", "low")
 
-#: Whether and where a running broker takes a new value.
+#: Whether and where a running broker accepts a new value.
 UPDATES: Final = ("read-only", "per-broker", "cluster-wide")
 
-#: What a value must be that neither a range nor a list of values says.
+#: Rules for values that neither a range nor a list of values expresses.
 RULES: Final = ("not_empty", "not_null", "offset_reset", "partition_replicas")
 
 _NUMBERS = ("double", "int", "long", "short")
 
 Number = int | float
 
-#: Configurations by what they belong to, in the order of the file.
+#: Configurations by kind of resource, in the order of the file.
 Configs = Mapping[str, tuple["ConfigSpec", ...]]
 
-#: Kafka's words by what a configuration belongs to, and its name.
+#: Kafka's descriptions by kind of resource and name of the configuration.
 Documentation = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class HereSpec:
-    """How the reference broker takes a configuration that has an effect on it.
+    """The reference broker's treatment of a configuration that has an effect on it.
 
     Attributes:
-        option: the name of the option, if it is not Kafka's with underscores.
+        option: the name of the option, if it differs from Kafka's name with underscores.
         default: the broker's own default, as text; None for Kafka's.
-        min: the lowest value, where it is not Kafka's.
-        also: a value outside the range that is taken, where Kafka takes none.
-        reason: why something is not as in Kafka.
+        min: the lowest value, if it differs from Kafka's.
+        also: an accepted value outside the range, if Kafka accepts none.
+        reason: the reason for a difference from Kafka.
     """
 
     option: str = ""
@@ -77,21 +77,21 @@ class ConfigSpec:
     """A configuration.
 
     Attributes:
-        name: Kafka's.
+        name: its name in Kafka.
         type: one of `TYPES`.
         default: as Kafka writes it; None if there is none.
-        min: the lowest value of a number, None if its type alone says it.
-        max: the highest, likewise.
-        also: a value outside that range.
-        one_of: the values of a text, or of each entry of a list; empty if there are others.
-        any_case: whether letters may be in any case.
+        min: the lowest value of a number, None if only its type limits it.
+        max: the highest value, likewise.
+        also: an accepted value outside that range.
+        one_of: the only values of a text, or of each entry of a list; empty if any are accepted.
+        any_case: whether case is ignored.
         rule: one of `RULES`, or empty.
-        importance: one of `IMPORTANCES`; empty where Kafka does not say.
-        update: of a broker's, one of `UPDATES`.
-        broker: of a topic's or a group's, the configuration of the broker that is its default; empty if there is none.
-        synonyms: other names of the same value, in another unit perhaps, in order of precedence after this one.
+        importance: one of `IMPORTANCES`; empty if Kafka has none.
+        update: one of `UPDATES`, for a configuration of a broker.
+        broker: the broker's configuration that is the default of a topic's or a group's; empty if there is none.
+        synonyms: other names of the same value, possibly in another unit, in order of precedence after this one.
         here: None if it has no effect on the reference broker.
-        about: what it does, in our words.
+        about: its effect, in our words.
     """
 
     name: str
@@ -115,7 +115,7 @@ def load_configs(path: Path) -> dict[str, tuple[ConfigSpec, ...]]:
     """Read `configs.yaml`.
 
     Raises:
-        SchemaError: it is wrong, a name is used twice, or one refers to a configuration of the broker that is missing.
+        SchemaError: it is invalid, a name is used twice, or one refers to a missing configuration of the broker.
     """
     problems = Problems()
     found: dict[str, tuple[ConfigSpec, ...]] = {}
@@ -142,7 +142,7 @@ def load_config_documentation(path: Path) -> dict[str, dict[str, str]]:
     """Read `config_documentation.yaml`.
 
     Raises:
-        SchemaError: it is wrong.
+        SchemaError: it is invalid.
     """
     resources = _by_resource(path, "config_documentation")
     found: dict[str, dict[str, str]] = {}
@@ -157,7 +157,7 @@ def _by_resource(path: Path, key: str) -> Located:
     """Return the mapping `key` of a file with one document."""
     documents = read_documents(path)
     if len(documents) != 1:
-        raise Located(path, 0).error(f"{len(documents)} documents; there is one")
+        raise Located(path, 0).error(f"{len(documents)} documents instead of one")
     documents[0].only((key,))
     resources: Located = documents[0].require(key, dict)
     resources.place = key
@@ -175,7 +175,7 @@ def _config(item: Located, resource: str) -> ConfigSpec:
     if choices and kind not in ("list", "string"):
         raise item.error(f"one_of: {kind} is neither text nor a list", "one_of")
     if (resource == "broker") != ("update" in item):
-        raise item.error("update: the broker's configurations have it, and no others", "update")
+        raise item.error("update: required for configurations of the broker, and only for them", "update")
     here = item.optional("here", dict, None)
     return ConfigSpec(
         name,
@@ -204,7 +204,7 @@ def _here(item: Located, name: str, kind: str) -> HereSpec:
     differs = any(key in item for key in ("default", "min", "also"))
     reason = item.text("reason")
     if differs and not reason:
-        raise item.error("reason: missing, although something is not as in Kafka")
+        raise item.error("reason: missing, although something differs from Kafka")
     return HereSpec(option, _default(item, kind), _number(item, "min", kind), item.optional("also", int, None), reason)
 
 
@@ -226,7 +226,7 @@ def _names(item: Located, key: str) -> tuple[str, ...]:
 def _number(item: Located, key: str, kind: str) -> Number | None:
     number: Number | None = item.optional(key, (int, float), None)
     if number is not None and kind not in _NUMBERS:
-        raise item.error(f"{key}: {kind} is no number", key)
+        raise item.error(f"{key}: {kind} is not a number", key)
     return number
 
 
@@ -236,7 +236,7 @@ def _default(item: Located, kind: str) -> str | None:
         return None
     if kind == "boolean":
         return "true" if item.require("default", bool) else "false"
-    if kind == "double":  # which Java writes as Python does, if it is neither huge nor tiny
+    if kind == "double":  # Java and Python write it the same way, unless it is huge or tiny
         return str(item.require("default", (int, float, str)))
     if kind in _NUMBERS:
         return str(item.require("default", int))

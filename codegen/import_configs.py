@@ -1,8 +1,8 @@
-"""Bring the tables of configurations to the state of a Kafka release.
+"""Update the tables of configurations to a Kafka release.
 
-Facts come from the release: what a running broker answers to DescribeConfigs, and what Kafka's own classes print for
-its documentation, which has the values that are allowed. What the reference broker makes of a configuration is ours and
-stays, and so do our descriptions and synonyms. Kafka's descriptions go into a file of their own, see its first lines.
+Facts come from the release: a running broker's response to DescribeConfigs, and the pages that Kafka's classes print
+for its documentation, which list the allowed values. Our own entries stay: the reference broker's treatment of a
+configuration, descriptions and synonyms. Kafka's descriptions go into a separate file; see its first lines.
 
 Source: the list of configurations that `ConfigDef.toHtml` prints.
 """
@@ -37,14 +37,14 @@ _RULES = {
 
 
 class Answer(NamedTuple):
-    """What a broker says of a configuration.
+    """A broker's description of a configuration.
 
     Attributes:
-        name: of the configuration.
+        name: the name of the configuration.
         type: one of `TYPES`.
         default: None if there is none.
-        documentation: in Kafka's words.
-        broker: the configuration of the broker that is its default, if it has another name; or empty.
+        documentation: Kafka's description.
+        broker: the broker's configuration that is its default, if its name differs; otherwise empty.
     """
 
     name: str
@@ -55,18 +55,18 @@ class Answer(NamedTuple):
 
 
 def config_texts(answers: Mapping[str, Iterable[Answer]], pages: Mapping[str, str], schemas: Path) -> dict[Path, str]:
-    """Return what the tables of configurations become.
+    """Return the updated tables of configurations.
 
     Args:
-        answers: of a broker of the release, by what the configurations belong to.
-        pages: what the release prints for its documentation, likewise; there is none for client metrics.
-        schemas: the folder of schemas, whose own parts stay.
+        answers: the responses of a broker of the release, by kind of resource.
+        pages: the pages of the release's documentation, likewise; there is none for client metrics.
+        schemas: the folder of schemas, whose own entries stay.
 
     Returns:
         The text of each file, by path relative to `schemas`.
 
     Raises:
-        SchemaError: the table of the schemas is wrong, or the release says something that has no place in it.
+        SchemaError: the table of the schemas is invalid, or cannot express a fact of the release.
     """
     path = schemas / "configs.yaml"
     known = load_configs(path) if path.exists() else {}
@@ -87,7 +87,7 @@ def config_texts(answers: Mapping[str, Iterable[Answer]], pages: Mapping[str, st
 
 
 def _cells(page: str) -> dict[str, dict[str, str]]:
-    """Return what a page says of each configuration, by the titles of the rows."""
+    """Return the cells of a page for each configuration, by the titles of the rows."""
     return {
         entry["name"]: {cell["title"]: html.unescape(cell["value"]) for cell in _CELL.finditer(entry[0])}
         for entry in _ENTRY.finditer(page)
@@ -111,7 +111,7 @@ def _config(path: Path, answer: Answer, cells: Mapping[str, str], own: ConfigSpe
 
 
 def _with_valid(path: Path, spec: ConfigSpec, valid: str) -> ConfigSpec:
-    """Return a configuration with what Kafka says of the values that are allowed."""
+    """Return a configuration with the allowed values that Kafka documents."""
     if not valid:
         return spec
     if valid in _RULES:
@@ -121,7 +121,7 @@ def _with_valid(path: Path, spec: ConfigSpec, valid: str) -> ConfigSpec:
         return replace(spec, min=_number(match["low"]), max=_number(match["high"]), also=also)
     if match := _CHOICES.fullmatch(valid):
         return replace(spec, one_of=tuple(match["values"].split(", ")), any_case=bool(match["any_case"]))
-    raise SchemaError(path, 0, f"{spec.name}: nothing here means {valid!r}: add a rule to codegen/configs.py")
+    raise SchemaError(path, 0, f"{spec.name}: no rule means {valid!r}: add a rule to codegen/configs.py")
 
 
 def _number(text: str | None) -> Number | None:

@@ -1,6 +1,6 @@
-"""Write the modules made from the tables of configurations: facts, and Kafka's words for them in a module of their own.
+"""Write the modules of configurations: one of facts, and a separate one of Kafka's descriptions.
 
-The words are ten times as long as the facts, and are needed by who asks for documentation only.
+The descriptions are ten times as long as the facts, and only needed when documentation is requested.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def emit_config_documentation(documentation: Documentation, digest: str) -> str:
-    """Return the module of Kafka's words for configurations."""
+    """Return the module of Kafka's descriptions of configurations."""
     lines = [
         *header("config_documentation.yaml", digest),
         '"""What DescribeConfigs says of each configuration, in the words of Apache Kafka.',

@@ -93,5 +93,5 @@ def test_texts(tmp_path: Path, valid: str, field: str, value: object) -> None:
 
 
 def test_what_nobody_has_thought_of_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"keep\.ms: nothing here means 'every second Tuesday': add a rule"):
+    with pytest.raises(SchemaError, match=r"keep\.ms: no rule means 'every second Tuesday': add a rule"):
         config_texts(ANSWERS, pages("every second Tuesday"), tmp_path)
