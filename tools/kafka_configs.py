@@ -1,9 +1,9 @@
-"""Take over the configurations of a Kafka release: what a running broker says of them becomes the tables of schemas/.
+"""Import the configurations of a Kafka release from a running broker into the tables of schemas/.
 
 `python -m tools.kafka_configs` starts one node of the release that the schemas describe, as `make test-kafka` does,
-asks it with DescribeConfigs about a topic, itself, a group and a client metrics subscription, reads the values that are
-allowed from the pages that Kafka's classes print for its documentation, and writes `configs.yaml` and
-`config_documentation.yaml`. What is ours in `configs.yaml` stays. `--check` writes nothing, and exits with 1 if a file
+sends it DescribeConfigs for a topic, itself, a group and a client metrics subscription, reads the allowed values from
+the pages that Kafka's classes print for its documentation, and writes `configs.yaml` and `config_documentation.yaml`.
+Our own entries in `configs.yaml` stay. `--check` writes nothing, and exits with 1 if a file
 would change.
 """
 
@@ -30,7 +30,7 @@ _TIMEOUT_SECONDS: Final = 30
 
 _TOPIC: Final = "described"
 
-#: What is asked about, by its name in the table. Nobody has to have heard of a group or a subscription.
+#: The described resource of each kind, by its name in the table. A group or a subscription need not exist.
 _RESOURCES: Final = {
     "topic": (ConfigResourceType.TOPIC, _TOPIC),
     "broker": (ConfigResourceType.BROKER, "1"),
@@ -71,7 +71,7 @@ def _page(name: str) -> str:
 
 
 def _answers() -> dict[str, list[Answer]]:
-    """Return what a broker of the release says, by what the configurations belong to."""
+    """Return the responses of a broker of the release, by kind of resource."""
     with ApacheKafka() as kafka, FrameSocket("127.0.0.1", kafka.port, _TIMEOUT_SECONDS) as socket:
         topics = [CreateTopicsRequest.CreatableTopic(_TOPIC, 1, 1)]
         call(socket, CreateTopicsRequest(topics, timeout_ms=_TIMEOUT_SECONDS * 1000), 7)
@@ -93,7 +93,7 @@ def _answer(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Ans
 
 
 def _default(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> str | None:
-    """Return the default, which is below what the node was started with."""
+    """Return the default, which the node's own settings override."""
     defaults = [each.value for each in entry.synonyms if each.source == ConfigSource.DEFAULT_CONFIG]
     if defaults:
         return defaults[0]

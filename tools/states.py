@@ -1,8 +1,8 @@
 """Write docs/states.md: a page that draws every state machine from its table of edges.
 
 `python -m tools.states` writes the page, `python -m tools.states --check` exits with 1 if it differs; `make generated`
-runs the check. The tables are beside the states that they are about (`kafkawire.sdk.states`), and what a state means is
-taken from the `#:` comments on its members.
+runs the check. The tables are beside their states (`kafkawire.sdk.states`); the meaning of a state is taken from the
+`#:` comments on its members.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["MACHINES", "Machine", "differs", "drawn", "main", "meanings", "page"
 ROOT = Path(__file__).parent.parent
 PATH = Path("docs/states.md")
 
-#: A longer label is broken: GitHub does not do it.
+#: Longer labels are broken here, because GitHub does not break them.
 _LABEL_CHARACTERS = 30
 
 _INTRODUCTION = """\
@@ -64,9 +64,9 @@ class Machine(NamedTuple):
 
     Attributes:
         title: its heading.
-        source: the module of its table, by path from the root.
+        source: the module of its table, as a path from the root.
         edges: the table.
-        about: what the drawing does not say.
+        about: facts that the drawing does not show.
     """
 
     title: str
@@ -75,7 +75,7 @@ class Machine(NamedTuple):
     about: str
 
 
-#: By part of the page, in its order.
+#: The machines by section of the page, in its order.
 MACHINES: Mapping[str, tuple[Machine, ...]] = {
     "Clients": (
         Machine(
@@ -174,7 +174,7 @@ def page() -> str:
 
 
 def differs() -> bool:
-    """Return whether the page is missing, or is not what the tables give."""
+    """Return whether the page is missing or differs from the tables."""
     path = ROOT / PATH
     return not path.is_file() or path.read_text("utf-8") != page()
 
@@ -188,7 +188,7 @@ def drawn(edges: Edges[Any]) -> str:
 
 
 def meanings(states: type[Enum]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each state, and what the comment on it says; nothing for one without a comment."""
+    """Yield the name and the comment of each state that has a comment."""
     comment: list[str] = []
     for line in map(str.strip, inspect.getsource(states).splitlines()):
         if line.startswith("#: "):
