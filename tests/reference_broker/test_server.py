@@ -28,10 +28,12 @@ from kafkawire.reference_broker.server import BackgroundBroker, Broker
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, RemoteProtocolError
+from kafkawire.sdk.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.sdk.protocol.messages.produce import ProduceResponse
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import ConnectionEnded
 from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client, base_offset, fetch, fetched, produce_request
@@ -127,6 +129,20 @@ def test_connections_above_the_limit_are_turned_away(tmp_path):
         with pytest.raises(RemoteProtocolError), Client(broker.bootstrap) as second:
             second.metadata()
         assert first.metadata().brokers
+
+
+def test_the_limit_of_connections_is_changed_while_the_broker_runs_and_after_a_restart(tmp_path):
+    Config, Resource = AlterConfigsRequest.AlterableConfig, AlterConfigsRequest.AlterConfigsResource
+    change = [Resource(ConfigResourceType.BROKER, "1", [Config("max.connections", "1")])]
+    with BackgroundBroker(tmp_path) as broker, Client(broker.bootstrap) as first:
+        assert not first.ask(AlterConfigsRequest(change), 2, AlterConfigsResponse).responses[0].error_code
+        with pytest.raises(RemoteProtocolError), Client(broker.bootstrap) as second:
+            second.metadata()
+        assert first.metadata().brokers
+    with BackgroundBroker(tmp_path) as broker, Client(broker.bootstrap) as first:
+        assert first.metadata().brokers
+        with pytest.raises(RemoteProtocolError), Client(broker.bootstrap) as second:
+            second.metadata()
 
 
 def test_idle_connections_are_closed(tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
+from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
 from kafkawire.sdk.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -147,6 +148,24 @@ def test_what_is_for_one_broker_counts_before_what_is_for_all(bench: BrokerBench
         ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
     )
     assert bench.core.options.topic_defaults["retention.ms"] == "2000"
+
+
+def test_a_group_goes_by_a_change_at_once(bench: BrokerBench) -> None:
+    bench.offsets_topic()
+    change = [("consumer.heartbeat.interval.ms", SET, "7000"), ("consumer.session.timeout.ms", SET, "60000")]
+    assert alter(bench, (ConfigResourceType.GROUP, "g", change)) == [(ErrorCode.NONE, None)]
+    joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    epochs = {}
+    for group_id, interval_ms in (("g", 7_000), ("h", 5_000)):
+        told = bench.ask(ConsumerGroupHeartbeatRequest(group_id, "m", **joining), 1)
+        assert (told.error_code, told.heartbeat_interval_ms) == (ErrorCode.NONE, interval_ms)
+        epochs[group_id] = told.member_epoch
+    bench.advance(45_001)
+    heard = {
+        group_id: bench.ask(ConsumerGroupHeartbeatRequest(group_id, "m", epoch), 1).error_code
+        for group_id, epoch in epochs.items()
+    }
+    assert heard == {"g": ErrorCode.NONE, "h": ErrorCode.UNKNOWN_MEMBER_ID}
 
 
 def test_each_resource_has_an_answer_of_its_own(bench: BrokerBench) -> None:

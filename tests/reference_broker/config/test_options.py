@@ -104,5 +104,21 @@ def test_what_defaults_of_topics_accept(name, accepts):
     assert BrokerOptions.OPTIONS[name].accepts == accepts
 
 
+def test_what_was_given_is_known():
+    options = read_options({"num_partitions": 1, "auto.create.topics.enable": False, "log.retention.ms": "5"})
+    given = {"num.partitions": "1", "auto.create.topics.enable": "false", "log.retention.ms": "5"}
+    assert options.given == given
+    changed = options.with_values(num_partitions=2, event_loop="uvloop")
+    assert changed.given == given | {"num.partitions": "2"}
+    assert (changed.num_partitions, changed.event_loop, options.num_partitions) == (2, "uvloop", 1)
+    assert BrokerOptions().given == {}
+
+
+def test_values_are_changed_for_everybody():
+    options = read_options({"num_partitions": 3})
+    options.change(num_partitions=4)
+    assert (options.num_partitions, options.given) == (4, {"num.partitions": "4"})
+
+
 def test_tables_name_what_exists():
     assert set(TOPIC_DEFAULTS.values()) <= set(TOPIC_CONFIGS)

@@ -38,6 +38,15 @@ def test_defaults():
     assert GroupLimits.of(read_options({})) == limits
 
 
+def test_a_group_may_have_limits_of_its_own():
+    groups = {"g": {"consumer.session.timeout.ms": "50000", "share.session.timeout.ms": "7"}}
+    limits = GroupLimits.of(read_options({}), groups)
+    assert (limits.consumer_session_timeout_ms("g"), limits.consumer_session_timeout_ms("h")) == (50_000, 45_000)
+    assert (limits.consumer_heartbeat_interval_ms("g"), limits.consumer_assignment_interval_ms("g")) == (5_000, 1_000)
+    groups["h"] = {"consumer.heartbeat.interval.ms": "6000", "consumer.assignment.interval.ms": "0"}
+    assert (limits.consumer_heartbeat_interval_ms("h"), limits.consumer_assignment_interval_ms("h")) == (6_000, 0)
+
+
 @pytest.mark.parametrize(("more", "code"), [(0, ErrorCode.NONE), (1, ErrorCode.MESSAGE_TOO_LARGE)])
 def test_subscriptions_of_a_member_have_a_limit_together(more, code):
     protocols = ("a", b"x" * 1_000), ("b", b"x" * (PROTOCOLS_BYTES_MAX - 1_000 + more))

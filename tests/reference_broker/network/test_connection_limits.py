@@ -33,6 +33,17 @@ def test_some_addresses_have_limits_of_their_own():
     assert not limits.refusal("c")
 
 
+def test_limits_are_changed():
+    limits = ConnectionLimits(1, 1)
+    limits.opened("a")
+    assert limits.refusal("b")
+    limits.change(3, 2, {"b": 0})
+    assert not limits.refusal("a")
+    assert limits.refusal("b") == "it has 0 connections, max.connections.per.ip.overrides=0"
+    limits.change(1, 2, {})
+    assert limits.refusal("a") == "1 connections are open, max.connections=1"
+
+
 @pytest.mark.parametrize(
     ("text", "limits"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.reference_broker.storage.cleaning.upkeep import UpkeepLimits
 from kafkawire.reference_broker.storage.disk.disk import read_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.work.background import at_once
@@ -223,6 +224,24 @@ def test_lost_index_does_not_end_compaction():
     bench.advance(BACKOFF_MS)
     assert len(values(bench)) < 6
     assert "00000000000000000000.index" in bench.disk.names("t-0")
+
+
+def test_limits_are_changed():
+    bench = BrokerBench(MemoryDisk(), log_retention_check_interval_ms=1000)
+    bench.create(retention_ms="1", **ROLLING)
+    bench.advance(FIRST_MS)
+    limits = UpkeepLimits(0, 5000, 7, 2**21, False)
+    bench.core.upkeep.change_limits(limits)
+    fill(bench)
+    before = bases(bench)
+    bench.advance(1000)  # the next look was planned before
+    assert bases(bench) == [5]
+    fill(bench)
+    bench.advance(4999)
+    assert len(bases(bench)) > 1 < len(before)
+    bench.advance(1)
+    assert bases(bench) == [10]
+    assert bench.core.upkeep._limits == limits._replace(is_cleaner_enabled=True)
 
 
 def test_compaction_can_be_turned_off():
