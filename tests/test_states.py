@@ -27,7 +27,7 @@ _EDGE = re.compile(r"^ {4}(\w+) --> (\w+): (.+)$", re.MULTILINE)
 
 def test_the_page_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     assert states.main(["--check"]) == 0
-    assert capsys.readouterr().out == "what is generated from the tables of edges is up to date\n"
+    assert capsys.readouterr().out == "the page of the tables of edges is up to date\n"
 
 
 def test_drift_is_noticed_and_mended(

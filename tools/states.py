@@ -42,18 +42,18 @@ _INTRODUCTION = """\
 
 Each machine has a table of its edges (`sdk/states.py`), takes every step through it, and refuses any other. A refused
 edge is a defect of the machine: a client ends, with the traceback in its log; a broker answers UNKNOWN_SERVER_ERROR,
-logs it and goes on. So a table holds every edge that a peer, a failure or a race can lead to, and the tests take each
+logs it and continues. So a table has every edge that a peer, a failure or a race can lead to, and the tests take each
 of them.
 """
 
 _OTHERS = """\
 ## Machines without a table
 
-- The log of a partition in the broker is in use until it ends; `PartitionLog.error` says why it did: its disk failed,
+- The log of a partition in the broker is in use until it ends; `PartitionLog.error` gives the reason: its disk failed,
   or its topic was deleted.
 - `ProducerIdentity` has a producer id (`current`), asks for one, or was refused one (`error`).
-- What makes a member of a classic group join again is a flag: any event in any state may set it, and a member that is
-  outside or stable acts on it.
+- A flag makes a member of a classic group join again: any event in any state may set it, and a member that is OUTSIDE
+  or STABLE acts on it.
 - `PartitionHandover` runs one operation at a time, with one event. Its docstring has the order of the steps.
 - A connection in the broker waits for independent reasons: a delayed response, a client that does not read, a quota.
 """
@@ -82,43 +82,43 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "A link to a broker",
             "sdk/routing/links.py",
             LINK_EDGES,
-            "A link outlives its connections: it remembers why the last one failed, and when the next may be tried. "
-            "One that has been closed for long is forgotten.",
+            "A link outlives its connections: it stores why the last one failed, and when to try the next. A link that "
+            "has been closed for a long time is removed.",
         ),
         Machine(
             "A connection of a client",
             "sdk/protocol/gate.py",
             CONNECTION_EDGES,
-            "What must happen before requests may be sent. The network reports the first three states; it may try "
-            "several addresses and leave out what it does not do. The gate does the rest. A connection that fails in "
-            "any state is closed and not used again; its error names the state. A step that its caller asks for at "
-            "the wrong time raises LocalProtocolError.",
+            "The steps before requests can be sent. The network reports the first three states; it may try several "
+            "addresses, and skip steps that it does not need. The gate reports the others. A connection that fails in "
+            "any state is closed and not used again; its error names the state. If a caller requests a step at the "
+            "wrong time, LocalProtocolError is raised.",
         ),
         Machine(
             "A transaction of a producer",
             "sdk/producer/transactions/states.py",
             producer_transaction.TRANSACTION_EDGES,
-            "One transaction follows the other. An end that has begun goes on until the coordinator has confirmed "
-            "it, even if nobody waits for it ([decision 17](decisions/0017-transactions.md)). The application is "
-            "told of what failed when it commits.",
+            "Transactions follow one another. Ending a transaction continues until the coordinator has confirmed it, "
+            "even if no caller waits for it ([decision 17](decisions/0017-transactions.md)). A commit reports earlier "
+            "failures to the application.",
         ),
         Machine(
             "A member of a classic group",
             "sdk/groups/classic_group.py",
             classic_group.MEMBERSHIP_EDGES,
-            "In PREPARING and ADOPTING the listener, and the commit before it, decide how long it takes; in JOINING "
-            "and SYNCING the other members do. A member leaves the group because the consumer is closed, nobody has "
-            "read for `max_poll_interval_ms`, its assignor failed, or the coordinator refuses it for good; in the "
-            "second and the third case it joins again.",
+            "The duration of PREPARING and ADOPTING depends on the listener and the preceding commit, that of JOINING "
+            "and SYNCING on the other members. A member leaves the group if the consumer is closed, the application "
+            "has not read for `max_poll_interval_ms`, its assignor failed, or the coordinator refuses it permanently; "
+            "in the second and the third case it joins again.",
         ),
         Machine(
             "A member of a KIP-848 group",
             "sdk/groups/consumer_group.py",
             consumer_group.MEMBERSHIP_EDGES,
-            "How far a member is with its assignment is no state here: its heartbeats say what it owns, and it hands "
-            "partitions over until it owns its target. A member leaves the group because the consumer is closed, "
-            "nobody has read for `max_poll_interval_ms`, or the coordinator refuses it for good; in the second case "
-            "it joins again.",
+            "The progress of an assignment is not a state here: a member's heartbeats name its partitions, and it "
+            "revokes and adopts partitions until it owns its target. A member leaves the group if the consumer is "
+            "closed, the application has not read for `max_poll_interval_ms`, or the coordinator refuses it "
+            "permanently; in the second case it joins again.",
         ),
     ),
     "The broker": (
@@ -126,42 +126,43 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "A partition of a coordinator",
             "reference_broker/coordinators/partition.py",
             PARTITION_EDGES,
-            "Decides what becomes of an operation on groups or transactions ([decision "
-            "23](decisions/0023-coordinator-runtime.md)). A partition that was closed stays closed: to serve it "
-            "again, the broker loads a new one.",
+            "The state decides how an operation on groups or transactions is handled ([decision "
+            "23](decisions/0023-coordinator-runtime.md)). A closed partition stays closed: to serve it again, the "
+            "broker loads a new one.",
         ),
         Machine(
             "A classic group, in the broker",
             "reference_broker/groups/classic/group.py",
             CLASSIC_GROUP_EDGES,
             "A rebalance is the way from PREPARING_REBALANCE to STABLE. A group that a broker reads from its log, or "
-            "that was a consumer group, begins empty or stable; what was under way before a restart has no record, "
+            "that was a consumer group, begins empty or stable; a rebalance that a restart interrupted has no record, "
             "and the members join again.",
         ),
         Machine(
             "A consumer group, in the broker",
             "reference_broker/groups/consumer/group.py",
             CONSUMER_GROUP_EDGES,
-            "No field holds this state, and nothing takes these steps: it is computed whenever somebody asks for it, "
-            "from the members, the epoch of the group and that of the target assignment. The drawing shows how it "
-            "may differ from one operation to the next. A group that a broker reads from its log, or that was a "
-            "classic group, begins in any state but DEAD.",
+            "No field holds this state, and nothing takes these steps: it is computed on demand from the members, the "
+            "epoch of the group and that of the target assignment. The diagram shows how it can change from one "
+            "operation to the next. A group that a broker reads from its log, or that was a classic group, begins in "
+            "any state but DEAD.",
         ),
         Machine(
             "A member of a consumer group, in the broker",
             "reference_broker/groups/consumer/group.py",
             MEMBER_EDGES,
-            "Each heartbeat takes a member one step closer to what it is to own: it revokes first, then moves to the "
-            "new epoch, then takes over. A member that a broker reads from its log begins in any state.",
+            "Each heartbeat takes a member one step closer to its target assignment: it revokes partitions, then moves "
+            "to the new epoch, then takes over its new partitions. A member that a broker reads from its log begins in "
+            "any state.",
         ),
         Machine(
             "A transactional id",
             "reference_broker/transactions/transaction.py",
             broker_transaction.TRANSACTION_EDGES,
             "The coordinator's view of a transaction ([decision 27](decisions/0027-transaction-coordinator.md)). A "
-            "step counts once its record is in the log. The state is in the record, so an id that a broker reads "
-            "from its log begins in any state. DEAD and PREPARE_EPOCH_FENCE are never stored; an id that is found in "
-            "one of them is refused every step, as in Apache Kafka.",
+            "step counts once its record is in the log. The state is in the record, so an id that a broker reads from "
+            "its log begins in any state. DEAD and PREPARE_EPOCH_FENCE are never stored; an id found in one of them is "
+            "refused every step, as in Apache Kafka.",
         ),
     ),
 }
@@ -206,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page differs")
     only_check = parser.parse_args(arguments).check
     if not differs():
-        print("what is generated from the tables of edges is up to date")
+        print("the page of the tables of edges is up to date")
         return 0
     if only_check:
         print(f"differs from the tables of edges: {PATH}; run python -m tools.states")
