@@ -207,7 +207,7 @@ class _Finder:
                 self._expression(child, scope, bound)
 
     def _loop(self, loop: ast.For | ast.AsyncFor, scope: _Scope, bound: frozenset[str]) -> None:
-        """Loop with a variable that is a number around the loop, and is read in it."""
+        """Rename the variable of a loop to a number that is defined outside and read in the loop."""
         if not isinstance(loop.target, ast.Name) or loop.target.id == "_":
             return
         name = loop.target.id

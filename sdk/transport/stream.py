@@ -104,7 +104,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         if parts:
             transport.writelines(parts)
             if self._writable is None and transport.get_write_buffer_size() > WRITE_BUFFER_BYTES:
-                # In early releases of Python 3.12 `writelines` pauses no one; setting the limits does.
+                # In early releases of Python 3.12 `writelines` does not pause the writer, but setting the limits does.
                 transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     async def drain(self) -> None:
