@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
@@ -27,7 +27,12 @@ _FENCED_SINCE = 2
 
 @serves(ApiKey.ADD_OFFSETS_TO_TXN)
 def handle(
-    call: Call, request: AddOffsetsToTxnRequest, *, topics: TopicController, transactions: TransactionCoordinator
+    call: Call,
+    request: AddOffsetsToTxnRequest,
+    *,
+    groups: GroupCoordinator,
+    topics: TopicController,
+    transactions: TransactionCoordinator,
 ) -> DelayedOperation:
     """Handle AddOffsetsToTxn; the response is delayed while the topic of groups is created."""
     delayed = DelayedOperation()
@@ -42,11 +47,12 @@ def handle(
         if isinstance(topic, BrokerError):
             added(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, topic.detail))
             return
+        groups.load(call.now_ms)
         # Clients of transaction.version 2 leave this to TxnOffsetCommit.
         transactions.add_partitions(
             request.transactional_id,
             ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-            [(CONSUMER_OFFSETS_TOPIC, partition_of(request.group_id, len(topic.partitions)))],
+            [(CONSUMER_OFFSETS_TOPIC, groups.partition_for(request.group_id))],
             TransactionVersion.TV_0,
             added,
             call.now_ms,

@@ -17,6 +17,7 @@ from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.metadata.new_partitions import check_increase
 from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.metadata.topic_controller import TopicDone
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
@@ -58,6 +59,8 @@ class LocalTopics:
         self._forget = forget
         #: Topics that are being created, with those who wait for them.
         self._creating: dict[str, list[TopicDone]] = {}
+        #: How many partitions each topic will have that is being given more, by id.
+        self._growing: dict[bytes, int] = {}
         #: By name with underscores for periods, which metrics cannot tell apart.
         self._similar_names = {_folded(name): name for name in directory.topics}
         #: By leader epoch and whether the log is offline: most partitions are alike, and share one value.
@@ -146,6 +149,24 @@ class LocalTopics:
             self._directory.delete(present, self._timers.as_of_now(deleted), gone)
 
     # Changes of a topic.
+
+    def check_partitions(self, topic: TopicImage, count: int) -> int:
+        present = self._growing.get(topic.topic_id, len(topic.partitions))
+        check_increase(topic.name, present, count)
+        return count - present
+
+    def add_partitions(self, topic: TopicImage, count: int, done: TopicDone) -> None:
+        if (present := self._directory.topics_by_id.get(topic.topic_id)) is None:
+            done(_not_here())
+            return
+        self._growing[topic.topic_id] = count
+
+        def added(outcome: Topic | BrokerError) -> None:
+            if self._growing[topic.topic_id] == count:  # the last one that was asked for
+                del self._growing[topic.topic_id]
+            done(outcome if isinstance(outcome, BrokerError) else self._publish(outcome))
+
+        self._directory.add_partitions(present, count, added)
 
     def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
         def configured(outcome: Topic | BrokerError) -> None:

@@ -60,6 +60,28 @@ class TopicController(Protocol):
                 KAFKA_STORAGE_ERROR.
         """
 
+    def check_partitions(self, topic: TopicImage, count: int) -> int:
+        """Check that a topic can be given more partitions; return how many more.
+
+        Args:
+            topic: which one.
+            count: how many it is to have in all.
+
+        Raises:
+            BrokerError: INVALID_PARTITIONS, it has as many or more, or will have.
+        """
+        ...
+
+    def add_partitions(self, topic: TopicImage, count: int, done: TopicDone) -> None:
+        """Give a topic more partitions.
+
+        Args:
+            topic: which one.
+            count: how many it is to have in all, checked by `check_partitions`.
+            done: see `TopicDone`; the error is KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION if the topic was
+                deleted meanwhile.
+        """
+
     def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
         """Change configurations of a topic; its logs go by them from then on.
 

@@ -12,7 +12,6 @@ from kafkawire.testing import Broker
 from tests.certificates import Certificates
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.cluster import KafkaCluster
-from tests.kafka.lacking import is_lacking
 from tests.kafka.secure import SecureKafka
 from tests.kafka.servers import BROKER_OPTIONS, Server
 from tests.kafka.stored_files import filled_node
@@ -57,10 +56,9 @@ def either(request: pytest.FixtureRequest) -> Server:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what takes `either` on both, unless the reference broker lacks what it needs."""
+    """Run what takes `either` on both."""
     if "either" in metafunc.fixturenames:
-        names = ["kafka"] if is_lacking(metafunc.definition.nodeid) else ["kafka", "broker"]
-        metafunc.parametrize("either", names, indirect=True)
+        metafunc.parametrize("either", ["kafka", "broker"], indirect=True)
 
 
 @pytest.fixture(scope="session")

@@ -355,6 +355,28 @@ class LogDirectory:
 
         self._change(topic, "configured", work, configured)
 
+    def add_partitions(self, topic: Topic, count: int, done: Callable[[Topic | BrokerError], None]) -> None:
+        """Give a topic more partitions.
+
+        Args:
+            topic: a present one.
+            count: how many it is to have in all, more than when the turn of this comes.
+            done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR; if the disk
+                fails again then, it may have the partitions after a restart, without records.
+        """
+        logs: list[PartitionLog] = []
+
+        def work(file: TopicFile) -> None:
+            self._files.change(file, file._replace(partitions=count), self._maker(file, logs))
+
+        def added(outcome: Topic | BrokerError) -> None:
+            if isinstance(outcome, Topic):
+                topic.logs.extend(logs)
+                self._register(topic)
+            done(outcome)
+
+        self._change(topic, "given more partitions", work, added)
+
     def _change(
         self,
         topic: Topic,

@@ -14,6 +14,7 @@ from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
@@ -61,6 +62,8 @@ AddedTo = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 Assignment = SyncGroupRequest.SyncGroupRequestAssignment
 OwnedTopic = ConsumerGroupHeartbeatRequest.TopicPartitions
 Protocol = JoinGroupRequest.JoinGroupRequestProtocol
+GrowingTopic = CreatePartitionsRequest.CreatePartitionsTopic
+GrowingPlace = CreatePartitionsRequest.CreatePartitionsAssignment
 DeletedTopic = DeleteRecordsRequest.DeleteRecordsTopic
 DeletedPartition = DeleteRecordsRequest.DeleteRecordsPartition
 ListedTopic = ListOffsetsRequest.ListOffsetsTopic
@@ -105,6 +108,8 @@ LARGE = [
     Large(AddPartitionsToTxnRequest(transactions=[AddedTo(name) for name in NAMES]), 1, 1),
     Large(ConsumerGroupDescribeRequest(NAMES), 4),
     Large(ConsumerGroupHeartbeatRequest("g", "m", topic_partitions=[OwnedTopic(topic_id) for topic_id in IDS]), 1),
+    Large(CreatePartitionsRequest([GrowingTopic(name, 2) for name in NAMES]), 3),
+    Large(CreatePartitionsRequest([GrowingTopic("t", 1 + MANY, [GrowingPlace([1])] * MANY)], 1_000, True), 2),
     Large(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(f"{name}/", 1, 1) for name in NAMES]), 3),
     Large(DeleteGroupsRequest(NAMES), 5),
     Large(DeleteRecordsRequest([DeletedTopic("t", [DeletedPartition(number) for number in NUMBERS])]), 2),

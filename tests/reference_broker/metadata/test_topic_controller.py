@@ -10,6 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from kafkawire.reference_broker.metadata.topic_controller import TopicController, TopicDone
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench
 
 CHANGES: dict[str, Callable[[TopicController, BrokerBench, TopicDone], None]] = {
@@ -17,6 +19,7 @@ CHANGES: dict[str, Callable[[TopicController, BrokerBench, TopicDone], None]] = 
     "create by default": lambda topics, bench, done: topics.create_by_default("new", done),
     "ensure": lambda topics, bench, done: topics.ensure("__consumer_offsets", done),
     "ensure again": lambda topics, bench, done: topics.ensure("t", done),
+    "add partitions": lambda topics, bench, done: topics.add_partitions(bench.core.metadata.image.topics["t"], 3, done),
     "configure": lambda topics, bench, done: topics.configure(
         bench.core.metadata.image.topics["t"], {"retention.ms": "1"}, done
     ),
@@ -42,3 +45,23 @@ def test_a_deleted_topic_is_in_no_image(bench: BrokerBench) -> None:
     topic = bench.core.metadata.image.topics["t"]
     bench.core.topics.delete(topic, bench.now_ms, lambda error: told.append("t" in bench.core.metadata.image.topics))
     assert told == [False]
+
+
+def test_a_topic_that_is_gone_cannot_be_changed(bench: BrokerBench) -> None:
+    bench.create()
+    topic, told = bench.core.metadata.image.topics["t"], list[ErrorCode | None]()
+
+    def done(outcome: object) -> None:
+        told.append(outcome.code if isinstance(outcome, BrokerError) else None)
+
+    bench.core.topics.delete(topic, bench.now_ms, done)
+    bench.core.topics.delete(topic, bench.now_ms, done)
+    bench.core.topics.add_partitions(topic, 5, done)
+    bench.core.topics.configure(topic, {}, done)
+    assert told == [None, *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3]
+
+
+@pytest.mark.parametrize(("count", "more"), [(3, 1), (9, 7)])
+def test_how_many_partitions_a_topic_would_gain(bench: BrokerBench, count: int, more: int) -> None:
+    bench.create("t", 2)
+    assert bench.core.topics.check_partitions(bench.core.metadata.image.topics["t"], count) == more

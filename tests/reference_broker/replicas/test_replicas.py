@@ -148,3 +148,15 @@ def test_logs_go_by_the_configurations_of_their_topic(hosted: Hosted) -> None:
 def test_nothing_is_left_of_replicas_that_are_let_go(hosted: Hosted) -> None:
     hosted.replicas.abandon()
     assert hosted.replicas.of("old") == []
+
+
+def test_more_partitions_of_a_topic_are_there_and_those_before_stay_as_they_are(hosted: Hosted) -> None:
+    before = hosted.replicas.of("old")
+    hosted.topics.add_partitions(hosted.topics.metadata.image.topics["old"], 4, lambda topic: None)
+    assert [replica.log for replica in hosted.replicas.of("old")] == hosted.directory.topics["old"].logs
+    assert hosted.replicas.of("old")[:2] == before
+    hosted.replicas.leader("old", 3).log.fail(OSError("broken"))
+    assert [partition.has_leader for partition in hosted.topics.metadata.image.topics["old"].partitions] == [
+        *[True] * 3,
+        False,
+    ]

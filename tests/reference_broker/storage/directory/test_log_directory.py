@@ -509,3 +509,34 @@ def test_changes_of_a_topic_come_one_after_the_other_and_not_after_its_deletion(
     work.run()
     assert (told[:3], topic.configs) == ([topic, topic, None], {"retention.ms": "5", "flush.ms": "5"})
     assert {error.code for error in told[3:]} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_more_partitions_outlive_a_crash_and_an_earlier_deletion_takes_all_of_them():
+    disk = MemoryDisk()
+    directory = on(disk)
+    topic = create(directory, "t", 1, {"retention.ms": "5"})
+    told = []
+    directory.add_partitions(topic, 3, told.append)
+    assert told == [topic]
+    assert [log.folder for log in topic.logs] == ["t-0", "t-1", "t-2"]
+    assert {log.config.retention_ms for log in topic.logs} == {5}
+    assert {log.on_sealed for log in topic.logs} == {directory.checkpoint}
+    for seed in range(4):
+        assert len(on(disk.crash(seed)).topics["t"].logs) == 3
+    directory.delete(topic, told.append)
+    assert disk.names("topics") == []
+    assert not [name for name in disk.names("") if name.startswith("t-")]
+
+
+def test_partitions_that_cannot_be_made_are_reported_and_leave_nothing(caplog):
+    disk, told = MemoryDisk(), []
+    directory = on(disk)
+    topic = create(directory, "t", 1)
+    disk.plan = fail_at(disk.calls + 12, errno.ENOSPC)
+    directory.add_partitions(topic, 3, told.append)
+    assert [error.code for error in told] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert "the topic t cannot be given more partitions" in caplog.text
+    assert len(topic.logs) == 1
+    assert [name for name in disk.names("") if name.startswith("t-")] == ["t-0"]
+    directory.add_partitions(topic, 2, told.append)
+    assert len(topic.logs) == len(on(disk.crash()).topics["t"].logs) == 2

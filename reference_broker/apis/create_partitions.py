@@ -1,0 +1,113 @@
+"""CreatePartitions: give topics more partitions, or only validate the request.
+
+0: the lowest version. 2: flexible. 3: may be throttled.
+
+Topics of the broker's own may grow too, as in Kafka: their coordinator uses the new partitions after the next start.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.metadata.new_partitions import check_assignments
+from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
+from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.work.pieces import Work, each
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+Topic = CreatePartitionsRequest.CreatePartitionsTopic
+Result = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+@serves(ApiKey.CREATE_PARTITIONS)
+def handle(
+    call: Call, request: CreatePartitionsRequest, *, metadata: MetadataCache, topics: TopicController
+) -> Work[CreatePartitionsResponse | DelayedOperation]:
+    """Handle CreatePartitions; the response waits until the partitions are durable, or for as long as it may take."""
+    parts: Parts[CreatePartitionsResponse] = Parts()
+    asked: dict[str, list[Topic]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, []).append(topic)
+        yield
+    results = []
+    for name, same in asked.items():
+        if len(same) > 1:
+            results.append(Result(name))
+            _refuse(results[-1], BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        yield
+    room = PARTITIONS_MAX
+    for name, same in asked.items():
+        if len(same) == 1:
+            results.append(Result(name))
+            try:
+                room -= yield from _grow(request, metadata, topics, same[0], results[-1], parts, room)
+            except BrokerError as error:
+                _refuse(results[-1], error)
+        yield
+    deadline_ms = call.now_ms + request.timeout_ms
+    return parts.respond_by(deadline_ms, call.timers, CreatePartitionsResponse(results=results))
+
+
+def _grow(
+    request: CreatePartitionsRequest,
+    metadata: MetadataCache,
+    topics: TopicController,
+    wanted: Topic,
+    result: Result,
+    parts: Parts[CreatePartitionsResponse],
+    room: int,
+) -> Work[int]:
+    """Give a topic more partitions, if it can have them; return how many.
+
+    Args:
+        request: what is asked.
+        metadata: see `MetadataCache`.
+        topics: see `TopicController`.
+        wanted: the part of the request for the topic.
+        result: the part of the response.
+        parts: of the response.
+        room: how many partitions the request may still add.
+
+    Raises:
+        BrokerError: it cannot have them.
+    """
+    if request.timeout_ms <= 0:
+        raise BrokerError(ErrorCode.REQUEST_TIMED_OUT)
+    topic = metadata.image.topics.get(wanted.name)
+    if topic is None:
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    additional = topics.check_partitions(topic, wanted.count)
+    if additional > room:
+        # Kafka fails with UNKNOWN_SERVER_ERROR.
+        reason = f"{additional} partitions more; a request may add {PARTITIONS_MAX} in all"
+        raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
+    if wanted.assignments is not None:
+        brokers = yield from each(wanted.assignments, lambda assignment: assignment.broker_ids)
+        yield from check_assignments(brokers, additional, metadata.image.brokers)
+    if request.validate_only:
+        return additional
+
+    def grown(outcome: TopicImage | BrokerError) -> None:
+        if isinstance(outcome, BrokerError):
+            _refuse(result, outcome)
+        else:
+            result.error_code, result.error_message = ErrorCode.NONE, None
+        parts.arrived()
+
+    # What the client is told if that takes too long; the partitions come nevertheless.
+    _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
+    parts.expect()
+    topics.add_partitions(topic, wanted.count, grown)
+    return additional
+
+
+def _refuse(result: Result, error: BrokerError) -> None:
+    result.error_code, result.error_message = error.code, error.detail or None
