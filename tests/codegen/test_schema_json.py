@@ -17,6 +17,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.configs import load_configs
 from kafkawire.codegen.emit.messages import emit_messages
 from kafkawire.codegen.load import load_file, load_folder
 from kafkawire.codegen.located import SchemaError
@@ -131,6 +132,8 @@ def test_example_of_the_manual(write: Write, text: str) -> None:
     path = write(text)
     if "record_format:" in text:
         load_record_format(path)
+    elif "configs:" in text:
+        load_configs(path)
     else:
         compile(emit_messages(Path("example.yaml"), load_file(path), ""), "example", "exec")
     for document in parse(text):

@@ -47,7 +47,7 @@ def filled(kind, version: int):
 
 
 def _value(field):
-    return {"string": str, "int32": int, "int64": int}[field.type]
+    return {"string": str, "int8": int, "int32": int, "int64": int}[field.type]
 
 
 def codes(message: Message, version: int) -> list[int]:

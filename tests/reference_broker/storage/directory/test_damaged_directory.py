@@ -213,7 +213,7 @@ def test_damaged_configuration_is_refused_by_name():
     content = read_file(disk, "topics/t.topic")
     assert content is not None
     write_file(disk, "topics/t.topic", content.replace(b"2000000", b"many"))
-    with pytest.raises(ConfigurationError, match="configuration of the topic t is damaged: not a number"):
+    with pytest.raises(ConfigurationError, match="configuration of the topic t is damaged: 'many' is not a number"):
         on(disk)
 
 

@@ -234,6 +234,6 @@ def test_where_apache_kafka_decides_otherwise(engine: str, name: str) -> None:
 
 def test_the_page_on_limits_lists_the_same_differences() -> None:
     page = (Path(__file__).parents[4] / "docs" / "limits.md").read_text("utf-8")
-    section = page.partition("\n## Where Apache Kafka decides otherwise\n")[2].partition("\n## ")[0]
+    section = page.partition("\n## Where Apache Kafka behaves differently\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
     assert rows[1:] == list(DIFFERENCES)
