@@ -1,4 +1,4 @@
-"""Read the tables of configurations: `configs.yaml`, and Kafka's descriptions in `config_documentation.yaml`.
+"""Read the table of configurations, `configs.yaml`.
 
 Errors name file, line and configuration, and are all reported together.
 """
@@ -21,10 +21,8 @@ __all__ = [
     "UPDATES",
     "ConfigSpec",
     "Configs",
-    "Documentation",
     "HereSpec",
     "Number",
-    "load_config_documentation",
     "load_configs",
 ]
 
@@ -48,9 +46,6 @@ Number = int | float
 
 #: Configurations by kind of resource, in the order of the file.
 Configs = Mapping[str, tuple["ConfigSpec", ...]]
-
-#: Kafka's descriptions by kind of resource and name of the configuration.
-Documentation = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,7 @@ class ConfigSpec:
         broker: the broker's configuration that is the default of a topic's or a group's; empty if there is none.
         synonyms: other names of the same value, possibly in another unit, in order of precedence after this one.
         here: None if it has no effect on the reference broker.
-        about: its effect, in our words.
+        about: its effect, in our words; empty only for a configuration that was just imported.
     """
 
     name: str
@@ -138,21 +133,6 @@ def load_configs(path: Path) -> dict[str, tuple[ConfigSpec, ...]]:
     return found
 
 
-def load_config_documentation(path: Path) -> dict[str, dict[str, str]]:
-    """Read `config_documentation.yaml`.
-
-    Raises:
-        SchemaError: it is invalid.
-    """
-    resources = _by_resource(path, "config_documentation")
-    found: dict[str, dict[str, str]] = {}
-    for resource in RESOURCES:
-        texts: Located = resources.optional(resource, dict, Located(path, 0))
-        texts.place = resource
-        found[resource] = {name: texts.require(name, str) for name in texts}
-    return found
-
-
 def _by_resource(path: Path, key: str) -> Located:
     """Return the mapping `key` of a file with one document."""
     documents = read_documents(path)
@@ -191,7 +171,7 @@ def _config(item: Located, resource: str) -> ConfigSpec:
         broker=item.text("broker"),
         synonyms=_names(item, "synonyms"),
         here=None if here is None else _here(here, name, kind),
-        about=item.text("about"),
+        about=_about(item),
     )
 
 
@@ -206,6 +186,15 @@ def _here(item: Located, name: str, kind: str) -> HereSpec:
     if differs and not reason:
         raise item.error("reason: missing, although something differs from Kafka")
     return HereSpec(option, _default(item, kind), _number(item, "min", kind), item.optional("also", int, None), reason)
+
+
+def _about(item: Located) -> str:
+    if "about" not in item:
+        raise item.error("about: missing; describe the configuration in our own words")
+    about = item.text("about")
+    if about.endswith("."):
+        raise item.error("about: ends with a full stop, which the generated documentation adds", "about")
+    return about
 
 
 def _one_of(item: Located, key: str, values: tuple[str, ...]) -> str:

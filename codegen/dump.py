@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from kafkawire.codegen.configs import Configs, ConfigSpec, Documentation, HereSpec
+from kafkawire.codegen.configs import Configs, ConfigSpec, HereSpec
 from kafkawire.codegen.spec import (
     NO_DEFAULT,
     ApiFile,
@@ -25,7 +25,7 @@ from kafkawire.codegen.spec import (
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec
 from kafkawire.codegen.versions import ALL, Versions
 
-__all__ = ["dump", "dump_config_documentation", "dump_configs", "dump_enumerations", "dump_errors"]
+__all__ = ["dump", "dump_configs", "dump_enumerations", "dump_errors"]
 
 #: A field of up to this many characters goes on one line, a longer one on several.
 _LINE_CHARACTERS = 120
@@ -124,28 +124,14 @@ def dump_configs(configs: Configs) -> str:
         "# Configurations of topics, brokers, groups and client metrics subscriptions.",
         "#   default, min, max, also, one_of, rule: the values that Kafka takes; of a list, each entry is one_of;",
         "#   update: whether and where a running broker takes a new value; broker: whose value a topic or group gets;",
-        "#   here: it has an effect on the reference broker, which may have a name, a default or a limit of its own.",
+        "#   here: it has an effect on the reference broker, which may have a name, a default or a limit of its own;",
+        "#   about: its effect, in our own words, which DescribeConfigs returns as a sentence.",
         "configs:",
     ]
     for resource, specs in configs.items():
         lines.append(f"  {resource}:" if specs else f"  {resource}: []")
         for spec in specs:
             lines += _indent(_indent(_item(_config_pairs(spec), margin=4)))
-    return "\n".join(lines) + "\n"
-
-
-def dump_config_documentation(documentation: Documentation) -> str:
-    """Return the text of `config_documentation.yaml`."""
-    lines = [
-        "# yaml-language-server: $schema=schema.json",
-        "# What DescribeConfigs says of each configuration, in the words of Apache Kafka.",
-        "# Copyright of The Apache Software Foundation, under the Apache License 2.0; see NOTICE.",
-        "# tools/kafka_configs.py takes it over from a running broker; nobody edits it.",
-        "config_documentation:",
-    ]
-    for resource, texts in documentation.items():
-        lines.append(f"  {resource}:" if texts else f"  {resource}: {{}}")
-        lines += [f"    {name}: {_quoted_text(text)}" for name, text in texts.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -90,10 +90,9 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
         package = emit_enumerations(state.enumerations, state.constants, digest)
         tables |= {"enums" / path: text for path, text in package.items()}
         if state.configs is not None:
-            tables[Path("configs.py")] = emit_configs(state.configs, _digest([schemas / "configs.yaml"]))
-    if state.config_documentation is not None:
-        digest = _digest([schemas / "config_documentation.yaml"])
-        tables[Path("config_documentation.py")] = emit_config_documentation(state.config_documentation, digest)
+            digest = _digest([schemas / "configs.yaml"])
+            tables[Path("configs.py")] = emit_configs(state.configs, digest)
+            tables[Path("config_documentation.py")] = emit_config_documentation(state.configs, digest)
     if state.formats is not None and state.formats.keys() >= RECORD_FORMATS:
         digest = _digest((schemas / "records").glob("*.yaml"))
         tables[Path("record_formats.py")] = emit_record_formats(state.formats, digest)

@@ -1,8 +1,8 @@
-"""Update the tables of configurations to a Kafka release.
+"""Update the table of configurations to a Kafka release.
 
 Facts come from the release: a running broker's response to DescribeConfigs, and the pages that Kafka's classes print
 for its documentation, which list the allowed values. Our own entries stay: the reference broker's treatment of a
-configuration, descriptions and synonyms. Kafka's descriptions go into a separate file; see its first lines.
+configuration, descriptions and synonyms. A new configuration has no description, which the maintainer adds.
 
 Source: the list of configurations that `ConfigDef.toHtml` prints.
 """
@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkawire.codegen.configs import RESOURCES, ConfigSpec, Number, load_configs
-from kafkawire.codegen.dump import dump_config_documentation, dump_configs
 from kafkawire.codegen.located import SchemaError
 
-__all__ = ["Answer", "config_texts"]
+__all__ = ["Answer", "updated_configs"]
 
 _ENTRY = re.compile(r'<h4><a id="(?P<name>[^"]+)">.*?</tbody></table>', re.DOTALL)
 _CELL = re.compile(r"<tr><th>(?P<title>[^<]+):</th><td>(?P<value>[^<]*)</td></tr>")
@@ -43,47 +42,41 @@ class Answer(NamedTuple):
         name: the name of the configuration.
         type: one of `TYPES`.
         default: None if there is none.
-        documentation: Kafka's description.
         broker: the broker's configuration that is its default, if its name differs; otherwise empty.
     """
 
     name: str
     type: str
     default: str | None
-    documentation: str
     broker: str = ""
 
 
-def config_texts(answers: Mapping[str, Iterable[Answer]], pages: Mapping[str, str], schemas: Path) -> dict[Path, str]:
-    """Return the updated tables of configurations.
+def updated_configs(
+    answers: Mapping[str, Iterable[Answer]], pages: Mapping[str, str], path: Path
+) -> dict[str, tuple[ConfigSpec, ...]]:
+    """Return the configurations of a release, with our own entries in the table of the previous one.
 
     Args:
         answers: the responses of a broker of the release, by kind of resource.
         pages: the pages of the release's documentation, likewise; there is none for client metrics.
-        schemas: the folder of schemas, whose own entries stay.
+        path: the table of configurations, whose own entries stay; it may be missing.
 
     Returns:
-        The text of each file, by path relative to `schemas`.
+        The configurations by kind of resource; the description of a new one is empty.
 
     Raises:
-        SchemaError: the table of the schemas is invalid, or cannot express a fact of the release.
+        SchemaError: the table is invalid, or cannot express a fact of the release.
     """
-    path = schemas / "configs.yaml"
     known = load_configs(path) if path.exists() else {}
     configs: dict[str, tuple[ConfigSpec, ...]] = {}
-    documentation: dict[str, dict[str, str]] = {}
     for resource in RESOURCES:
         own = {spec.name: spec for spec in known.get(resource, ())}
         cells = _cells(pages.get(resource, ""))
-        found = sorted(answers[resource])
         configs[resource] = tuple(
-            _config(path, answer, cells.get(answer.name, {}), own.get(answer.name)) for answer in found
+            _config(path, answer, cells.get(answer.name, {}), own.get(answer.name))
+            for answer in sorted(answers[resource])
         )
-        documentation[resource] = {answer.name: answer.documentation for answer in found}
-    return {
-        Path(path.name): dump_configs(configs),
-        Path("config_documentation.yaml"): dump_config_documentation(documentation),
-    }
+    return configs
 
 
 def _cells(page: str) -> dict[str, dict[str, str]]:

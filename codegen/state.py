@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kafkawire.codegen.configs import ConfigSpec, load_config_documentation, load_configs
+from kafkawire.codegen.configs import ConfigSpec, load_configs
 from kafkawire.codegen.load import load_folder
 from kafkawire.codegen.located import Problems
 from kafkawire.codegen.record_formats import RecordFormat, load_record_formats
@@ -31,7 +31,6 @@ class State:
         enumerations: the enumerations, or None.
         constants: the constants, or None.
         configs: the configurations, by what they belong to; or None.
-        config_documentation: Kafka's words for them, by what they belong to and by name; or None.
     """
 
     files: Mapping[Path, SchemaFile]
@@ -40,7 +39,6 @@ class State:
     enumerations: tuple[Enumeration, ...] | None = None
     constants: tuple[Constant, ...] | None = None
     configs: Mapping[str, tuple[ConfigSpec, ...]] | None = None
-    config_documentation: Mapping[str, Mapping[str, str]] | None = None
 
     @property
     def names(self) -> set[str]:
@@ -98,9 +96,8 @@ def load_state(folder: Path) -> State:
     formats: dict[str, RecordFormat] = attempt(lambda: load_record_formats(folder), {})
     codes = attempt(lambda: load_errors(errors) if errors.exists() else None, None)
     tables = attempt(lambda: load_enumerations(enumerations) if enumerations.exists() else None, None)
-    configs, documentation = folder / "configs.yaml", folder / "config_documentation.yaml"
+    configs = folder / "configs.yaml"
     keys = attempt(lambda: load_configs(configs) if configs.exists() else None, None)
-    words = attempt(lambda: load_config_documentation(documentation) if documentation.exists() else None, None)
     problems.check()
     members, constants = tables or (None, None)
-    return State(files, formats or None, codes, members, constants, keys, words)
+    return State(files, formats or None, codes, members, constants, keys)

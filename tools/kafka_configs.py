@@ -1,10 +1,10 @@
-"""Import the configurations of a Kafka release from a running broker into the tables of schemas/.
+"""Import the configurations of a Kafka release from a running broker into the table of schemas/.
 
 `python -m tools.kafka_configs` starts one node of the release that the schemas describe, as `make test-kafka` does,
 sends it DescribeConfigs for a topic, itself, a group and a client metrics subscription, reads the allowed values from
-the pages that Kafka's classes print for its documentation, and writes `configs.yaml` and `config_documentation.yaml`.
-Our own entries in `configs.yaml` stay. `--check` writes nothing, and exits with 1 if a file
-would change.
+the pages that Kafka's classes print for its documentation, and writes `configs.yaml`. Our own entries stay. A
+configuration that the release adds needs an `about` in our own words: the command names it and exits with 1, and the
+schemas are invalid until it is written. `--check` writes nothing, and exits with 1 if the file would change.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from kafkawire.codegen import SCHEMAS
+from kafkawire.codegen.dump import dump_configs
 from kafkawire.codegen.file_set import replace_files
-from kafkawire.codegen.import_configs import Answer, config_texts
+from kafkawire.codegen.import_configs import Answer, updated_configs
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
@@ -47,17 +48,22 @@ _PAGES: Final = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the tables, and return the exit status."""
+    """Write or check the table, and return the exit status."""
     parser = argparse.ArgumentParser(prog="tools.kafka_configs", description="Take over the configurations of Kafka.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file would change")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the file would change")
     only_check = parser.parse_args(arguments).check
-    texts = config_texts(_answers(), {resource: _page(name) for resource, name in _PAGES.items()}, SCHEMAS)
-    changed = {path: text for path, text in texts.items() if not _has(SCHEMAS / path, text)}
-    for path in changed:
-        print(f"{'would change' if only_check else 'changed'}  {path}")
-    if not only_check:
-        replace_files(SCHEMAS, changed)
-    return 1 if only_check and changed else 0
+    path = SCHEMAS / "configs.yaml"
+    configs = updated_configs(_answers(), {resource: _page(name) for resource, name in _PAGES.items()}, path)
+    text = dump_configs(configs)
+    is_changed = not _has(path, text)
+    if is_changed:
+        print(f"{'would change' if only_check else 'changed'}  {path.name}")
+        if not only_check:
+            replace_files(SCHEMAS, {Path(path.name): text})
+    missing = [f"{resource} {spec.name}" for resource, specs in configs.items() for spec in specs if not spec.about]
+    for name in missing:
+        print(f"about is missing: {name}: describe it in our own words in {path.name}")
+    return 1 if missing or (only_check and is_changed) else 0
 
 
 def _has(path: Path, text: str) -> bool:
@@ -78,7 +84,7 @@ def _answers() -> dict[str, list[Answer]]:
         found = {}
         for resource, (kind, name) in _RESOURCES.items():
             asked = DescribeConfigsRequest.DescribeConfigsResource(kind, name, None)
-            request = DescribeConfigsRequest([asked], include_synonyms=True, include_documentation=True)
+            request = DescribeConfigsRequest([asked], include_synonyms=True)
             response = call(socket, request, 4)
             if not isinstance(response, DescribeConfigsResponse) or response.results[0].error_code:
                 raise RuntimeError(f"the broker does not describe the {resource} {name}: {response}")
@@ -89,7 +95,7 @@ def _answers() -> dict[str, list[Answer]]:
 def _answer(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Answer:
     kind = ConfigType(entry.config_type).name.lower()
     other = next((each.name for each in entry.synonyms if each.name != entry.name), "")
-    return Answer(entry.name, kind, _default(entry), entry.documentation or "", other)
+    return Answer(entry.name, kind, _default(entry), other)
 
 
 def _default(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> str | None:

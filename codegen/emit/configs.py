@@ -1,6 +1,6 @@
-"""Write the modules of configurations: one of facts, and a separate one of Kafka's descriptions.
+"""Write the modules of configurations: one of facts, and a separate one of descriptions.
 
-The descriptions are ten times as long as the facts, and only needed when documentation is requested.
+The descriptions are as long as the facts, and only needed when documentation is requested.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafkawire.codegen.configs import ConfigSpec, Documentation, HereSpec
+from kafkawire.codegen.configs import ConfigSpec, HereSpec
 from kafkawire.codegen.emit.source import header, literal
 
 __all__ = ["emit_config_documentation", "emit_configs"]
@@ -148,14 +148,11 @@ def _names(names: tuple[str, ...]) -> str:
     return f"({', '.join(map(literal, names))}{',' if len(names) == 1 else ''})"
 
 
-def emit_config_documentation(documentation: Documentation, digest: str) -> str:
-    """Return the module of Kafka's descriptions of configurations."""
+def emit_config_documentation(configs: Mapping[str, tuple[ConfigSpec, ...]], digest: str) -> str:
+    """Return the module of the descriptions of configurations, each as a sentence."""
     lines = [
-        *header("config_documentation.yaml", digest),
-        '"""What DescribeConfigs says of each configuration, in the words of Apache Kafka.',
-        "",
-        "Copyright of The Apache Software Foundation, under the Apache License 2.0; see NOTICE.",
-        '"""',
+        *header("configs.yaml", digest),
+        '"""The descriptions of configurations, which DescribeConfigs returns."""',
         "",
         "from __future__ import annotations",
         "",
@@ -163,11 +160,15 @@ def emit_config_documentation(documentation: Documentation, digest: str) -> str:
         "",
         '__all__ = ["CONFIG_DOCUMENTATION"]',
         "",
-        "#: By what a configuration belongs to, and its name.",
+        "#: By kind of resource and name of the configuration.",
         "CONFIG_DOCUMENTATION: Final[dict[str, dict[str, str]]] = {",
     ]
-    for resource, texts in documentation.items():
+    for resource, specs in configs.items():
         lines.append(f"    {literal(resource)}: {{")
-        lines += [f"        {literal(name)}: {literal(text)}," for name, text in texts.items()]
+        lines += [f"        {literal(spec.name)}: {literal(_sentence(spec.about))}," for spec in specs]
         lines.append("    },")
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _sentence(about: str) -> str:
+    return f"{about[0].upper()}{about[1:]}."

@@ -102,18 +102,19 @@ def _result(description: _Description, request: DescribeConfigsRequest, resource
     if not request.include_synonyms:
         for entry in result.configs:
             entry.synonyms = ()
-    if request.include_documentation:
+    if request.include_documentation and resource.resource_type in _DOCUMENTED:
         _document(resource.resource_type, result.configs)
     return result
 
 
 def _document(resource_type: int, entries: list[Entry]) -> None:
-    """Set the documentation of entries; it is loaded when somebody wants it first."""
+    """Set the documentation of entries to our descriptions, which are loaded when a client first asks for them."""
     from kafkawire.sdk.protocol.tables.config_documentation import CONFIG_DOCUMENTATION
 
-    texts = CONFIG_DOCUMENTATION.get(_DOCUMENTED.get(resource_type, ""), {})
+    texts = CONFIG_DOCUMENTATION[_DOCUMENTED[resource_type]]
     for entry in entries:
-        entry.documentation = texts.get(entry.name, "")
+        # Like Kafka, null for a name that Kafka does not define.
+        entry.documentation = texts.get(entry.name)
 
 
 class _Description:
@@ -218,4 +219,4 @@ def _entry(key: ConfigKey, settings: list[Setting], *, is_read_only: bool, is_se
 def _loggers() -> Iterator[Entry]:
     source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     for name, level in levels().items():
-        yield Entry(name, level, config_source=source, documentation=None)
+        yield Entry(name, level, config_source=source)

@@ -8,14 +8,8 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.codegen import SCHEMAS
-from kafkawire.codegen.configs import (
-    RESOURCES,
-    ConfigSpec,
-    HereSpec,
-    load_config_documentation,
-    load_configs,
-)
-from kafkawire.codegen.dump import dump_config_documentation, dump_configs
+from kafkawire.codegen.configs import RESOURCES, ConfigSpec, HereSpec, load_configs
+from kafkawire.codegen.dump import dump_configs
 from kafkawire.codegen.located import SchemaError
 from tests.codegen.conftest import Write
 
@@ -23,10 +17,10 @@ CONFIGS = """\
 configs:
   topic:
     - {name: keep.ms, type: long, default: 5, min: -1, broker: log.keep.ms, here: {}, about: how long}
-    - {name: ways, type: list, default: "", one_of: [on, off], importance: low}
+    - {name: ways, type: list, default: "", one_of: [on, off], importance: low, about: which ways}
   broker:
-    - {name: log.keep.ms, type: long, update: cluster-wide, synonyms: [log.keep.hours], here: {}}
-    - {name: log.keep.hours, type: int, default: 1, update: read-only}
+    - {name: log.keep.ms, type: long, update: cluster-wide, synonyms: [log.keep.hours], here: {}, about: how long}
+    - {name: log.keep.hours, type: int, default: 1, update: read-only, about: hours}
     - name: level
       type: int
       default: -1
@@ -35,13 +29,20 @@ configs:
       also: -1
       update: read-only
       here: {option: step, default: 2, min: 0, also: -2, reason: because}
-    - {name: ratio, type: double, default: 0.5, max: 1, update: per-broker}
-    - {name: huge, type: double, default: "1.5E308", update: per-broker}
-    - {name: flag, type: boolean, default: false, update: per-broker}
-    - {name: mode, type: string, default: a, one_of: [A, B], any_case: true, rule: not_null, update: read-only}
+      about: step
+    - {name: ratio, type: double, default: 0.5, max: 1, update: per-broker, about: ratio}
+    - {name: huge, type: double, default: "1.5E308", update: per-broker, about: huge}
+    - {name: flag, type: boolean, default: false, update: per-broker, about: flag}
+    - name: mode
+      type: string
+      default: a
+      one_of: [A, B]
+      any_case: true
+      rule: not_null
+      update: read-only
+      about: mode
   group: []
 """
-DOCUMENTATION = 'config_documentation:\n  topic:\n    keep.ms: "How <b>long</b>\\nto \\"keep\\""\n  broker: {}\n'
 
 
 def test_configs(write: Write) -> None:
@@ -49,7 +50,7 @@ def test_configs(write: Write) -> None:
     assert tuple(found) == RESOURCES
     assert found["topic"] == (
         ConfigSpec("keep.ms", "long", "5", min=-1, broker="log.keep.ms", here=HereSpec(), about="how long"),
-        ConfigSpec("ways", "list", "", one_of=("on", "off"), importance="low"),
+        ConfigSpec("ways", "list", "", one_of=("on", "off"), importance="low", about="which ways"),
     )
     assert [spec.default for spec in found["broker"]] == [None, "1", "-1", "0.5", "1.5E308", "false", "a"]
     assert found["broker"][0].synonyms == ("log.keep.hours",)
@@ -60,29 +61,22 @@ def test_configs(write: Write) -> None:
 def test_what_is_written_is_read_again(write: Write) -> None:
     found = load_configs(write(CONFIGS))
     assert load_configs(write(dump_configs(found))) == found
-    documentation = load_config_documentation(write(DOCUMENTATION))
-    assert documentation["topic"] == {"keep.ms": 'How <b>long</b>\nto "keep"'}
-    assert load_config_documentation(write(dump_config_documentation(documentation))) == documentation
 
 
-def test_kafkas_tables_are_written_as_they_stand() -> None:
-    configs, documentation = SCHEMAS / "configs.yaml", SCHEMAS / "config_documentation.yaml"
-    assert dump_configs(load_configs(configs)) == configs.read_text()
-    assert dump_config_documentation(load_config_documentation(documentation)) == documentation.read_text()
-
-
-def test_every_configuration_is_documented() -> None:
-    documentation = load_config_documentation(SCHEMAS / "config_documentation.yaml")
-    for resource, specs in load_configs(SCHEMAS / "configs.yaml").items():
-        assert [spec.name for spec in specs] == list(documentation[resource]) == sorted(documentation[resource])
+def test_kafkas_table_is_written_as_it_stands() -> None:
+    path = SCHEMAS / "configs.yaml"
+    found = load_configs(path)
+    assert dump_configs(found) == path.read_text()
+    for specs in found.values():
+        assert [spec.name for spec in specs] == sorted({spec.name for spec in specs})
 
 
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("type: double, default: 0.5", "type: real", ":16: ratio: type: 'real' is not one of boolean, class"),
+        ("type: double, default: 0.5", "type: real", ":17: ratio: type: 'real' is not one of boolean, class"),
         ("default: 5", "default: five", ":3: keep.ms: default: 'five' is not an integer"),
-        ("default: false", "default: 0", ":18: flag: default: 0 is not true or false"),
+        ("default: false", "default: 0", ":19: flag: default: 0 is not true or false"),
         ("name: ways", "name: keep.ms", ":4: keep.ms: the name is used twice"),
         ("broker: log.keep.ms", "broker: log.keep", ":3: keep.ms: the broker has no log.keep"),
         ("[log.keep.hours]", "[log.keep.days]", ":6: log.keep.ms: the broker has no log.keep.days"),
@@ -97,33 +91,22 @@ def test_every_configuration_is_documented() -> None:
             "",
             ":7: log.keep.hours: update: required for configurations of the broker",
         ),
-        ("default: false", "default: false, min: 1", ":18: flag: min: boolean is not a number"),
-        ("default: false", "one_of: [a]", ":18: flag: one_of: boolean is neither text nor a list"),
+        ("default: false", "default: false, min: 1", ":19: flag: min: boolean is not a number"),
+        ("default: false", "one_of: [a]", ":19: flag: one_of: boolean is neither text nor a list"),
         ("one_of: [on, off]", "one_of: [1]", ":4: ways: one_of: 1 is not text"),
         (", reason: because", "", ":15: level: here: reason: missing, although something differs from Kafka"),
         ("option: step", "option: import", ":15: level: here: option: 'import' is a keyword of Python"),
-        ("rule: not_null", "rule: nice", ":19: mode: rule: 'nice' is not one of not_empty"),
+        ("rule: not_null", "rule: nice", ":25: mode: rule: 'nice' is not one of not_empty"),
         ("  group: []", "  people: []", "configs: unknown key 'people'"),
         ("  group: []", "---\nconfigs: {}", "2 documents instead of one"),
         ("about: how long", "colour: red", ":3: unknown key 'colour'"),
+        (", about: which ways", "", ":4: ways: about: missing; describe the configuration in our own words"),
+        ("about: step", "about: ''", ":16: level: about: empty"),
+        ("about: step", "about: step.", ":16: level: about: ends with a full stop"),
     ],
 )
 def test_mistakes(write: Write, old: str, new: str, reason: str) -> None:
     assert old in CONFIGS
     with pytest.raises(SchemaError) as caught:
         load_configs(write(CONFIGS.replace(old, new, 1)))
-    assert reason in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ("  broker: {}", "  broker: []", "broker: [] is not a mapping"),
-        ("  broker: {}", "  broker: {x: 1}", "broker: x: 1 is not text"),
-        ("  broker: {}", "  people: {}", "unknown key 'people'"),
-    ],
-)
-def test_mistakes_in_documentation(write: Write, old: str, new: str, reason: str) -> None:
-    with pytest.raises(SchemaError) as caught:
-        load_config_documentation(write(DOCUMENTATION.replace(old, new)))
     assert reason in str(caught.value)

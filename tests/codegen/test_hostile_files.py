@@ -76,7 +76,6 @@ def read(folder: Path, content: bytes) -> None:
     (folder / "errors.yaml").write_bytes(content)
     (folder / "enumerations.yaml").write_bytes(content)
     (folder / "configs.yaml").write_bytes(content)
-    (folder / "config_documentation.yaml").write_bytes(content)
     (folder / "records").mkdir(exist_ok=True)
     (folder / "records" / "sample.yaml").write_bytes(content)
     problems: tuple[Problem, ...] = ()

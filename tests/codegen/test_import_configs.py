@@ -5,18 +5,20 @@ Method: answers and pages of a small release, as Kafka gives and prints them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kafkawire.codegen.configs import ConfigSpec, HereSpec, load_config_documentation, load_configs
-from kafkawire.codegen.import_configs import Answer, config_texts
+from kafkawire.codegen.configs import ConfigSpec, HereSpec
+from kafkawire.codegen.dump import dump_configs
+from kafkawire.codegen.import_configs import Answer, updated_configs
 from kafkawire.codegen.located import SchemaError
 
 ANSWERS = {
-    "topic": [Answer("keep.ms", "long", "5", 'How "long".'), Answer("alone", "list", "", "")],
-    "broker": [Answer("log.keep.ms", "long", None, "As a topic's.")],
-    "group": [Answer("wait.ms", "int", "3", "", "log.keep.ms")],
+    "topic": [Answer("keep.ms", "long", "5"), Answer("alone", "list", "")],
+    "broker": [Answer("log.keep.ms", "long", None)],
+    "group": [Answer("wait.ms", "int", "3", "log.keep.ms")],
     "client_metrics": [],
 }
 ROW = "<tr><th>{}:</th><td>{}</td></tr>\n"
@@ -36,10 +38,7 @@ def pages(valid: str = "[-1,...]") -> dict[str, str]:
 
 
 def imported(folder: Path, valid: str = "[-1,...]") -> dict[str, tuple[ConfigSpec, ...]]:
-    """Write what the release says, and return it."""
-    for path, text in config_texts(ANSWERS, pages(valid), folder).items():
-        (folder / path).write_text(text)
-    return load_configs(folder / "configs.yaml")
+    return updated_configs(ANSWERS, pages(valid), folder / "configs.yaml")
 
 
 def test_facts_come_and_ours_stays(tmp_path: Path) -> None:
@@ -50,12 +49,11 @@ def test_facts_come_and_ours_stays(tmp_path: Path) -> None:
     )
     assert found["broker"] == (ConfigSpec("log.keep.ms", "long", importance="high", update="cluster-wide"),)
     assert found["group"] == (ConfigSpec("wait.ms", "int", "3", broker="log.keep.ms"),)
-    assert load_config_documentation(tmp_path / "config_documentation.yaml")["topic"] == {
-        "alone": "",
-        "keep.ms": 'How "long".',
+    ours = {
+        resource: tuple(replace(spec, here=HereSpec(), about="ours") for spec in specs)
+        for resource, specs in found.items()
     }
-    path = tmp_path / "configs.yaml"
-    path.write_text(path.read_text().replace("broker: log.keep.ms}", "broker: log.keep.ms, here: {}, about: ours}", 1))
+    (tmp_path / "configs.yaml").write_text(dump_configs(ours))
     again = imported(tmp_path, "[0,...,9]")
     assert again["topic"][1] == ConfigSpec(
         "keep.ms", "long", "5", min=0, max=9, importance="high", broker="log.keep.ms", here=HereSpec(), about="ours"
@@ -86,12 +84,10 @@ def test_ranges(tmp_path: Path, valid: str, fields: dict[str, float]) -> None:
     ],
 )
 def test_texts(tmp_path: Path, valid: str, field: str, value: object) -> None:
-    answers = {**ANSWERS, "topic": [Answer("keep.ms", "string", "a", "")]}
-    texts = config_texts(answers, pages(valid), tmp_path)
-    (tmp_path / "configs.yaml").write_text(texts[Path("configs.yaml")])
-    assert getattr(load_configs(tmp_path / "configs.yaml")["topic"][0], field) == value
+    answers = {**ANSWERS, "topic": [Answer("keep.ms", "string", "a")]}
+    assert getattr(updated_configs(answers, pages(valid), tmp_path / "configs.yaml")["topic"][0], field) == value
 
 
 def test_what_nobody_has_thought_of_is_named(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"keep\.ms: no rule means 'every second Tuesday': add a rule"):
-        config_texts(ANSWERS, pages("every second Tuesday"), tmp_path)
+        imported(tmp_path, "every second Tuesday")

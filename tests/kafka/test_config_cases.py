@@ -70,14 +70,18 @@ class Asked:
         (result,) = response.responses
         return result.error_code, result.error_message
 
-    def changed(self, kind: int, name: str) -> dict[str, list[tuple[str, str | None, int]]]:
-        """Return the values of each configuration that was changed while the broker ran."""
+    def changed(self, kind: int, name: str) -> dict[str, tuple[bool, list[tuple[str, str | None, int]]]]:
+        """Return the values of each configuration that was changed at run time, and whether it is documented."""
         resource = DescribeConfigsRequest.DescribeConfigsResource(kind, self._named(name), None)
-        response = call(self._socket, DescribeConfigsRequest([resource], include_synonyms=True), 4)
+        request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
+        response = call(self._socket, request, 4)
         assert isinstance(response, DescribeConfigsResponse)
         still = (ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG)
         return {
-            entry.name: [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms]
+            entry.name: (
+                entry.documentation is not None,
+                [(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms],
+            )
             for entry in response.results[0].configs
             if entry.config_source not in still and entry.name != "min.insync.replicas"  # which Kafka itself changes
         }

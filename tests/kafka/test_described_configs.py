@@ -1,7 +1,8 @@
 """DescribeConfigs says of every configuration what Apache Kafka says, but for the differences that are listed here.
 
 Method: both brokers describe a topic, themselves, a group and a client metrics subscription, with synonyms and
-documentation; the answers are compared name by name. A difference that is listed and is none fails, too.
+documentation; the answers are compared name by name. A difference that is listed and is none fails, too. The words of
+the documentation are the project's own: it must be null exactly where Kafka's is null, and no text may be Kafka's.
 """
 
 from __future__ import annotations
@@ -61,11 +62,13 @@ DIFFERENCES = {
 }
 
 
-def described(bootstrap: str, kind: ConfigResourceType, name: str) -> dict[str, tuple[Any, ...]]:
+def described(
+    bootstrap: str, kind: ConfigResourceType, name: str, *, include_documentation: bool = True
+) -> dict[str, tuple[Any, ...]]:
     """Return what a broker says of each configuration of a resource."""
     host, port = bootstrap.rsplit(":", 1)
     resource = DescribeConfigsRequest.DescribeConfigsResource(kind, name, None)
-    request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
+    request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=include_documentation)
     with FrameSocket(host, int(port), TIMEOUT_SECONDS) as socket:
         response = call(socket, request, VERSION)
     assert isinstance(response, DescribeConfigsResponse)
@@ -83,6 +86,10 @@ def described(bootstrap: str, kind: ConfigResourceType, name: str) -> dict[str, 
 
 def compare(resource: str, theirs: dict[str, tuple[Any, ...]], ours: dict[str, tuple[Any, ...]]) -> None:
     assert ours.keys() == theirs.keys()
+    words = {name: (theirs[name][-1], ours[name][-1]) for name in theirs}
+    assert {name: pair for name, pair in words.items() if (pair[0] is None) != (pair[1] is None)} == {}
+    assert {name: pair for name, pair in words.items() if pair[0] and pair[0] == pair[1]} == {}
+    theirs, ours = ({name: entry[:-1] for name, entry in found.items()} for found in (theirs, ours))
     different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
     known = {name for kind, name in DIFFERENCES if kind == resource}
     assert {name: pair for name, pair in different.items() if name not in known} == {}
@@ -100,3 +107,10 @@ def test_topics_are_described_as_by_kafka(kafka: ApacheKafka, broker: Broker, ow
         described(each.bootstrap, ConfigResourceType.TOPIC, create(each.bootstrap, own)) for each in (kafka, broker)
     )
     compare("topic", *found)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_documentation_of_loggers_is_empty(kafka: ApacheKafka, broker: Broker, wanted: bool) -> None:
+    for each in (kafka, broker):
+        loggers = described(each.bootstrap, ConfigResourceType.BROKER_LOGGER, "1", include_documentation=wanted)
+        assert {entry[-1] for entry in loggers.values()} == {""}

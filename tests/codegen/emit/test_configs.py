@@ -6,7 +6,7 @@ Method: Kafka's tables, and a small one whose module is run.
 from __future__ import annotations
 
 from kafkawire.codegen import SCHEMAS
-from kafkawire.codegen.configs import ConfigSpec, HereSpec, load_config_documentation, load_configs
+from kafkawire.codegen.configs import ConfigSpec, HereSpec, load_configs
 from kafkawire.codegen.emit.configs import emit_config_documentation, emit_configs
 from kafkawire.sdk.protocol.tables import configs as generated
 from kafkawire.sdk.protocol.tables.config_documentation import CONFIG_DOCUMENTATION
@@ -27,8 +27,13 @@ def test_kafkas_configurations() -> None:
             assert key.here == (None if here is None else (here.option, here.default, here.min, here.also))
 
 
-def test_kafkas_words() -> None:
-    assert load_config_documentation(SCHEMAS / "config_documentation.yaml") == CONFIG_DOCUMENTATION
+def test_descriptions_are_sentences() -> None:
+    for resource, specs in load_configs(SCHEMAS / "configs.yaml").items():
+        sentences = CONFIG_DOCUMENTATION[resource]
+        assert list(sentences) == [spec.name for spec in specs]
+        for spec in specs:
+            assert sentences[spec.name][1:] == f"{spec.about[1:]}."
+            assert sentences[spec.name][0] == spec.about[0].upper()
 
 
 def test_every_fact_is_written() -> None:
@@ -48,8 +53,8 @@ def test_every_fact_is_written() -> None:
     }  # fmt: skip
 
 
-def test_words_are_written_as_they_are() -> None:
-    words = {"topic": {"x": 'a\n"b" \\ cä'}, "broker": {}}
+def test_any_characters_are_written() -> None:
+    configs = {"topic": (ConfigSpec("x", "int", about='a "b" \\ cä'),), "broker": ()}
     found: dict[str, object] = {}
-    exec(emit_config_documentation(words, "0"), found)
-    assert found["CONFIG_DOCUMENTATION"] == words
+    exec(emit_config_documentation(configs, "0"), found)
+    assert found["CONFIG_DOCUMENTATION"] == {"topic": {"x": 'A "b" \\ cä.'}, "broker": {}}

@@ -8,9 +8,10 @@ import logging
 import pytest
 
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest
+from kafkawire.sdk.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, GROUP_CONFIGS
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ConfigType
+from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ConfigSource, ConfigType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 
@@ -76,6 +77,22 @@ def test_documentation(bench, kind, name, wanted):
     assert all(bool(entry.documentation) is wanted for entry in result.configs)
 
 
+def test_documentation_is_null_without_it(bench):
+    entries = ask(bench, ConfigResourceType.BROKER, "1").configs
+    assert {entry.documentation for entry in entries} == {None}
+
+
+def test_documentation_of_unknown_names_is_null(bench):
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        ConfigResourceType.BROKER,
+        "1",
+        [IncrementalAlterConfigsRequest.AlterableConfig("of.a.plugin", AlterConfigOperation.SET, "x")],
+    )
+    bench.ask(IncrementalAlterConfigsRequest([resource]))
+    entries = ask(bench, ConfigResourceType.BROKER, "1", include_documentation=True).configs
+    assert [entry.name for entry in entries if entry.documentation is None] == ["of.a.plugin"]
+
+
 def test_broker(bench):
     result = ask(bench, ConfigResourceType.BROKER, "1", include_synonyms=True)
     shown = {entry.name: (entry.value, entry.config_source) for entry in result.configs}
@@ -134,6 +151,7 @@ def test_loggers(bench):
     assert {"root", "kafkawire.broker"} <= entries.keys()
     assert {entry.value for entry in entries.values()} <= {"FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"}
     assert {entry.config_source for entry in entries.values()} == {ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG}
+    assert {entry.documentation for entry in entries.values()} == {""}
 
 
 @pytest.mark.parametrize(
