@@ -14,13 +14,13 @@ __all__ = ["load"]
 
 
 def load(handlers: Iterable[ApiHandler] = ()) -> ServedApis:
-    """Import the handlers of Kafka's APIs, and return them with those of somebody else.
+    """Import the handlers of Kafka's APIs, and return them with the given ones.
 
     Args:
-        handlers: of other APIs, or of those of Kafka's that have none here.
+        handlers: for other APIs, or for Kafka's APIs that have no handler here.
 
     Raises:
-        TypeError: one of them is no `ApiHandler`.
+        TypeError: one of them is not an `ApiHandler`.
         LocalProtocolError: two of them serve the same API, or their APIs clash; see `ApiRegistry`.
     """
     for module in pkgutil.iter_modules(__path__):
@@ -30,16 +30,16 @@ def load(handlers: Iterable[ApiHandler] = ()) -> ServedApis:
     served = dict(REGISTERED)
     for handler in own:
         if handler.api.key in served:
-            raise LocalProtocolError(f"{handler!r}: {served[handler.api.key]!r} serves it already")
+            raise LocalProtocolError(f"{handler!r}: {served[handler.api.key]!r} already serves it")
         served[handler.api.key] = handler
     return ServedApis(apis, {key: served[key] for key in sorted(served)})
 
 
 def _checked(handlers: Iterable[ApiHandler]) -> tuple[ApiHandler, ...]:
     if not isinstance(handlers, Iterable):
-        raise TypeError(f"handlers is {handlers!r:.60}, a sequence of ApiHandler is needed")
+        raise TypeError(f"handlers is {handlers!r:.60}, expected a sequence of ApiHandler")
     own = tuple(handlers)
     for number, handler in enumerate(own):
         if not isinstance(handler, ApiHandler):
-            raise TypeError(f"handlers[{number}] is {handler!r:.60}, no ApiHandler")
+            raise TypeError(f"handlers[{number}] is {handler!r:.60}, not an ApiHandler")
     return own

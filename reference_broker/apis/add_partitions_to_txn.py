@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: add partitions to a transaction, or find out whether they are in it.
+"""AddPartitionsToTxn: add partitions to a transaction, or check whether they are already in it.
 
 0: the lowest version. 1: throttle time. 2: PRODUCER_FENCED. 3: flexible. 4: several transactions, sent by brokers only.
 5: TRANSACTION_ABORTABLE.
@@ -40,7 +40,7 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
 class _Outcome(NamedTuple):
-    """What became of the partitions of a transaction: a code for some of them, and that of the others."""
+    """The result for the partitions of one transaction: codes of individual partitions, and the code of all others."""
 
     codes: Mapping[Partition, ErrorCode]
     otherwise: ErrorCode
@@ -118,7 +118,7 @@ def _add(
 
 
 def _refusal(version: int, metadata: MetadataCache, name: str, index: int) -> ErrorCode:
-    """Return why a partition cannot be in a transaction; only brokers add those of internal topics."""
+    """Return why a partition cannot be in a transaction; only brokers may add partitions of internal topics."""
     topic = metadata.image.topics.get(name)
     if version < _SEVERAL_SINCE and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all configurations of resources; those that are not named return to their defaults.
+"""AlterConfigs: replace all configurations of resources; unnamed ones return to their defaults.
 
 0: lowest version of Kafka 4. 2: flexible.
 """
@@ -27,7 +27,7 @@ Result = AlterConfigsResponse.AlterConfigsResourceResponse
 def handle(
     call: Call, request: AlterConfigsRequest, *, configs: ConfigController
 ) -> Work[AlterConfigsResponse | DelayedOperation]:
-    """Handle AlterConfigs; the response is delayed until what was changed is on the disk."""
+    """Handle AlterConfigs; the response is delayed until the changes are on disk."""
     parts: Parts[AlterConfigsResponse] = Parts()
     named: Counter[tuple[int, str]] = Counter()
     for resource in request.resources:

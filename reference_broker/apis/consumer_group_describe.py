@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: KIP-848 groups, their members, and what these own and are to own.
+"""ConsumerGroupDescribe: KIP-848 groups, their members, and the current and target assignments of these.
 
 1: whether a member uses the classic protocol.
 """

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat: join a KIP-848 group, stay in it, leave it.
+"""ConsumerGroupHeartbeat: join, stay in, or leave a KIP-848 group.
 
-0: the first. 1: subscriptions by regular expression; members make their ids.
+0: the first. 1: subscriptions by regular expression; members generate their ids.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CreateAcls: refused, one ACL after the other, by a broker without an authorizer.
+"""CreateAcls: a broker without an authorizer refuses each ACL.
 
 1: pattern types. 2: flexible. 3: the resource type USER.
 """
@@ -22,8 +22,8 @@ def handle(call: Call, request: CreateAclsRequest) -> Work[CreateAclsResponse]:
     """Handle CreateAcls.
 
     Raises:
-        BrokerError: SECURITY_DISABLED, always; it is the result of each ACL.
-        RemoteProtocolError: a part of an ACL is UNKNOWN, which no client sends; Kafka closes the connection then.
+        BrokerError: SECURITY_DISABLED, always, as the result of each ACL.
+        RemoteProtocolError: a part of an ACL is UNKNOWN, which no client sends; Kafka closes the connection.
     """
     for acl in request.creations:
         if (
@@ -32,6 +32,6 @@ def handle(call: Call, request: CreateAclsRequest) -> Work[CreateAclsResponse]:
             or acl.operation == AclOperation.UNKNOWN
             or acl.permission_type == AclPermissionType.UNKNOWN
         ):
-            raise RemoteProtocolError(f"CreateAcls with an element that is UNKNOWN: {acl!r:.200}")
+            raise RemoteProtocolError(f"CreateAcls with an element of type UNKNOWN: {acl!r:.200}")
         yield
     raise BrokerError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

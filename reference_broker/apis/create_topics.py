@@ -1,7 +1,7 @@
 """CreateTopics: create topics, or only validate the request.
 
-2: lowest version of Kafka 4. 5: flexible; partitions, replication factor and configurations in the response. 6: may be
-throttled. 7: topic ids.
+2: lowest version of Kafka 4. 5: flexible; partitions, replication factor and configurations in the response. 6:
+throttling. 7: topic ids.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REPLICATION_FACTOR = 1
 def handle(
     call: Call, request: CreateTopicsRequest, *, options: BrokerOptions, topics: TopicController
 ) -> Work[CreateTopicsResponse | DelayedOperation]:
-    """Handle CreateTopics; the response is delayed until the topics are on the disk, or for as long as it may take."""
+    """Handle CreateTopics; the response is delayed until the topics are on disk, or until the timeout."""
     parts: Parts[CreateTopicsResponse] = Parts()
     asked: dict[str, list[CreateTopicsRequest.CreatableTopic]] = {}
     for topic in request.topics:
@@ -65,7 +65,7 @@ def handle(
 def _refusal(
     options: BrokerOptions, request: CreateTopicsRequest, topics: Sequence[CreateTopicsRequest.CreatableTopic]
 ) -> Work[BrokerError | None]:
-    """Return why none of the topics is created, if there is a reason."""
+    """Return why no topic of the request can be created, or None."""
     default = options.num_partitions
     asked = yield from each(topics, lambda topic: len(topic.assignments) or topic.num_partitions)
     if sum(default if count == DEFAULT else max(count, 0) for count in asked) > PARTITIONS_MAX:
@@ -103,7 +103,7 @@ def _create(
     if validate_only:
         fill(ZERO_UUID)
         return result
-    # What the client is told if the topic is not there in time; it is still created.
+    # Sent to the client if the topic is not created in time; its creation still continues.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
     topics.create(topic.name, partitions, configs, created)

@@ -1,4 +1,4 @@
-"""DeleteAcls: refused, one filter after the other, by a broker without an authorizer.
+"""DeleteAcls: a broker without an authorizer refuses each filter.
 
 1: pattern types. 2: flexible. 3: the resource type USER.
 """
@@ -22,8 +22,8 @@ def handle(call: Call, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
     """Handle DeleteAcls.
 
     Raises:
-        BrokerError: SECURITY_DISABLED, always; it is the result of each filter.
-        RemoteProtocolError: a part of a filter is UNKNOWN, which no client sends; Kafka closes the connection then.
+        BrokerError: SECURITY_DISABLED, always, as the result of each filter.
+        RemoteProtocolError: a part of a filter is UNKNOWN, which no client sends; Kafka closes the connection.
     """
     for each in request.filters:
         if (
@@ -32,6 +32,6 @@ def handle(call: Call, request: DeleteAclsRequest) -> Work[DeleteAclsResponse]:
             or each.operation == AclOperation.UNKNOWN
             or each.permission_type == AclPermissionType.UNKNOWN
         ):
-            raise RemoteProtocolError(f"DeleteAcls with an element that is UNKNOWN: {each!r:.200}")
+            raise RemoteProtocolError(f"DeleteAcls with an element of type UNKNOWN: {each!r:.200}")
         yield
     raise BrokerError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

@@ -1,6 +1,6 @@
 """DeleteGroups: delete groups without members, and their offsets.
 
-1: may be throttled. 2: flexible.
+1: throttling. 2: flexible.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Deleted = DeleteGroupsResponse.DeletableGroupResult
 
 @serves(ApiKey.DELETE_GROUPS)
 def handle(call: Call, request: DeleteGroupsRequest, *, groups: GroupCoordinator) -> Work[Message | DelayedOperation]:
-    """Handle DeleteGroups; a group that is named twice is deleted once."""
+    """Handle DeleteGroups; a group named twice is deleted once."""
 
     def ask(group_id: str, put: Callable[[Deleted], None]) -> None:
         def answer(outcome: BrokerError | None) -> None:

@@ -1,9 +1,8 @@
-"""DeleteRecords: move the start of partitions; what is before it is not read any more.
+"""DeleteRecords: move the start of partitions; earlier records are no longer readable.
 
 0: lowest version. 2: flexible.
 
-The response waits until the new start is durable, or for as long as it may take; the files go with the next check of
-retention.
+The response waits until the new start is durable, or until the timeout; the next retention check deletes the files.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["handle"]
 
 Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
-#: What a client sends for the high watermark.
+#: The offset that stands for the high watermark.
 _HIGH_WATERMARK = -1
 
 
@@ -32,7 +31,7 @@ _HIGH_WATERMARK = -1
 def handle(
     call: Call, request: DeleteRecordsRequest, *, replicas: Replicas
 ) -> Work[DeleteRecordsResponse | DelayedOperation]:
-    """Handle DeleteRecords; of a partition that is named twice, the last offset counts, as in Kafka."""
+    """Handle DeleteRecords; if a partition is named twice, the last offset counts, as in Kafka."""
     parts: Parts[DeleteRecordsResponse] = Parts()
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
@@ -51,7 +50,7 @@ def handle(
         yield
     deadline_ms = call.now_ms + request.timeout_ms
     if request.timeout_ms <= 0:
-        # Who gives no time is answered when it is done: in Kafka the time is that of the other replicas alone.
+        # Without a timeout, the response still waits for completion: Kafka's timeout only concerns the other replicas.
         return parts.respond(DeleteRecordsResponse(topics=topics))
     return parts.respond_by(deadline_ms, call.timers, DeleteRecordsResponse(topics=topics))
 
@@ -75,7 +74,7 @@ def _delete(replicas: Replicas, topic: str, number: int, offset: int, parts: Par
         result.error_code = error.code
         return result
     log.begin_at(offset)
-    # What the client is told if that takes too long.
+    # Sent to the client on timeout.
     result.low_watermark, result.error_code = log.log_start_offset, ErrorCode.REQUEST_TIMED_OUT
 
     def durable(error: BrokerError | None) -> None:

@@ -2,8 +2,8 @@
 
 1: lowest version of Kafka 4. 4: flexible. 5: error texts. 6: by topic id too.
 
-What is named twice is refused, and answered once. Topics of the broker's own may go too, as in Kafka: their coordinator
-begins anew.
+A topic named twice is refused and gets one response. Internal topics can be deleted too, as in Kafka: their coordinator
+then starts over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["handle"]
 def handle(
     call: Call, request: DeleteTopicsRequest, *, metadata: MetadataCache, topics: TopicController
 ) -> Work[DeleteTopicsResponse | DelayedOperation]:
-    """Handle DeleteTopics; the response is delayed until the topics cannot come back, or for as long as it may take."""
+    """Handle DeleteTopics; the response is delayed until the deletion is durable, or until the timeout."""
     parts: Parts[DeleteTopicsResponse] = Parts()
     by_state = (_Wanted(state.name, state.topic_id) for state in request.topics)
     by_name = (_Wanted(name, ZERO_UUID) for name in request.topic_names)
@@ -48,14 +48,14 @@ def handle(
 
 
 class _Wanted(NamedTuple):
-    """What a client wants to be deleted: a name, or an id."""
+    """A topic to delete: a name or an id."""
 
     name: str | None
     topic_id: bytes
 
 
 def _is_named(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> bool:
-    """Return whether an id is that of a topic which the request names too; the name is answered."""
+    """Return whether the request also names the topic of an id; only the name gets a response then."""
     topic = image.topics_by_id.get(wanted.topic_id)
     return (
         counts[wanted] == 1
@@ -94,7 +94,7 @@ def _delete(
         )
         parts.arrived()
 
-    # What the client is told if that takes too long.
+    # Sent to the client on timeout.
     result.error_code = ErrorCode.REQUEST_TIMED_OUT
     parts.expect()
     topics.delete(topic, call.now_ms, deleted)
@@ -102,10 +102,10 @@ def _delete(
 
 
 def _find(image: MetadataImage, wanted: _Wanted, counts: Mapping[_Wanted, int]) -> TopicImage:
-    """Return the topic that is wanted.
+    """Return the topic to delete.
 
     Raises:
-        BrokerError: there is no such topic, or it cannot be said which one is meant.
+        BrokerError: the topic does not exist, or the request is ambiguous.
     """
     name, topic_id = wanted
     if name is None and topic_id == ZERO_UUID:

@@ -22,7 +22,7 @@ def handle(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
 
     Raises:
         BrokerError: SECURITY_DISABLED, always.
-        RemoteProtocolError: a part of the filter is UNKNOWN, which no client sends; Kafka closes the connection then.
+        RemoteProtocolError: a part of the filter is UNKNOWN, which no client sends; Kafka closes the connection.
     """
     if (
         request.resource_type_filter == ResourceType.UNKNOWN
@@ -30,5 +30,5 @@ def handle(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
         or request.operation == AclOperation.UNKNOWN
         or request.permission_type == AclPermissionType.UNKNOWN
     ):
-        raise RemoteProtocolError(f"DescribeAcls with an element that is UNKNOWN: {request!r:.200}")
+        raise RemoteProtocolError(f"DescribeAcls with an element of type UNKNOWN: {request!r:.200}")
     raise BrokerError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

@@ -1,7 +1,7 @@
 """DescribeCluster: the id of the cluster, its controller and its brokers.
 
-0: flexible from the start. 1: whether brokers or controllers are asked for. 2: fenced brokers, of which there are none
-as long as a broker is alone.
+0: flexible from the start. 1: whether to list brokers or controllers. 2: fenced brokers, of which a single broker has
+none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def handle(call: Call, request: DescribeClusterRequest, *, metadata: MetadataCac
     """Handle DescribeCluster.
 
     Raises:
-        BrokerError: MISMATCHED_ENDPOINT_TYPE, only controllers list controllers; or UNSUPPORTED_ENDPOINT_TYPE.
+        BrokerError: MISMATCHED_ENDPOINT_TYPE, since only controllers list controllers; or UNSUPPORTED_ENDPOINT_TYPE.
     """
     wanted = request.endpoint_type
     if wanted == EndpointType.CONTROLLER:

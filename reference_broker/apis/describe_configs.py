@@ -43,7 +43,7 @@ Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 
 _RESOURCE_TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
-#: What the documentation of each kind of resource is found under.
+#: Key of each kind of resource in the documentation.
 _DOCUMENTED: Final[Mapping[int, str]] = {
     ConfigResourceType.TOPIC: "topic",
     ConfigResourceType.BROKER: "broker",
@@ -53,7 +53,7 @@ _DOCUMENTED: Final[Mapping[int, str]] = {
 
 
 class _Resource(NamedTuple):
-    """What a client asks about, with the configurations that it wants, none for all."""
+    """A resource to describe, and the configurations that the client wants, or None for all."""
 
     resource_type: int
     resource_name: str
@@ -73,13 +73,13 @@ def handle(
     """Handle DescribeConfigs.
 
     Raises:
-        BrokerError: INVALID_REQUEST, nobody knows the type of a resource.
+        BrokerError: INVALID_REQUEST, unknown type of a resource.
     """
     resources = []
     for resource in request.resources:
         if resource.resource_type not in _RESOURCE_TYPES:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"Unknown resource type: {resource.resource_type}")
-        # Clients of Kafka send an empty list too when they want everything.
+        # Kafka's clients also send an empty list to get everything.
         keys = frozenset(resource.configuration_keys or ())
         resources.append(_Resource(resource.resource_type, resource.resource_name, keys))
         yield
@@ -130,7 +130,7 @@ class _Description:
         """Return the configurations of a resource.
 
         Raises:
-            BrokerError: there is no such resource.
+            BrokerError: the resource does not exist.
         """
         match resource_type:
             case ConfigResourceType.TOPIC:
@@ -178,7 +178,7 @@ class _Description:
     def _overriding(
         self, keys: Mapping[str, ConfigKey], own: Mapping[str, str], source: ConfigSource
     ) -> Iterator[Entry]:
-        """Yield what a resource has itself over what it gets from the broker."""
+        """Yield the values that a resource overrides from the broker's."""
         for name, key in keys.items():
             settings = [Setting(name, shown_value(key, own[name]), source)] if name in own else []
             if key.broker:
@@ -192,7 +192,7 @@ class _Description:
             yield self._broker_entry(name, self._configs.settings(name))
 
     def _cluster(self) -> Iterator[Entry]:
-        """Yield what was changed for all brokers."""
+        """Yield the dynamic configurations of all brokers."""
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         for name, value in self._configs.of_cluster.items():
             yield self._broker_entry(name, [Setting(name, None if is_sensitive(name) else value, source)])

@@ -1,9 +1,9 @@
 """DescribeLogDirs: the data directory, its volume, and the sizes of the partitions in it.
 
-1: null asks for all partitions, as ever. 2: flexible. 3: an error code for the whole response. 4: the size of the
-volume, and how much of it is left. 5: whether the directory takes no new partitions.
+1: null asks for all partitions, as before. 2: flexible. 3: an error code for the whole response. 4: the size of the
+volume, and its free space. 5: whether the directory refuses new partitions.
 
-A partition whose log is offline is left out: Apache Kafka lists none of a directory that is offline.
+Partitions with an offline log are left out: Apache Kafka lists no partitions of an offline directory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["handle"]
 Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 
-#: How far a leader is behind its high watermark.
+#: The offset lag, which is 0 for a leader.
 _NO_LAG = 0
 
 
@@ -59,7 +59,7 @@ def handle(call: Call, request: DescribeLogDirsRequest, *, directory: LogDirecto
 
 
 def _wanted(directory: LogDirectory, request: DescribeLogDirsRequest) -> Work[dict[str, dict[int, None]]]:
-    """Return the numbers of the partitions that are asked for, each once, by topic."""
+    """Return the numbers of the requested partitions by topic, without duplicates."""
     wanted: dict[str, dict[int, None]] = {}
     if request.topics is None:
         for topic in tuple(directory.topics.values()):

@@ -1,4 +1,4 @@
-"""DescribeProducers: what logs know of their producers, to find transactions that hang.
+"""DescribeProducers: the state of producers in partition logs, to find hanging transactions.
 
 0: the only version (KIP-664).
 """

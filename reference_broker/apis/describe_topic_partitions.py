@@ -1,9 +1,9 @@
-"""DescribeTopicPartitions: topics by name, page by page, with the replicas that may become leaders.
+"""DescribeTopicPartitions: pages of topics in order of name, with the replicas that are eligible as leaders.
 
 0: the only version (KIP-966).
 
-A page ends after so many partitions; topics that do not exist do not count. The cursor of the next page may name a
-topic that is gone by then, unless the client names topics itself.
+A page has a maximum number of partitions; missing topics do not count. The cursor of the next page may name a topic
+that has been deleted since, unless the client lists topics.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["PARTITIONS_MAX", "handle"]
 
-#: Most partitions of a page, Kafka's `max.request.partition.size.limit`.
+#: Maximum number of partitions of a page, Kafka's `max.request.partition.size.limit`.
 PARTITIONS_MAX = 2_000
 
 Cursor = DescribeTopicPartitionsResponse.Cursor
@@ -44,7 +44,7 @@ def handle(
     """Handle DescribeTopicPartitions.
 
     Raises:
-        BrokerError: INVALID_REQUEST, the cursor names no partition, or a topic that is not asked about.
+        BrokerError: INVALID_REQUEST, the cursor names an invalid partition, or a topic that was not requested.
     """
     cursor = request.cursor
     image = metadata.image
@@ -74,7 +74,7 @@ def handle(
 
 
 def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Work[list[tuple[bytes, str]]]:
-    """Return the topics from the cursor on as a heap, in the order in which Java sorts them."""
+    """Return the topics from the cursor on as a heap, in Java's string order."""
     cursor = request.cursor
     names = dict.fromkeys(topic.name for topic in request.topics) if request.topics else image.topics
     if cursor is not None and cursor.partition_index < 0:
@@ -93,7 +93,7 @@ def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Wor
 
 
 def _sort_key(name: str) -> bytes:
-    """Return what Java compares of a text."""
+    """Return a key that sorts strings as Java does."""
     return name.encode("utf-16-be", "surrogatepass")
 
 

@@ -1,11 +1,11 @@
-"""Fetch: read batches; delayed until there are enough, if the request asks for it.
+"""Fetch: read batches, waiting until enough are available if the request asks for it.
 
 4: lowest version of Kafka 4, isolation level. 5: log start offset. 7: fetch sessions. 9: leader epoch, to fence stale
 clients. 11: rack. 12: flexible, divergence from the leader's epochs. 13: topic ids instead of names. 15: replica state.
 16: the current leader's address. 17: directory id. 18: high watermark of a follower.
 
-Every fetch has a session, most of them one that lasts: so there is one way to read and to wait, and what it costs
-depends on how many partitions have something new.
+Every fetch has a session, in most cases a lasting one. So there is a single path for reading and waiting, and the cost
+depends on the number of partitions with new data.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _BY_ID_SINCE = since(FetchRequest.FetchTopic, "topic_id")
 PartitionData = FetchResponse.PartitionData
 AbortedTransaction = FetchResponse.AbortedTransaction
 
-#: What does not exist keeps nobody from waiting for what does; it is named after everything else, in this order.
+#: Unknown partitions do not keep a fetch from waiting for others; they come last in the response, in this order.
 _UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
 
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 
-#: So many partitions are not read in one turn.
+#: More partitions than this are read in several turns.
 _MANY = 500
 
 _Found = tuple[SessionPartition, PartitionData]
@@ -62,7 +62,7 @@ def handle(
     options: BrokerOptions,
     replicas: Replicas,
 ) -> Work[FetchResponse | DelayedOperation]:
-    """Handle Fetch: respond at once with enough bytes or an error of reading, otherwise delay the response."""
+    """Handle Fetch: respond at once if there are enough bytes or an error, and otherwise delay the response."""
     check_isolation(request.isolation_level)
     try:
         session = yield from fetch_sessions.begin(request, call.now_ms, by_id=call.version >= _BY_ID_SINCE)
@@ -74,7 +74,7 @@ def handle(
 
 
 class _Fetch:
-    """One request: what was found so far, and the wait for more."""
+    """One fetch request: the data found so far, and its wait for more."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class _Fetch:
         self._request = request
         self._session = session
         self._is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
-        #: What the response will say unless it is read again.
+        #: The response, unless it is read again.
         self._found: dict[SessionPartition, PartitionData] = {}
         self._size_bytes = 0
         self._has_errors = False
@@ -104,7 +104,7 @@ class _Fetch:
         self._timer: Timer | None = None
 
     def answer(self) -> Work[FetchResponse | DelayedOperation]:
-        """Return what was found if that is enough, and wait for more otherwise."""
+        """Return the response if enough data was found, and wait for more otherwise."""
         session = self._session
         session.is_busy = True
         try:
@@ -121,7 +121,7 @@ class _Fetch:
             session.is_busy = False
 
     def _answer_now(self) -> Work[FetchResponse]:
-        """Return what can be found now."""
+        """Return the response with the data that is available now."""
         session = self._session
         session.is_busy = True
         try:
@@ -136,10 +136,10 @@ class _Fetch:
             session.is_busy = False
 
     def _read(self) -> Work[None]:
-        """Read the partitions that may have something new.
+        """Read the partitions that may have new data.
 
         Raises:
-            BrokerError: the session has ended meanwhile.
+            BrokerError: the session ended in the meantime.
         """
         request, session, found = self._request, self._session, self._found
         left = max(min(request.max_bytes, self._bytes_max), 0)
@@ -149,7 +149,7 @@ class _Fetch:
         pieces = Pieces(AT_A_TIME)
         for partition in session.to_read():
             replica, missing = self._find(partition)
-            # The first partition with data returns at least one batch; otherwise a large one could never be read.
+            # The first partition with data returns at least one batch; otherwise a large batch could never be read.
             data = _read_partition(replica, missing, partition.wanted, left, not self._size_bytes, self._is_committed)
             size = len(data.records or b"")
             self._size_bytes += size
@@ -167,12 +167,12 @@ class _Fetch:
             else:
                 found.pop(partition, None)
             if pieces.ends():
-                session.follow()  # what comes meanwhile is to be known
+                session.follow()  # to notice data that arrives in the meantime
                 yield
                 session.check()
 
     def _find(self, partition: SessionPartition) -> tuple[Replica | None, ErrorCode]:
-        """Return the replica of a partition, or the error if it is not here."""
+        """Return the replica of a partition, or the error if it is not on this broker."""
         name = partition.topic
         if self._session.by_id:
             topic = self._metadata.image.topics_by_id.get(partition.topic_id)
@@ -183,14 +183,14 @@ class _Fetch:
 
     @property
     def _may_wait(self) -> bool:
-        """Whether the client would rather wait than have a response now."""
+        """Whether the client prefers waiting over an immediate response."""
         request = self._request
         is_enough = self._has_errors or self._size_bytes >= request.min_bytes
-        # What is unknown is read again each time, so the rest of the session exists.
+        # Unknown partitions are read again each time, so all others in the session are known.
         return not is_enough and request.max_wait_ms > 0 and len(self._session) > self._unknown
 
     def _response(self) -> Work[FetchResponse]:
-        """Return what was found."""
+        """Return the response with the data found."""
         session, request = self._session, self._request
         may_last = not session.is_full or request.session_epoch == INITIAL_FETCH_SESSION_EPOCH
         topics: list[FetchResponse.FetchableTopicResponse] = []
@@ -215,14 +215,14 @@ class _Fetch:
         return FetchResponse(session_id=session.id, responses=topics)
 
     def _in_order(self) -> Work[list[_Found]]:
-        """Return what was found in the order of the session, what is unknown after the rest, as in Kafka."""
+        """Return the results in session order, with unknown partitions last, as in Kafka."""
         places: tuple[list[_Found], ...] = ([], [], [])
         pieces = Pieces(AT_A_TIME)
         for entry in self._found.items():
             places[_UNKNOWN.get(entry[1].error_code, 0)].append(entry)
             if pieces.ends():
                 yield
-        if self._reads > 1:  # otherwise they are in order
+        if self._reads > 1:  # otherwise they already are in order
             for entries in places:
                 entries.sort(key=_turn)
         return [*places[0], *places[1], *places[2]]
@@ -240,13 +240,13 @@ class _Fetch:
         return self._delayed
 
     def more(self, size_bytes: int) -> None:
-        """Take note that more can be read."""
+        """Record that more bytes can be read."""
         self._size_bytes += size_bytes
         if self._size_bytes >= self._request.min_bytes:
             self._finish(self._call.now_ms)
 
     def interrupted(self, code: ErrorCode) -> None:
-        """Respond with an error: the session has gone on, or has ended."""
+        """Respond with an error: a newer request has used the session, or it has ended."""
         self._stop_waiting()
         if self._delayed is not None:
             self._delayed.complete(FetchResponse(error_code=code, session_id=self._session.id))
@@ -290,12 +290,12 @@ def _read_partition(
         return data
     log = replica.log
     try:
-        # Here, and only here, Kafka takes any negative epoch for none.
+        # Only here does Kafka treat any negative epoch as none.
         replica.check(max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
         max_bytes = min(left, partition.partition_max_bytes)
         read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
     except NotPrepared:
-        # The log says when it can be read; until then the others are answered.
+        # The log reports when it becomes readable; until then the other partitions are returned.
         read = Read(None, is_first_whole=False, aborted=() if is_committed else None)
     except BrokerError as error:
         data.error_code = error.code
@@ -313,7 +313,7 @@ def check_isolation(level: int) -> None:
     """Check an isolation level.
 
     Raises:
-        BrokerError: INVALID_REQUEST, there is no such level; where Kafka fails with UNKNOWN_SERVER_ERROR.
+        BrokerError: INVALID_REQUEST, the level does not exist; Kafka fails with UNKNOWN_SERVER_ERROR instead.
     """
     if level not in _ISOLATION_LEVELS:
         raise BrokerError(ErrorCode.INVALID_REQUEST, f"isolation level {level}, expected 0 or 1")

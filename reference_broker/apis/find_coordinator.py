@@ -2,10 +2,10 @@
 
 0: groups only. 1: throttle time, transactions, error texts. 3: flexible. 4: several keys at once. 6: share groups.
 
-While the topic of a coordinator is created, the response waits. Apache Kafka answers COORDINATOR_NOT_AVAILABLE at once;
-with the pause of a client that follows, the first join on a broker in memory takes 125 ms instead of 40.
+The response waits while the topic of a coordinator is created. Apache Kafka answers COORDINATOR_NOT_AVAILABLE at once;
+with the client's subsequent backoff, the first join on a broker in memory takes 125 ms instead of 40.
 
-A partition whose log is offline has no leader, and those who belong to it have no coordinator.
+A partition whose log is offline has no leader, so its groups and transactional ids have no coordinator.
 
 Share groups have no coordinator here yet; clients get a retriable error.
 """
@@ -115,7 +115,7 @@ def _find(
 
 
 def _is_share_partition(key: str) -> bool:
-    """Return whether a key is GROUP:TOPIC_ID:PARTITION, as that of a share group must be; a group may have colons."""
+    """Return whether a key is GROUP:TOPIC_ID:PARTITION, the form of share groups; the group may contain colons."""
     *group, topic_id, number = ["", "", *key.rstrip(":").split(":")]
     try:
         parse_uuid(topic_id)

@@ -31,7 +31,7 @@ Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 def handle(
     call: Call, request: IncrementalAlterConfigsRequest, *, configs: ConfigController
 ) -> Work[IncrementalAlterConfigsResponse | DelayedOperation]:
-    """Handle IncrementalAlterConfigs; the response is delayed until what was changed is on the disk."""
+    """Handle IncrementalAlterConfigs; the response is delayed until the changes are on disk."""
     parts: Parts[IncrementalAlterConfigsResponse] = Parts()
     named: Counter[tuple[int, str]] = Counter()
     for resource in request.resources:

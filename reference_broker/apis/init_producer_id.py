@@ -1,7 +1,7 @@
-"""InitProducerId: give a producer its id and epoch, by which its batches are stored once and in order.
+"""InitProducerId: give a producer its id and epoch, which make its batches idempotent and ordered.
 
-0: idempotent and transactional producers. 1: throttle time. 2: flexible. 3: an id may be given, to raise its epoch. 4:
-PRODUCER_FENCED. 5: transactions of KIP-890.
+0: idempotent and transactional producers. 1: throttle time. 2: flexible. 3: a producer may send its id to get a higher
+epoch. 4: PRODUCER_FENCED. 5: transactions of KIP-890.
 
 Version 6, with which a transaction is prepared for an external coordinator (KIP-939), is not stable in Kafka 4.3.
 """
@@ -54,7 +54,7 @@ def handle(
             initialized(ProducerIdAndEpoch(found, _FIRST_EPOCH))
 
     if request.transactional_id is None:
-        # Without a transaction, an id is of no use any more once its owner asks again: Kafka gives a new one, too.
+        # Without a transactional id, an id is useless once its owner asks again: Kafka returns a new one, too.
         producer_ids.take(given)
     else:
         expected = None

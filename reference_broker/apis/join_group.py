@@ -1,8 +1,8 @@
 """JoinGroup: become a member, or rejoin for a rebalance.
 
-1: rebalance timeout; before that, the session timeout serves as both. 2: throttle time. 4: a new member must come back
-with the id that it is given (KIP-394). 5: static members (KIP-345). 6: flexible. 7: protocol type in the response. 8: a
-reason. 9: the leader may be told to skip the assignment (KIP-814).
+1: rebalance timeout; before that, the session timeout serves as both. 2: throttle time. 4: a new member must rejoin
+with its assigned id (KIP-394). 5: static members (KIP-345). 6: flexible. 7: protocol type in the response. 8: a reason.
+9: the leader may be told to skip the assignment (KIP-814).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: So many members leave together: what the group does is not divided, however many are named.
+#: Most members that leave in one turn: the group's work for them is not split up, however many are named.
 _AT_A_TIME = 100
 
 MemberResponse = LeaveGroupResponse.MemberResponse

@@ -1,4 +1,4 @@
-"""ListConfigResources: the resources that can be configured, or those of some kinds.
+"""ListConfigResources: list configurable resources, of all kinds or of some.
 
 0: client metrics subscriptions only. 1: all kinds.
 """
@@ -45,7 +45,7 @@ def handle(
 
 
 def _names(kind: ConfigResourceType, dynamic: DynamicConfigs, metadata: MetadataCache) -> Iterable[str]:
-    """Return the names of a kind; of groups and subscriptions, those that have a configuration."""
+    """Return the names of resources of a kind; for groups and subscriptions, only those with configurations."""
     match kind:
         case ConfigResourceType.TOPIC:
             return tuple(metadata.image.topics)

@@ -56,7 +56,7 @@ def handle(
         yield
     is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
     check_isolation(request.isolation_level)
-    # A replica, and a tool that passes for one, needs the end of the log.
+    # A replica needs the end of the log, and so does a tool that poses as one.
     is_committed &= request.replica_id == CONSUMER_REPLICA_ID
     parts: Parts[ListOffsetsResponse] = Parts()
     topics = []
@@ -83,7 +83,7 @@ def _find(
     is_committed: bool,
     is_twice: bool,
 ) -> PartitionResponse:
-    """Return the response for a partition; it is complete when its part has arrived."""
+    """Return the response for a partition; it is complete once its part has arrived."""
     response = PartitionResponse(partition.partition_index)
     parts.expect()
 
@@ -130,14 +130,14 @@ def _max_timestamp(log: PartitionLog, is_committed: bool) -> TimestampAndOffset:
 
 
 def _remote(log: PartitionLog, is_committed: bool) -> TimestampAndOffset:
-    """Answer what is about remote storage, which this broker does not have."""
+    """Answer a query about remote storage, which this broker does not have."""
     return _NOTHING
 
 
 _VERSIONS = APIS[ApiKey.LIST_OFFSETS].versions
 
-#: By special timestamp the first version that allows it, and the answer; none of those versions added a field. A table
-#: takes half the time of a comparison with each name.
+#: The first version that allows each special timestamp, and its result; none of those versions added a field. A dict
+#: lookup takes half the time of comparing with each name.
 _SPECIAL: dict[int, tuple[int, Callable[[PartitionLog, bool], TimestampAndOffset]]] = {
     OffsetTimestamp.LATEST: (_VERSIONS.first, _latest),
     OffsetTimestamp.EARLIEST: (_VERSIONS.first, _earliest),
@@ -147,5 +147,5 @@ _SPECIAL: dict[int, tuple[int, Callable[[PartitionLog, bool], TimestampAndOffset
     OffsetTimestamp.EARLIEST_PENDING_UPLOAD: (11, _remote),
 }
 
-#: No version allows any other.
+#: No version allows any other special timestamp.
 _UNKNOWN = (_VERSIONS.last + 1, _remote)

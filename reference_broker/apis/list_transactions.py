@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Different characters of the ids that are matched together, and characters of ids that a slice looks at.
+#: Most different characters of ids that are matched together, and most characters of ids matched in one slice.
 _CHARACTERS_MAX = 1_000
 _SLICE_CHARACTERS = 100_000
 
@@ -48,7 +48,7 @@ def handle(call: Call, request: ListTransactionsRequest, *, transactions: Transa
 
 
 def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answer:
-    """Return a response with the transactions whose ids match, later if that takes more than a slice."""
+    """Return a response with the transactions whose ids match, delayed if matching takes more than one slice."""
     delayed = DelayedOperation()
 
     def done(matching: frozenset[str] | ErrorCode, now_ms: int) -> None:
@@ -66,10 +66,10 @@ def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answe
 
 
 def _matching(text: str, ids: list[str]) -> Generator[None, None, frozenset[str] | ErrorCode]:
-    """Match ids in slices: yield after each, and return those that match, or why the expression is refused.
+    """Match ids in slices: yield after each slice, and return the matching ids, or why the expression was refused.
 
-    Ids may have any character, and the sets of an expression take memory with how many there are in all: ids are
-    matched together as long as they have few.
+    Ids may contain any character, and an expression's character sets grow with the number of different ones. So ids are
+    matched together only while they have few different characters.
     """
     found: frozenset[str] = frozenset()
     together: list[str] = []

@@ -4,7 +4,7 @@
 time. 4: whether to auto-create topics. 5: offline replicas. 7: leader epoch. 8: authorized operations (of the cluster
 until 10). 9: flexible. 10: topic ids. 12: ask by topic id. 13: an error code for the whole response.
 
-A topic that is to be created is unknown to the response, as in Kafka: the client asks again.
+A topic that is about to be created is unknown in the response, as in Kafka: the client asks again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 __all__ = ["handle"]
 
 
-#: Earlier versions have topic ids, and names may be null, but Kafka's brokers do not take either.
+#: Earlier versions have topic ids and nullable names, but Kafka's brokers accept neither.
 _BY_ID_SINCE = 12
 
 
@@ -38,9 +38,9 @@ _BY_ID_SINCE = 12
 def handle(
     call: Call, request: MetadataRequest, *, metadata: MetadataCache, options: BrokerOptions, topics: TopicController
 ) -> Work[MetadataResponse]:
-    """Handle Metadata, and begin to create the topics that are missing, if that is wanted."""
+    """Handle Metadata, and begin to create missing topics if the client allows it."""
     by_name = call.version < _BY_ID_SINCE
-    # What is named twice is answered once; where there are ids, names do not count.
+    # A duplicate gets one answer; where ids are given, names are ignored.
     ids: dict[bytes, None] = {}
     names: dict[str | None, None] = {}
     for wanted in request.topics or ():
@@ -91,7 +91,7 @@ def handle(
 
 
 def _describe_all(metadata: MetadataCache) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
-    """Describe all topics but those that are deleted meanwhile."""
+    """Describe all topics except those deleted in the meantime."""
     topics = []
     for topic in metadata.image.topics.values():
         if topic.topic_id in metadata.image.topics_by_id:
@@ -137,7 +137,7 @@ def _describe(topic: TopicImage) -> Work[MetadataResponse.MetadataResponseTopic]
 
 def _partition(number: int, partition: PartitionImage) -> MetadataResponse.MetadataResponsePartition:
     return MetadataResponse.MetadataResponsePartition(
-        # As Kafka shows a replica on a disk that has failed.
+        # Kafka also reports a replica on a failed disk this way.
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER_ID else ErrorCode.NONE,
         partition_index=number,
         leader_id=partition.leader,

@@ -34,7 +34,7 @@ _EPOCHS_SINCE = 9
 
 _BY_ID_SINCE = since(OffsetCommitRequest.OffsetCommitRequestTopic, "topic_id")
 
-#: The retention time that stands for the broker's.
+#: The retention time that stands for the broker's default.
 _BROKERS_RETENTION_MS = -1
 
 

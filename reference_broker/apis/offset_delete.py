@@ -32,7 +32,7 @@ def handle(
 ) -> Work[DelayedOperation]:
     """Handle OffsetDelete."""
     topics = metadata.image.topics
-    # What is named twice is deleted once.
+    # Duplicates are deleted once.
     known: dict[Partition, None] = {}
     for topic in request.topics:
         for partition in topic.partitions:

@@ -40,7 +40,7 @@ FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 FetchedTopics = OffsetFetchResponse.OffsetFetchResponseTopics
 FetchedPartitions = OffsetFetchResponse.OffsetFetchResponsePartitions
 
-#: A partition without its metadata.
+#: Size in bytes of a partition without its metadata.
 _PARTITION_BYTES = 20
 
 
@@ -74,7 +74,7 @@ def handle(
 
 
 class _Asked(NamedTuple):
-    """Whose offsets are asked for, and by which member."""
+    """The group whose offsets are requested, and the requesting member."""
 
     group_id: str
     member_id: str | None = None
@@ -86,14 +86,14 @@ def _asked(group: Group) -> _Asked:
 
 
 def _allowed(request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Fetched | BrokerError:
-    """Return offsets as the client wants them: it may take what an open transaction is about to change."""
+    """Return the offsets as the client wants them: it may accept offsets that an open transaction could change."""
     if isinstance(outcome, BrokerError) or request.require_stable:
         return outcome
     return outcome._replace(unstable=frozenset())
 
 
 def _single(call: Call, request: OffsetFetchRequest, outcome: Fetched | BrokerError) -> Work[OffsetFetchResponse]:
-    """Return the response of the versions with one group, where the first has no place for an error of the group."""
+    """Return the response in versions with one group; version 1 has no field for an error of the group."""
     error = ErrorCode.NONE
     offsets = Fetched({}, frozenset())
     if not isinstance(outcome, BrokerError):
@@ -125,7 +125,7 @@ def _single(call: Call, request: OffsetFetchRequest, outcome: Fetched | BrokerEr
 def _several(
     call: Call, image: MetadataImage, request: OffsetFetchRequest, found: Mapping[_Asked, Fetched | BrokerError]
 ) -> Work[OffsetFetchResponse]:
-    """Return the response of the versions with any number of groups; all offsets of a group are found once."""
+    """Return the response in versions with several groups; a group's offsets are collected only once."""
     repetitions = Repetitions(call)
     complete: dict[_Asked, list[FetchedTopics]] = {}
     sizes: dict[_Asked, int] = {}
@@ -152,7 +152,7 @@ def _several(
 
 
 def _whole(image: MetadataImage, offsets: Fetched) -> Work[tuple[list[FetchedTopics], int]]:
-    """Return all offsets of a group, and their size in bytes."""
+    """Return all offsets of a group, with their size in bytes."""
     topics, size_bytes = [], 0
     for name, numbers in _all(offsets):
         known = image.topics.get(name)
@@ -174,7 +174,7 @@ def _wanted(
     asked: OffsetFetchRequest.OffsetFetchRequestTopics,
     repetitions: Repetitions,
 ) -> Work[FetchedTopics]:
-    """Return the offsets of a topic that are asked for; a client may name a partition any number of times."""
+    """Return the requested offsets of a topic; a client may name a partition any number of times."""
     by_id = call.version >= _BY_ID_SINCE
     topic = image.topics_by_id.get(asked.topic_id) if by_id else None
     is_unknown = by_id and topic is None
@@ -197,14 +197,14 @@ def _all(offsets: Fetched) -> list[tuple[str, Sequence[int]]]:
 
 
 def _size(position: tuple[int, int, str, ErrorCode]) -> int:
-    """Return about how many bytes a partition takes in a response."""
+    """Return the approximate size of a partition in a response, in bytes."""
     return _PARTITION_BYTES + len(position[2])
 
 
 def _position(
     offsets: Fetched, topic: str, number: int, error: ErrorCode = ErrorCode.NONE
 ) -> tuple[int, int, str, ErrorCode]:
-    """Return offset, leader epoch, metadata and error for a response."""
+    """Return a partition of the response, with offset, leader epoch, metadata and error."""
     if (topic, number) in offsets.unstable:
         return _no_position(ErrorCode.UNSTABLE_OFFSET_COMMIT)
     committed = offsets.offsets.get((topic, number))

@@ -1,6 +1,7 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, so that a client finds out that the log was cut below its position.
+"""OffsetForLeaderEpoch: the end of a leader epoch, which tells a client whether the log was truncated below its
+position.
 
-2: lowest version of Kafka 4. 3: the replica that asks. 4: flexible.
+2: lowest version of Kafka 4. 3: the id of the asking replica. 4: flexible.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Produce: append batches to partitions.
 
-3: lowest version of Kafka 4, one batch of magic 2 per partition. 5: log start offset. 7: Zstandard. 8: which records
-were refused, and why. 9: flexible. 10: the current leader in the response. 11, 12: transactions of KIP-890. 13: topic
-ids instead of names.
+3: lowest version of Kafka 4, one batch of magic 2 per partition. 5: log start offset. 7: Zstandard. 8: refused records
+and the reasons. 9: flexible. 10: the current leader in the response. 11, 12: transactions of KIP-890. 13: topic ids
+instead of names.
 
-With acks=0 there is no response: a failure closes the connection, as in Kafka. The next request of the connection waits
-nevertheless until the batches are in their logs, so that what waits with them is bounded.
+With acks=0 there is no response: a failure closes the connection, as in Kafka. The connection's next request still
+waits until the batches are in their logs, which bounds the memory that they take.
 
 `min.insync.replicas` never refuses a batch: it is capped at the number of replicas, which is one.
 """
@@ -59,16 +59,17 @@ _ZSTANDARD_SINCE = 7
 
 _ACKS = frozenset(Acks)
 
-#: Records that are checked in less than a millisecond unless they are compressed.
+#: Most records that are checked in less than a millisecond unless they are compressed.
 _LONG_BYTES = 64 * 1024
 
-#: Topics, and batches whose producer is looked at, that take less than a millisecond.
+#: Most topics, or batches with a producer to check, that take less than a millisecond.
 _LOOKED_AT_A_TIME = 2_000
 
 _FINISHED = object()
 
 
-#: KAFKA-18659: librdkafka until 2.5 compresses only if versions 0 to 2 are advertised, though nobody serves them.
+#: KAFKA-18659: librdkafka until 2.5 compresses only if versions 0 to 2 are advertised, although brokers no longer serve
+#: them.
 _ADVERTISED_FROM = 0
 
 
@@ -118,10 +119,10 @@ def _append_all(
     responses: list[ProduceResponse.TopicProduceResponse],
     parts: Parts[ProduceResponse],
 ) -> Iterator[None]:
-    """Append to one partition after the other, and add what became of it to the responses.
+    """Append to one partition after another, and add the results to the responses.
 
-    What follows a batch that may have taken long is another step: a few bytes may hold 100 MiB of compressed records.
-    So is what follows many short ones, or topics without any.
+    A step ends after a batch that may have taken long, since a few bytes may hold 100 MiB of compressed records. It
+    also ends after many short batches, or topics without any.
     """
     transactional: list[Unverified] = []
     refused = yield from _refusal(request)
@@ -142,7 +143,7 @@ def _append_all(
             answers.append(_append(call, refused, name, replica, partition, parts, transactional, is_answered))
     if transactional:
         version = transaction_version(call.version)
-        # Clients that leave adding partitions to the broker depend on it.
+        # Clients that let the broker add partitions depend on it.
         is_asked = version >= TransactionVersion.TV_2 or options.transaction_partition_verification_enable
         append_verified(
             transactions if is_asked else None,
@@ -154,7 +155,9 @@ def _append_all(
 
 
 def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
-    """Return whether checking the records of a partition may take long: they are many or compressed, or to be."""
+    """Return whether checking the records of a partition may take long: they are many, compressed, or to be
+    compressed.
+    """
     if records is None or len(records) < BATCH_HEADER_BYTES:
         return False
     if len(records) > _LONG_BYTES or records[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK:
@@ -163,7 +166,7 @@ def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
 
 
 def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
-    """Return what is wrong with the whole request, if anything is."""
+    """Return why the whole request is refused, or None."""
     if request.acks not in _ACKS:
         return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}, expected -1, 0 or 1")
     producers, pieces = set(), Pieces(_LOOKED_AT_A_TIME)
@@ -185,7 +188,7 @@ def _refusal(request: ProduceRequest) -> Work[BrokerError | None]:
 
 
 def _name(version: int, image: MetadataImage, data: ProduceRequest.TopicProduceData) -> str | None:
-    """Return the name of a topic; None if no topic has the id."""
+    """Return the name of a topic; None if the id is unknown."""
     if version < _BY_ID_SINCE:
         return data.name
     topic = image.topics_by_id.get(data.topic_id)
@@ -211,7 +214,7 @@ def _append(
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
-        replica.check()  # before its transaction takes it in, which could not end without its marker
+        replica.check()  # before the partition is in a transaction, which could not end there without its marker
         log = replica.log
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
@@ -263,7 +266,7 @@ def _refuse(response: PartitionResponse, error: BrokerError) -> None:
 
 
 def _close_on_error(response: ProduceResponse) -> None:
-    """Close the connection if a batch was refused: with acks=0 there is no other way to report that."""
+    """Close the connection if a batch was refused, since with acks=0 there is no other way to report it."""
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code != ErrorCode.NONE:

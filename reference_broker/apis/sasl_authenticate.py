@@ -17,7 +17,7 @@ __all__ = ["handle"]
 
 @serves(ApiKey.SASL_AUTHENTICATE)
 def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Handle SaslAuthenticate on a listener without SASL, whose clients are let in as they come.
+    """Handle SaslAuthenticate on a listener without SASL, which accepts clients without a login.
 
     Raises:
         BrokerError: ILLEGAL_SASL_STATE, always.

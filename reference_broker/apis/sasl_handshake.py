@@ -1,8 +1,8 @@
-"""SaslHandshake: the mechanism of a login, and those that a listener offers.
+"""SaslHandshake: the mechanism of a login, and the mechanisms that a listener offers.
 
-0: the login's tokens follow by themselves. 1: they follow in SaslAuthenticate.
+0: the login's tokens follow without a request header. 1: they follow in SaslAuthenticate.
 
-A listener without SASL answers, too: clients ask which APIs there are, and take a broker without this one for a Kafka
+A listener without SASL answers, too: clients ask for the supported APIs, and treat a broker without this one as a Kafka
 before 0.10.
 """
 

@@ -1,6 +1,6 @@
-"""TxnOffsetCommit: commit a group's offsets with a transaction.
+"""TxnOffsetCommit: commit a group's offsets as part of a transaction.
 
-0: the lowest version. 1: throttle time. 2: leader epoch. 3: flexible; the member says who it is (KIP-447). 4:
+0: the lowest version. 1: throttle time. 2: leader epoch. 3: flexible; the member identifies itself (KIP-447). 4:
 TRANSACTION_ABORTABLE. 5: adds the group to the transaction (KIP-890).
 """
 
@@ -65,7 +65,7 @@ def handle(
 
 
 def _version(call: Call) -> TransactionVersion:
-    """Return what the request can do; see `TransactionCoordinator.ensure_partitions`."""
+    """Return the capabilities of the request's version; see `TransactionCoordinator.ensure_partitions`."""
     if call.version > TXN_OFFSET_COMMIT_LAST_BEFORE_TV_2:
         return TransactionVersion.TV_2
     return TransactionVersion.TV_1 if call.version >= _ABORTABLE_SINCE else TransactionVersion.TV_0

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: end transactions in partitions, for a coordinator, or by hand where one hangs.
+"""WriteTxnMarkers: end transactions in partitions, on behalf of a coordinator, or by hand if a transaction hangs.
 
 1: lowest version of Kafka 4, flexible. 2: whether each transaction has an epoch of its own (KIP-1228).
 """
@@ -24,7 +24,7 @@ MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
-#: Errors of a partition of the offsets topic whose groups are elsewhere, or not loaded.
+#: Errors of an offsets partition whose groups are on another broker, or not loaded.
 _NOT_HERE = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
@@ -34,7 +34,7 @@ _NOT_HERE = frozenset(
 def handle(
     call: Call, request: WriteTxnMarkersRequest, *, replicas: Replicas, groups: GroupCoordinator
 ) -> Work[WriteTxnMarkersResponse | DelayedOperation]:
-    """Handle WriteTxnMarkers; the response waits until all markers can be read."""
+    """Handle WriteTxnMarkers; the response waits until all markers are readable."""
     parts: Parts[WriteTxnMarkersResponse] = Parts()
     results: dict[int, list[TopicResult]] = {}
     for wanted in request.markers:
@@ -68,7 +68,7 @@ def _write(
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return result
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka: no batch can be made of it
+        result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka: no marker can be built from it
         return result
     parts.expect()
 

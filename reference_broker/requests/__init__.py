@@ -1,1 +1,1 @@
-"""How requests are handled: those of one client in order, answers that come later, errors."""
+"""Request handling: in order for each client, with delayed responses and errors."""

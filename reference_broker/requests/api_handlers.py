@@ -1,7 +1,7 @@
 """Handlers of APIs, and how they are registered.
 
-A handler is a function of a `Call` and a request. What else it needs of the broker it names as keyword arguments,
-`groups` or `topics`, and gets it when the broker starts: its signature says what it can reach.
+A handler is a function of a `Call` and a request. It names the parts of the broker that it needs as keyword arguments,
+such as `groups` or `topics`, and gets them when the broker starts: the signature shows what it can reach.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PARTS: Final = frozenset(
 )
 
 #: Called with a `Call`, a request, and the parts that it names. It returns the answer; or it is a generator that yields
-#: where others may have their turn, and returns the answer.
+#: wherever other connections may have a turn, and returns the answer.
 Handler = Callable[..., Answer | Work[Answer]]
 
 
@@ -49,27 +49,27 @@ class ApiHandler:
     """A function that serves an API.
 
     Args:
-        api: of a generated table: `APIS[ApiKey.GREET]`.
-        handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It
-            gets the parts of the broker that it names as keyword-only parameters, see `PARTS`. It returns the response,
-            or a `DelayedOperation` of its own that will have it. If it may have much to do, it is a generator function,
-            and yields after each entry of the request: others have their turn after some of them. A `BrokerError` that
-            it raises is answered with its code, a `RemoteProtocolError` closes the connection unless it is a
-            `DecodeError`, and anything else, or None, is answered with UNKNOWN_SERVER_ERROR.
-        versions: that it serves; None for all stable ones.
-        advertised_from: the lowest version that clients are told, if it is not the lowest one served; it may be one
-            that does not exist any more, for clients that look for it.
+        api: from a generated table: `APIS[ApiKey.GREET]`.
+        handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It gets the
+            parts of the broker that it names as keyword-only parameters, see `PARTS`. It returns the response, or a new
+            `DelayedOperation` that will receive it. A handler with potentially much work is a generator function and
+            yields after each entry of the request: other connections get a turn after some of the yields. A
+            `BrokerError` that it raises is answered with its code, a `RemoteProtocolError` closes the connection unless
+            it is a `DecodeError`, and anything else, or None, is answered with UNKNOWN_SERVER_ERROR.
+        versions: the versions to serve; None for all stable ones.
+        advertised_from: the lowest version advertised to clients, if it differs from the lowest one served; it may no
+            longer exist, for clients that look for it.
 
     Raises:
-        TypeError: `api` is no `Api`, `handle` no plain function of two arguments and parts of a broker, `versions` no
-            `VersionRange`, or `advertised_from` no int.
-        LocalProtocolError: the API has not all these versions, or `advertised_from` is negative or above them.
+        TypeError: `api` is not an `Api`, `handle` not a plain function of two arguments and parts of a broker,
+            `versions` not a `VersionRange`, or `advertised_from` not an int.
+        LocalProtocolError: the API does not have all these versions, or `advertised_from` is negative or above them.
 
     Attributes:
         api: see above.
         handle: see above.
-        versions: that it serves.
-        advertised: the versions that clients are told.
+        versions: the versions served.
+        advertised: the versions advertised to clients.
     """
 
     __slots__ = ("_parts", "advertised", "api", "handle", "versions")
@@ -78,7 +78,7 @@ class ApiHandler:
         self, api: Api, handle: Handler, versions: VersionRange | None = None, *, advertised_from: int | None = None
     ) -> None:
         if not isinstance(api, Api):
-            raise TypeError(f"{api!r:.60} is no Api: take one from a generated table, such as APIS[ApiKey.…]")
+            raise TypeError(f"{api!r:.60} is not an Api: take one from a generated table, such as APIS[ApiKey.…]")
         if reason := _unfit(handle):
             raise TypeError(f"{api.name}: the handler {handle!r:.60} {reason}")
         if versions is not None and not (isinstance(versions, VersionRange) and all(map(_is_int, versions))):
@@ -99,7 +99,7 @@ class ApiHandler:
         self._parts = _parts_of(handle)
 
     def with_parts(self, parts: Mapping[str, Any]) -> Handler:
-        """Return `handle` as it is called with a `Call` and a request only.
+        """Return `handle` with its parts bound, to be called with a `Call` and a request only.
 
         Args:
             parts: of a broker, all of `PARTS`.
@@ -111,9 +111,9 @@ class ApiHandler:
 
 
 def _unfit(handle: object) -> str:
-    """Return why something cannot handle requests, empty if nothing is known against it."""
+    """Return why a function cannot handle requests, or "" if no reason is found."""
     if not callable(handle):
-        return "is no function"
+        return "is not a function"
     inner: Any = handle
     while isinstance(inner, partial):
         inner = inner.func
@@ -130,7 +130,7 @@ def _unfit(handle: object) -> str:
     except TypeError as error:
         return f"cannot be called with a Call and a request: {error}"
     except ValueError:
-        pass  # it is not written in Python, and does not say what it takes
+        pass  # it is not written in Python and has no signature
     return ""
 
 
@@ -148,10 +148,10 @@ def _is_int(value: object) -> bool:
 
 
 class ServedApis(NamedTuple):
-    """What a broker serves.
+    """The APIs that a broker serves.
 
     Attributes:
-        apis: what it knows.
+        apis: all known APIs.
         handlers: by key, in order of their keys.
     """
 

@@ -1,4 +1,4 @@
-"""What a client is told that it may do with a topic, a group or the cluster: all there is, as nobody checks it here.
+"""The operations on a topic, a group or the cluster that a client is allowed: all of them, without an authorizer.
 
 Bit n of each number is AclOperation n.
 

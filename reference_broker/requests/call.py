@@ -1,4 +1,4 @@
-"""The context of a request, and what every request may need: timers, turns, and lines for the broker's log."""
+"""The context of a request, and shared services: timers, turns, and lines for the broker's log."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Call", "RequestServices"]
 
 
 class RequestServices(NamedTuple):
-    """What requests share.
+    """Services shared by all requests.
 
     Attributes:
         timers: pending deadlines.
-        computations: those that take long.
+        computations: long computations.
         turns: connections whose requests take long.
-        lines: what is written to the log, with repetitions held back.
-        repeated_bytes_max: how much of a response may be there because its request names things again.
+        lines: lines for the log, with repetitions suppressed.
+        repeated_bytes_max: most bytes of a response that may be due to duplicates in its request.
     """
 
     timers: Timers
@@ -37,7 +37,7 @@ class Call:
 
     Attributes:
         services: what all requests share.
-        api: what is asked.
+        api: the API of the request.
         version: the version of the request.
         client_id: the client's name for itself, "" if it has none.
         peer: the client and the listener that it came through.
@@ -63,5 +63,5 @@ class Call:
 
     @property
     def timers(self) -> Timers:
-        """The broker's timers, for what is due later."""
+        """The broker's timers, for later work."""
         return self.services.timers

@@ -1,7 +1,7 @@
-"""A delayed operation: what a handler returns for a request whose response comes later.
+"""A delayed operation: the return value of a handler whose response comes later.
 
-A fetch waits for data, JoinGroup for the other members, SyncGroup for the leader, Produce for the disk. Logs,
-timers and the coordinator hold what completes it; no purgatory is needed, since each is watched in one place.
+A fetch waits for data, JoinGroup for the other members, SyncGroup for the leader, Produce for the disk. Logs, timers
+and the coordinator hold the callbacks that complete it; no purgatory is needed, since each is watched in one place.
 
 Source: `DelayedOperation`, `DelayedFetch`, `DelayedJoin` in Apache Kafka.
 """
@@ -21,7 +21,7 @@ __all__ = ["Answer", "DelayedOperation", "OnError", "Parts", "finished"]
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 
-#: Returns what yields now and then, and returns the response.
+#: Returns a generator that yields now and then, and returns the response.
 OnError = Callable[[BaseException], Generator[None, None, Message]]
 
 
@@ -31,14 +31,14 @@ class DelayedOperation:
     Attributes:
         response: None until the operation is completed.
         failure: why the connection is closed instead; None if it is not.
-        is_cancelled: whether the client has gone.
-        on_cancel: called once when the operation is cancelled, to release what it holds; what it raises is logged.
-        on_error: returns the work that makes the response of an error, or raises `RemoteProtocolError` if there is
-            none; None while the handler itself runs: its errors are answered anyway.
-        check_unsent: called with the response instead of sending it, if the client expects none; what it raises closes
+        is_cancelled: whether the client has disconnected.
+        on_cancel: called once when the operation is cancelled, to release its resources; exceptions are logged.
+        on_error: returns the work that builds an error response, or raises `RemoteProtocolError` if there can be none;
+            None while the handler itself runs, since its errors are answered elsewhere.
+        check_unsent: called with the response instead of sending it, if the client expects none; an exception closes
             the connection.
-        steps: what is to be done before the response, in pieces between which others may have their turn; None if
-            nothing is left. If they return something, it is the response, or what has it later.
+        steps: the work to do before the response, in pieces between which other connections may have a turn; None if
+            none is left. A value that it returns is the response, or a delayed operation for it.
     """
 
     __slots__ = (
@@ -69,20 +69,20 @@ class DelayedOperation:
         return self.response is not None or self.failure is not None or self.is_cancelled
 
     def answers(self, on_error: OnError) -> None:
-        """Note that this is the answer to a request.
+        """Make this the answer to a request.
 
         Args:
             on_error: see above.
 
         Raises:
-            LocalProtocolError: it is the answer to another one, too.
+            LocalProtocolError: it already is the answer to another request.
         """
         if self.on_error is not None:
             raise LocalProtocolError("a delayed operation is returned for a second request: each needs one of its own")
         self.on_error = on_error
 
     def step(self) -> None:
-        """Do the next of the steps; if that fails, the client gets an error."""
+        """Do the next step; if that fails, the client gets an error."""
         assert self.steps is not None, "there is no step left"
         try:
             next(self.steps)
@@ -104,14 +104,14 @@ class DelayedOperation:
                 self._end(failure)
 
     def _follow(self, other: DelayedOperation) -> None:
-        """Complete the operation when another is, which nobody knows but this one."""
+        """Complete this operation when another one, which only this one refers to, is completed."""
         if self.on_error is not None:
             other.answers(self.on_error)
         self.on_cancel = other.cancel
         other.then(self.complete, self._end)
 
     def complete_by(self, make: Callable[[], Message]) -> None:
-        """Complete the operation with what `make` returns; if that fails, or is None, the client gets an error."""
+        """Complete the operation with the result of `make`; if that fails or is None, the client gets an error."""
         if self._is_over:
             return
         try:
@@ -123,20 +123,20 @@ class DelayedOperation:
                 raise
             self._fail(error)
             return
-        if not self._is_over:  # which `make` may have changed
+        if not self._is_over:  # `make` may have changed it
             self.response = response
             then, _ = self._let_go()
             if then is not None:
                 then(response)
 
     def _let_go(self) -> tuple[Callable[[Message], object] | None, Callable[[RemoteProtocolError], object] | None]:
-        """Forget who waits, and what is cancelled: they refer to this operation, and to all of the request."""
+        """Drop all callbacks: they refer to this operation, and to the whole request."""
         waiting = self._then, self._otherwise
         self.on_cancel = self._then = self._otherwise = None
         return waiting
 
     def _fail(self, error: BaseException) -> None:
-        """Complete the operation with the response of an error, if there is one."""
+        """Complete the operation with the response of an error, if one can be made."""
         assert self.on_error is not None, "there is a request to answer"
         try:
             work = self.on_error(error)
@@ -146,7 +146,7 @@ class DelayedOperation:
             self.complete(finished(work))
 
     def _end(self, failure: RemoteProtocolError) -> None:
-        """Close the connection, because there is no answer."""
+        """Close the connection, because no response can be sent."""
         if not self._is_over:
             self.failure = failure
             _, otherwise = self._let_go()
@@ -169,7 +169,7 @@ class DelayedOperation:
             otherwise(self.failure)
 
     def cancel(self) -> None:
-        """Cancel the operation, because the connection is gone."""
+        """Cancel the operation because the connection is closed."""
         if not self._is_over:
             self.is_cancelled = True
             self.steps = None
@@ -184,7 +184,7 @@ Answer: TypeAlias = Message | DelayedOperation | None
 
 
 def finished(work: Generator[None, None, R]) -> R:
-    """Do all of a piece of work at once; return its result."""
+    """Run work to its end without interruption; return its result."""
     try:
         while True:
             next(work)
@@ -200,7 +200,7 @@ def _checked(response: Message | None) -> Message:
 
 
 class Parts(Generic[M]):
-    """The parts of one response that may come later: partitions that are appended to, topics that are created."""
+    """Parts of one response that may arrive later: partitions being appended to, topics being created."""
 
     __slots__ = ("_deadline", "_delayed", "_missing", "_response")
 
@@ -215,7 +215,7 @@ class Parts(Generic[M]):
         self._missing += 1
 
     def arrived(self) -> None:
-        """Note that a part is in the response."""
+        """Record that a part has been added to the response."""
         self._missing -= 1
         if not self._missing and self._delayed is not None and self._response is not None:
             self._delayed.complete(self._response)
@@ -233,7 +233,8 @@ class Parts(Generic[M]):
         """Return the response, delayed until all parts have arrived or the deadline has passed.
 
         Args:
-            deadline_ms: when the client gets what there is; the parts that are missing then must say so themselves.
+            deadline_ms: when the client gets the response as it is; parts that are still missing must show that by
+                themselves.
             timers: the broker's timers.
             response: see `respond`.
         """

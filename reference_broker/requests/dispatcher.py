@@ -1,4 +1,4 @@
-"""From a request to its answer: the handler of its API, inside what surrounds every handler."""
+"""Dispatch of requests: the handler of each API, wrapped in the elements that surround every handler."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Dispatcher:
     """The handlers of a broker.
 
     Args:
-        served: what it serves.
-        parts: what handlers may name, all of `PARTS`.
-        services: what requests share.
+        served: the APIs to serve.
+        parts: the parts that handlers may name, all of `PARTS`.
+        services: shared by all requests.
         frame_bytes_max: the largest request.
 
     Attributes:
-        apis: what it knows.
+        apis: all known APIs.
         frame_bytes_max: see above.
         served: the versions of each API that are served.
         services: see above.

@@ -1,8 +1,8 @@
-"""The response that says, in the form of any API, that a request as a whole has failed.
+"""The error response of any API, which reports that a whole request has failed.
 
-Where the response has an error code of its own, that is set. Otherwise each element of the request (topic, partition,
-group, …) is answered with the error: the response's arrays are filled along the request's, and what names an element is
-taken over. Nothing is known here of single APIs; the field tables say it all.
+A top-level error code of the response is set if there is one. Otherwise each element of the request (topic, partition,
+group, …) is answered with the error: the response's arrays mirror the request's, and the fields that identify an
+element are copied. No API is special-cased here; the field tables suffice.
 
 Source: Apache Kafka, `getErrorResponse` of every class derived from `AbstractRequest`.
 """
@@ -26,7 +26,7 @@ __all__ = ["error_response"]
 _CODES = ("error_code", "partition_error_code")
 _TEXT = "error_message"
 
-#: What says which element of the request is meant.
+#: Fields that identify an element of the request.
 _IDENTITIES = (
     "group_id",
     "index",
@@ -45,13 +45,13 @@ _IDENTITIES = (
 
 
 def error_response(call: Call, message: Any, code: ErrorCode, text: str) -> Work[Message]:
-    """Return the response to a request that has failed; yield after each element.
+    """Build the response to a failed request; yield after each element.
 
     Args:
         call: its context.
         message: the request; None for ApiVersions in an unknown version.
-        code: why.
-        text: for people, where the response has a place for it; may be empty.
+        code: the error.
+        text: the message, used if the response has a field for it; may be empty.
 
     Raises:
         RemoteProtocolError: the client expects no response (acks=0), or the API's response has no error code.
@@ -68,7 +68,7 @@ def _filled(response: Message, message: Any, version: int, code: ErrorCode, text
 
 
 def _fill(response: Message, request: Message | None, version: int, code: ErrorCode, text: str) -> Work[None]:
-    """Set the error of a response, or of one of its elements, and of everything inside that has one of its own."""
+    """Set the error of a response or an element, and of everything inside with its own error code."""
     fields = _fields(type(response), version)
     own = [name for name in _CODES if name in fields]
     for name in own:
@@ -96,7 +96,7 @@ def _fill(response: Message, request: Message | None, version: int, code: ErrorC
 
 
 def _identify(element: Message, asked: Any, version: int) -> None:
-    """Say in an element of the response which element of the request it answers."""
+    """Copy the identity of an element of the request to its element of the response."""
     own = [name for name in _IDENTITIES if name in _fields(type(element), version)]
     if not isinstance(asked, Message):
         fitting = (name for name in own if isinstance(getattr(element, name), type(asked)))
@@ -112,7 +112,7 @@ def _identify(element: Message, asked: Any, version: int) -> None:
 
 
 def _elements(request: Message, version: int) -> Iterator[Any]:
-    """Give what a request, or one element of it, asks about."""
+    """Yield the entries that a request, or one element of it, asks about."""
     for field in _fields(type(request), version).values():
         if field.array:
             yield from getattr(request, field.name) or ()

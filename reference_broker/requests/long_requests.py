@@ -1,10 +1,10 @@
-"""Requests that ask for much, in pieces: other connections have their turn between any two of them.
+"""Long requests, processed in pieces: other connections get a turn between any two pieces.
 
-A handler that goes through the entries of a request, or through all topics, is a generator function: it yields after
-each entry, and returns what any other handler returns. `begin` does its first piece, which is all that most requests
-need, so that they are answered at once. The session does the others, as long as its turn lasts, and then takes turns
-with all others that have such a request. What a handler checks, and what it changes because of that, belong to one
-entry: no `yield` is between them.
+A handler that iterates over the entries of a request, or over all topics, is a generator function: it yields after each
+entry, and returns its answer like any other handler. `begin` runs the first piece, which suffices for most requests, so
+they are answered at once. The session runs further pieces until its turn ends, and then takes turns with other sessions
+that have a long request. A check and the change that depends on it belong to the same entry, without a `yield` between
+them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["AT_A_TIME", "begin", "complete_by_work"]
 
 R = TypeVar("R")
 
-#: Entries of a piece: a few microseconds each as a rule, and a tenth of a millisecond where a topic is created.
+#: Entries of a piece: a few microseconds each as a rule, or a tenth of a millisecond where a topic is created.
 AT_A_TIME = 20
 
-#: The same of what is done after something was waited for: those who do that take turns of at most a few milliseconds.
+#: Entries of a piece of work after a wait: such work takes turns of at most a few milliseconds.
 _LATE_AT_A_TIME = 500
 
 
 def begin(work: Work[Answer]) -> Answer:
-    """Do the first piece of a request; return its answer, or a delayed operation that has the others as its steps."""
+    """Do the first piece of a request; return its answer, or a delayed operation that runs the others as its steps."""
     try:
         for _ in range(AT_A_TIME):
             next(work)
@@ -46,13 +46,13 @@ def begin(work: Work[Answer]) -> Answer:
 def complete_by_work(
     call: Call, delayed: DelayedOperation, work: Work[Message], at_a_time: int = _LATE_AT_A_TIME
 ) -> None:
-    """Complete a delayed operation with a response that takes long to make, at once if it is small.
+    """Complete a delayed operation with a response that may take long to build; a small one is built at once.
 
     Args:
         call: the context of the request.
-        delayed: what waits for the response.
-        work: makes it.
-        at_a_time: after how many of its yields others have their turn.
+        delayed: the operation to complete.
+        work: builds the response.
+        at_a_time: number of yields after which other connections get a turn.
     """
 
     def guarded() -> Work[None]:
@@ -76,14 +76,14 @@ def _fail(error: BaseException) -> NoReturn:
 
 
 def _ignore(result: None, now_ms: int) -> None:
-    """The delayed operation has it."""
+    """Discard the result, which the delayed operation has."""
 
 
 def _pieces(work: Work[R], at_a_time: int = AT_A_TIME) -> Work[R]:
     """Yield after each piece.
 
     Raises:
-        LocalProtocolError: there is no answer.
+        LocalProtocolError: the handler returned None.
     """
     while True:
         try:
@@ -91,7 +91,7 @@ def _pieces(work: Work[R], at_a_time: int = AT_A_TIME) -> Work[R]:
                 next(work)
         except StopIteration as end:
             if end.value is None:
-                raise LocalProtocolError("a handler has returned None, which is no response") from None
+                raise LocalProtocolError("a handler has returned None, which is not a response") from None
             result: R = end.value
             return result
         yield

@@ -1,7 +1,7 @@
-"""Parts of one response that come from several shards, each in its own time.
+"""Responses merged from parts that several shards provide, each at its own time.
 
-What a request names more than once is asked about once, and the same part answers each; as in Kafka, there are as many
-as there are names. So a kilobyte could ask for any number of megabytes: what is repeated is limited.
+Duplicates in a request cause one lookup, and its part is repeated for each of them, as in Kafka. A request of a
+kilobyte could thus ask for any number of megabytes, so the repeated bytes are limited.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ A = TypeVar("A", bound=Hashable)
 P = TypeVar("P")
 PartMessage = TypeVar("PartMessage", bound=Message)
 
-#: A number, or the length of what has one.
+#: Size of a number, or of a length prefix.
 _NUMBER_BYTES = 4
 
 
@@ -32,7 +32,7 @@ class Gathering(Generic[P]):
     """Waits for all parts.
 
     Args:
-        count: how many there are; 0 completes at once.
+        count: number of parts; 0 completes at once.
         complete: called with all parts in order.
     """
 
@@ -51,7 +51,7 @@ class Gathering(Generic[P]):
 
 
 class Repetitions:
-    """Counts the bytes of a response that are in it because a client names things again.
+    """Counts the bytes of a response that are due to duplicates in the request.
 
     Args:
         call: the context of the request.
@@ -65,7 +65,7 @@ class Repetitions:
         """Add bytes.
 
         Raises:
-            BrokerError: POLICY_VIOLATION, they are too many.
+            BrokerError: POLICY_VIOLATION, the limit is exceeded.
         """
         self._bytes += size_bytes
         if self._bytes > self._limit_bytes:
@@ -79,17 +79,17 @@ def collect(
     ask: Callable[[A, Callable[[P], None]], None],
     respond: Callable[[Mapping[A, P]], Work[Message]],
 ) -> Work[Message | DelayedOperation]:
-    """Answer a request that asks about any number of things.
+    """Answer a request that asks about any number of items.
 
     Args:
         call: the context of the request.
-        asked: what it asks about, nothing twice.
-        ask: asks about one thing, and passes on its part of the response when it is known.
+        asked: the items, without duplicates.
+        ask: looks up one item, and passes on its part of the response once known.
         respond: returns the response from all parts.
     """
     delayed = DelayedOperation()
     parts: dict[A, P] = {}
-    unknown = 1  # until all is asked
+    unknown = 1  # until everything is asked
 
     def put(one: A, part: P) -> None:
         nonlocal unknown
@@ -112,13 +112,13 @@ def gather(
     ask: Callable[[A, Callable[[PartMessage], None]], None],
     respond: Callable[[list[PartMessage]], Message],
 ) -> Work[Message | DelayedOperation]:
-    """Answer a request that asks about any number of things, some of them more than once.
+    """Answer a request that asks about any number of items, possibly with duplicates.
 
     Args:
         call: the context of the request.
-        asked: what it asks about.
+        asked: the items.
         ask: see `collect`.
-        respond: returns the response with a part for each, in order.
+        respond: returns the response with a part for each item, in order.
 
     Raises:
         BrokerError: see `Repetitions`.
@@ -137,7 +137,7 @@ def gather(
 
 
 def size_of(value: object) -> int:
-    """Return about how many bytes a part of a response takes."""
+    """Return the approximate size of a part of a response, in bytes."""
     if isinstance(value, Message):
         return sum(size_of(getattr(value, field.name)) for field in value.FIELDS)
     if isinstance(value, str | bytes):

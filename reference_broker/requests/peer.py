@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and through which listener it came."""
+"""The client at the other end of a connection, and the listener that it connected to."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class Peer:
-    """What is known of a client.
+    """Identity of a client.
 
     Args:
-        listener: through which it came.
+        listener: that it connected to.
         host: its address.
 
     Attributes:
-        host: its address as Kafka shows it: `/127.0.0.1`.
-        principal: who it has proved to be.
-        software_name: what it calls its library, empty until it has said so (KIP-511).
-        software_version: of that library.
+        host: its address in Kafka's form: `/127.0.0.1`.
+        principal: its authenticated identity.
+        software_name: the name of its library, empty until it sends one (KIP-511).
+        software_version: the version of that library.
     """
 
     __slots__ = ("host", "listener", "principal", "software_name", "software_version")

@@ -1,8 +1,8 @@
-"""What surrounds every handler: a chain of elements, which see the request before it, and the answer after it.
+"""The chain of elements around every handler; each sees the request before the handler, and the answer after it.
 
-An element is a function of the handler that follows it, the call and the request. It answers as that handler does, or
-by itself: one that authorises does not call it, one that throttles adds to its answer. `ELEMENTS` lists them from the
-outside in; a new one is a function and a line there.
+An element is a function of the next handler, the call and the request. It returns the handler's answer or its own: an
+authorizing element may skip the handler, and a throttling one adds to its answer. `ELEMENTS` lists the elements from
+the outside in; a new element is a function and a line there.
 
 Source: Apache Kafka, `KafkaApis.handle`, `RequestChannel` (its request log).
 """
@@ -29,17 +29,17 @@ __all__ = ["ELEMENTS", "Element", "Following", "answer_errors", "chain", "log_re
 #: A line for each request, at the level DEBUG; Kafka calls it the request log.
 _requests = logging.getLogger("kafkawire.broker.requests")
 
-#: What follows an element.
+#: The handler that follows an element.
 Following = Callable[[Call, Any], Answer]
 
 Element = Callable[[Following, Call, Any], Answer]
 
 
 def answer_errors(following: Following, call: Call, message: Any) -> Answer:
-    """Answer what goes wrong in the handler, or later in its delayed operation, with an error code.
+    """Answer errors of the handler, or later of its delayed operation, with an error code.
 
     Raises:
-        RemoteProtocolError: there is no answer to such a request; the connection must be closed.
+        RemoteProtocolError: such a request cannot be answered; the connection must be closed.
     """
     try:
         answer = following(call, message)
@@ -53,11 +53,11 @@ def answer_errors(following: Following, call: Call, message: Any) -> Answer:
 
 
 def _answer_of(call: Call, message: Any, error: BaseException) -> Work[Message]:
-    """Return the answer to a request that an error has ended, in the form of the API's response."""
-    if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # which says that nothing has failed
+    """Return the answer to a request that failed, in the form of the API's response."""
+    if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # which would report success
         return error_response(call, message, error.code, error.detail)
     if isinstance(error, RemoteProtocolError) and not isinstance(error, DecodeError):
-        raise error  # said on purpose: there is no answer
+        raise error  # raised on purpose: there is no answer
     name = call.api.name
     text = "%s version %d from %s failed"
     call.services.lines.exception((name, type(error)), call.now_ms, text, name, call.version, call.peer)

@@ -1,9 +1,9 @@
 """One client of the broker: frames in, responses out, one request at a time.
 
-As in Kafka, a request is handled after the previous one of its connection is answered, so a delayed fetch or join holds
-up what the client sent after it. What accumulates meanwhile is bounded: reading pauses while a request is queued, while
-the client does not read its responses, and while a quota mutes the connection (KIP-219). The responses to all requests
-that came together are written together.
+As in Kafka, each request is handled after the connection's previous one is answered, so a delayed fetch or join holds
+up later requests of the client. The backlog is bounded: reading pauses while a request is queued, while the client does
+not read its responses, and while a quota mutes the connection (KIP-219). The responses to requests that arrive together
+are written together.
 
 Runs over any `Wire`: TCP through `network/client_wire.py`, or inside the process for tests.
 """
@@ -31,36 +31,36 @@ from kafkawire.sdk.transport.wire import Wire
 
 __all__ = ["FRAME_BYTES_MAX", "SENDFILE_BYTES_MIN", "TURN_MS", "WRITE_BYTES", "Session"]
 
-#: Smaller regions are read into memory and sent with what precedes them: one packet and one wake-up fewer for the
-#: client.
+#: Smaller regions are read into memory and sent with the preceding data: the client gets one packet and one wake-up
+#: fewer.
 SENDFILE_BYTES_MIN = 32 * 1024
 
-#: Largest request of an API that carries no records. A commit, or the assignment of a group, for 100,000 partitions
-#: has a third of it.
+#: Largest request of an API that carries no records. A commit or a group assignment for 100,000 partitions takes a
+#: third of it.
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 
-#: Responses that are not held back for those of the next requests: the client can use the time to read them.
+#: Responses of this size are not held back for those of later requests: the client can read them in the meantime.
 WRITE_BYTES = 64 * 1024
 
-#: How long the requests of one connection are handled before others have their turn.
+#: How long the requests of one connection are handled before others get a turn.
 TURN_MS = 10
 
 
 class _Lost:
-    """The wire of a session whose connection is gone."""
+    """The wire of a session whose connection is closed."""
 
     is_open = is_congested = has_unsent = False
 
     def write(self, parts: Iterable[object]) -> None:
-        """Nobody reads it."""
+        """Discard the data."""
 
     def close(self) -> None:
-        """It is closed."""
+        """Do nothing."""
 
     abort = close
 
     async def drain(self) -> None:
-        """Nothing is sent."""
+        """Do nothing."""
 
     sent = drain
 
@@ -69,7 +69,7 @@ _LOST = _Lost()
 
 
 def _ignore(frame: Buffer) -> None:
-    """Nothing comes any more."""
+    """Ignore a frame of a closed connection."""
 
 
 class Session:
@@ -80,16 +80,16 @@ class Session:
         wire: where responses are written.
         peer: the client.
         clock: returns the time in milliseconds.
-        defer: calls a function soon but not now: a delayed response must not be sent from inside the request that
-            completed it.
+        defer: calls a function soon but not immediately: a delayed response must not be sent from within the request
+            that completed it.
         sends_files: whether the wire takes `FileSlice`s; otherwise they are read into memory.
 
     Attributes:
         peer: the client.
-        has_dropped: whether requests came that are not taken any more.
-        take: takes the next frame, as a request; a login that sends bare SASL tokens has its own.
+        has_dropped: whether requests arrived that are no longer accepted.
+        take: takes the next frame, as a request; a login with bare SASL tokens replaces it.
         on_pause: called with True to pause reading, with False to resume it.
-        on_answer: called after a response that was delayed: `held_bytes` may be fewer.
+        on_answer: called after a delayed response: `held_bytes` may be lower.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Session:
         self._outgoing_bytes = 0
         self._now_ms = clock()
         self._delayed: DelayedOperation | None = None
-        #: Of the request that is delayed, if one is.
+        #: Size in bytes of the delayed request, if there is one.
         self._delayed_bytes = 0
         self._is_writing_blocked = False
         self._is_muted = False
@@ -128,17 +128,17 @@ class Session:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client waits for the broker, not the broker for the client."""
+        """Whether the client waits for the broker instead of the broker for the client."""
         return self._delayed is not None or self._is_muted
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the request that is handled has no response: its client may have gone without waiting."""
+        """Whether the request being handled expects no response: its client may have closed the connection already."""
         return self._delayed is not None and self._delayed.check_unsent is not None
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the requests that wait for their turn, and of the one that is not answered yet."""
+        """Bytes of the requests that wait for their turn, and of the unanswered one."""
         delayed_bytes = 0 if self._delayed is None else self._delayed_bytes
         return sum(map(len, self._frames)) + delayed_bytes if self._frames else delayed_bytes
 
@@ -146,7 +146,7 @@ class Session:
         """Return the size of the largest request of an API.
 
         Args:
-            key: of the API, as the client gave it.
+            key: of the API, as sent by the client.
 
         Raises:
             RemoteProtocolError: the API is not served.
@@ -156,13 +156,13 @@ class Session:
         limit_bytes = self._dispatcher.frame_bytes_max
         return limit_bytes if key == ApiKey.PRODUCE else min(limit_bytes, FRAME_BYTES_MAX)
 
-    # What the wire calls.
+    # Called by the wire.
 
     def receive_frame(self, frame: Buffer) -> None:
         self.receive_frames((frame,))
 
     def receive_frames(self, frames: Iterable[Buffer]) -> None:
-        """Handle whole frames that came together."""
+        """Handle whole frames that arrived together."""
         if self._is_ending:
             self.has_dropped = True
         else:
@@ -175,13 +175,13 @@ class Session:
         delayed, self._delayed = self._delayed, None
         if delayed is not None:
             self._cancel(delayed)
-        # No reference cycle is left: a broker that makes little garbage would keep it for long.
+        # No reference cycle is left: in a broker with little garbage it would live long.
         self._wire = _LOST
         self.on_pause = self.on_answer = None
         self.take = _ignore
 
     def _cancel(self, delayed: DelayedOperation) -> None:
-        """Cancel what nobody waits for any more; if that fails, the connection ends nevertheless."""
+        """Cancel an operation that no client waits for; if that fails, the connection still ends."""
         try:
             delayed.cancel()
         except BrokerEnd:
@@ -197,15 +197,15 @@ class Session:
             self._defer(self._work)
 
     def begin_end(self) -> None:
-        """Take no more requests; a response that is delayed is still sent."""
+        """Accept no more requests; a delayed response is still sent."""
         self._is_ending = True
         self.has_dropped = bool(self._frames)
         self._frames.clear()
 
-    # The rest.
+    # Internals.
 
     def _work(self) -> None:
-        """Handle what is queued, for a while."""
+        """Handle queued requests for a limited time."""
         until_ms = None
         while self._frames and self._may_handle():
             self._now_ms = now_ms = self._clock()
@@ -229,7 +229,7 @@ class Session:
             self._wire.write(parts)
 
     def _pause_or_resume(self) -> None:
-        # A client that has sent a request without a response may go; the rest of it is done nevertheless.
+        # A client may disconnect after a request without a response; the rest of that request is still processed.
         has_steps = self._delayed is not None and self._delayed.steps is not None
         should_pause = bool(self._frames) or self._is_writing_blocked or self._is_muted or has_steps
         if should_pause != self._is_paused:
@@ -250,7 +250,7 @@ class Session:
             self._close()
 
     def break_off(self, reason: str) -> None:
-        """Close the connection and say why."""
+        """Close the connection and log the reason."""
         self._lines.info("closed", self._clock(), "closing the connection of %s: %s", self.peer, reason)
         self._close()
 
@@ -275,7 +275,7 @@ class Session:
             self._take_steps(request, call, answer, self._services.timers.jumped_ms)
 
     def _take_steps(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
-        """Do what comes before a response, for a while, and wait for what it needs otherwise."""
+        """Run the steps before a response for a limited time, and otherwise wait for what they need."""
         until_ms = self._now_ms + TURN_MS
         while answer.steps is not None:
             if self._clock() > until_ms:
@@ -292,7 +292,7 @@ class Session:
             )
 
     def _go_on(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
-        """Do more of a request after others had their turn; none of it once the connection has ended."""
+        """Continue a request after others had a turn, unless the connection has ended."""
         if self._delayed is answer and self._wire.is_open:
             self._now_ms = self._clock()
             self._guarded(self._take_steps, request, call, answer, jumped_ms)
@@ -310,7 +310,7 @@ class Session:
                 self.on_answer()
 
     def _give_up(self, failure: RemoteProtocolError) -> None:
-        """Close the connection, because there is no answer to its request."""
+        """Close the connection, because its request has no answer."""
         if self._delayed is not None and self._delayed.failure is failure:
             self.break_off(str(failure))
 
@@ -343,7 +343,7 @@ class Session:
         self._defer(self._work)
 
     def _part(self, part: Buffer | FileSlice) -> Buffer:
-        """Return a part of a response in a form that the wire takes."""
+        """Return a part of a response in a form that the wire accepts."""
         if isinstance(part, FileSlice) and (not self._sends_files or len(part) < SENDFILE_BYTES_MIN):
             return part.read()
         return part  # type: ignore[return-value]  # this wire takes slices too
