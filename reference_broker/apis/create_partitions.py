@@ -1,8 +1,8 @@
 """CreatePartitions: give topics more partitions, or only validate the request.
 
-0: the lowest version. 2: flexible. 3: may be throttled.
+0: the lowest version. 2: flexible. 3: throttling.
 
-Topics of the broker's own may grow too, as in Kafka: their coordinator uses the new partitions after the next start.
+Internal topics can grow too, as in Kafka: their coordinator uses the new partitions after the next start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 def handle(
     call: Call, request: CreatePartitionsRequest, *, metadata: MetadataCache, topics: TopicController
 ) -> Work[CreatePartitionsResponse | DelayedOperation]:
-    """Handle CreatePartitions; the response waits until the partitions are durable, or for as long as it may take."""
+    """Handle CreatePartitions; the response waits until the partitions are durable, or until the timeout."""
     parts: Parts[CreatePartitionsResponse] = Parts()
     asked: dict[str, list[Topic]] = {}
     for topic in request.topics:
@@ -65,10 +65,10 @@ def _grow(
     parts: Parts[CreatePartitionsResponse],
     room: int,
 ) -> Work[int]:
-    """Give a topic more partitions, if it can have them; return how many.
+    """Add partitions to a topic if allowed; return their number.
 
     Args:
-        request: what is asked.
+        request: the request.
         metadata: see `MetadataCache`.
         topics: see `TopicController`.
         wanted: the part of the request for the topic.
@@ -77,7 +77,7 @@ def _grow(
         room: how many partitions the request may still add.
 
     Raises:
-        BrokerError: it cannot have them.
+        BrokerError: the increase is not allowed.
     """
     if request.timeout_ms <= 0:
         raise BrokerError(ErrorCode.REQUEST_TIMED_OUT)
@@ -102,7 +102,7 @@ def _grow(
             result.error_code, result.error_message = ErrorCode.NONE, None
         parts.arrived()
 
-    # What the client is told if that takes too long; the partitions come nevertheless.
+    # Sent to the client on timeout; the partitions are still created.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
     topics.add_partitions(topic, wanted.count, grown)

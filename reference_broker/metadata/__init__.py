@@ -1,1 +1,1 @@
-"""Which topics there are, and how they are created."""
+"""The topics and configurations of a cluster, and their changes."""

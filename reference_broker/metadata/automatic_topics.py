@@ -1,6 +1,6 @@
-"""Topics that are created because somebody asks about them, in the background: the answer does not wait for them.
+"""Automatic creation of missing topics that clients ask about, in the background: responses do not wait for it.
 
-What is not possible is written to the log, as the client only learns that the topic is unknown.
+Failures are written to the log, since the client only learns that the topic is unknown.
 
 Source: `AutoTopicCreationManager` in Apache Kafka.
 """
@@ -25,13 +25,13 @@ __all__ = ["create_automatically"]
 def create_automatically(
     topics: TopicController, options: BrokerOptions, names: Sequence[str], lines: LogLimit, now_ms: int
 ) -> Work[None]:
-    """Begin to create topics with the broker's defaults, all of them or, if they are too many, none.
+    """Begin to create topics with the broker's defaults: all of them, or none if there are too many.
 
     Args:
         topics: creates them.
         options: of the broker.
-        names: of topics that do not exist; they may be being created already.
-        lines: takes what is not possible.
+        names: of topics that do not exist; their creation may already have begun.
+        lines: log lines for failures.
         now_ms: the current time.
     """
     partitions = 0
@@ -47,11 +47,11 @@ def create_automatically(
             topics.check_name(name)
             topics.create_by_default(name, _ignore)
         except BrokerError as error:
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # it is being created
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # its creation has begun
                 subject = create_automatically, error.code
                 lines.warning(subject, now_ms, "the topic %s is not created: %s", name, error)
         yield
 
 
 def _ignore(made: TopicImage | BrokerError) -> None:
-    """The image has it, or the log says why not."""
+    """Ignore the result: the image has the topic, or the log says why not."""

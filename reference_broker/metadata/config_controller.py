@@ -1,4 +1,4 @@
-"""Where changes of configurations come from, as `topic_controller.py` is for those of topics.
+"""The controller of configurations, as `topic_controller.py` is that of topics.
 
     request ──▶ ConfigController ──topic──▶ TopicController
                       └──broker, group, client metrics──▶ DynamicConfigs
@@ -27,10 +27,10 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ConfigController", "ConfigDone"]
 
-#: Called with None when a change counts, or with the error.
+#: Called with None when a change is in effect, or with the error.
 ConfigDone = Callable[[BrokerError | None], None]
 
-#: The configurations whose values are lists, where Kafka knows them to be.
+#: The configurations whose values Kafka treats as lists.
 _LISTS: Mapping[int, frozenset[str]] = {
     ConfigResourceType.TOPIC: frozenset(key.name for key in TOPIC_CONFIGS.values() if key.type == ConfigType.LIST),
     ConfigResourceType.BROKER: frozenset(key.name for key in BROKER_CONFIGS.values() if key.type == ConfigType.LIST),
@@ -40,10 +40,10 @@ _LISTS: Mapping[int, frozenset[str]] = {
 
 
 class ConfigController:
-    """Changes configurations.
+    """Checks and applies changes of configurations.
 
     Args:
-        options: what the broker goes by now.
+        options: the broker's current options.
         rules: see `ConfigRules`.
         configs: of the broker.
         dynamic: see `DynamicConfigs`.
@@ -107,7 +107,7 @@ class ConfigController:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Replace all configurations of a resource; the arguments are those of `operate`, with names and values.
+        """Replace all configurations of a resource; arguments as for `operate`, but with names and values.
 
         Raises:
             BrokerError: the change is refused.
@@ -117,17 +117,17 @@ class ConfigController:
         self._change(kind, name, lambda _: {each.name: each.value or "" for each in operations}, done, validate_only)
 
     def _default(self, kind: int, name: str) -> str:
-        """Return the value of a list that a resource has not itself."""
+        """Return the inherited value of a list configuration that a resource does not set."""
         if kind == ConfigResourceType.TOPIC:
             key = TOPIC_CONFIGS[name]
             return (self._configs.value(key.broker) if key.broker else key.default) or ""
         return BROKER_CONFIGS[name].default or ""
 
     def _node(self, name: str, unexpected: str) -> str:
-        """Return the id of this broker.
+        """Return the id of this broker, given its name as a resource.
 
         Raises:
-            BrokerError: another one is named.
+            BrokerError: the name is that of another broker.
         """
         try:
             node_id = int(name)
@@ -167,7 +167,7 @@ class ConfigController:
             check(revised)
             return revised
 
-        checked(self._dynamic.of(resource, name))  # a change that is refused does not wait for its turn
+        checked(self._dynamic.of(resource, name))  # a refused change does not wait for its turn
         if validate_only:
             done(None)
         else:
@@ -186,7 +186,7 @@ class ConfigController:
         return topic
 
     def _topic_changes(self, topic: TopicImage, revise: Revise) -> dict[str, str | None]:
-        """Return which configurations of a topic change, checked."""
+        """Return the checked changes of a topic's configurations."""
         revised = revise(topic.configs)
         self._rules.check_topic(revised, self._options.topic_defaults)
         removed: dict[str, str | None] = dict.fromkeys(topic.configs.keys() - revised.keys())
@@ -194,7 +194,7 @@ class ConfigController:
 
 
 def _list_refusal(kind: int, each: Operation) -> BrokerError | None:
-    """Return why a list operation is not possible; None if it is."""
+    """Return why a list operation is impossible; None if it is possible."""
     if each.name in _LISTS.get(kind, ()):
         return None
     if kind == ConfigResourceType.BROKER:

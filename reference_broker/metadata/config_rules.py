@@ -1,4 +1,4 @@
-"""Which configurations a resource may have: known names, values that are allowed, and values that go together.
+"""Rules for configurations of resources: known names, allowed values, and values that must be consistent.
 
 Source: `ControllerConfigurationValidator`, `DynamicBrokerConfig.validate`, `GroupConfig.validate` and
 `ClientMetricsConfigs` in Apache Kafka, whose error texts are kept.
@@ -33,10 +33,10 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ConfigRules"]
 
-#: Configurations of TLS that a listener has, and not the broker.
+#: TLS configurations that exist per listener, but not for the broker.
 _OF_LISTENERS: Final = re.compile(r"ssl\.(?:key\.password|keystore\..+|truststore\..+)")
 
-#: What Kafka says where an option is refused that its own check of a value takes.
+#: Kafka's text where an option is refused although its own check accepts the value.
 _REQUIREMENTS: Final = {
     "log.retention.ms": "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
     "log.cleaner.dedupe.buffer.size": "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
@@ -44,7 +44,7 @@ _REQUIREMENTS: Final = {
     "property is set.",
 }
 
-#: What a subscription may select clients by.
+#: Client properties that a subscription can match.
 _SELECTORS: Final = frozenset(
     {
         "client_id",
@@ -58,22 +58,22 @@ _SELECTORS: Final = frozenset(
 
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 
-#: Dynamic for Kafka, and only read at the start here.
+#: Dynamic in Kafka, but only read at startup here.
 _AT_THE_START: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
 _INTERVAL: Final = "interval.ms"
 _INTERVAL_MIN_MS: Final = 100
 _INTERVAL_MAX_MS: Final = 3_600_000
 
-#: Longest pattern of a selector; it is only kept, and nobody writes a longer one.
+#: Longest pattern of a selector; it is only stored, and no real one is longer.
 _PATTERN_CHARACTERS_MAX: Final = 1_000
 
 
 class ConfigRules:
-    """Checks configurations of a resource, all that it would have.
+    """Checks the complete resulting configurations of a resource.
 
     Args:
-        options: of the broker as it was started.
+        options: of the broker as given at startup.
         configs: of the broker.
     """
 
@@ -82,11 +82,11 @@ class ConfigRules:
         self._configs = configs
 
     def check_topic(self, configs: Mapping[str, str], defaults: Mapping[str, str]) -> None:
-        """Check what a topic would be configured with.
+        """Check the resulting configuration of a topic.
 
         Args:
-            configs: its own.
-            defaults: the broker's.
+            configs: those of the topic.
+            defaults: those of the broker.
 
         Raises:
             BrokerError: INVALID_CONFIG.
@@ -103,7 +103,7 @@ class ConfigRules:
         _refused(check, ErrorCode.INVALID_CONFIG)
 
     def check_group(self, configs: Mapping[str, str]) -> None:
-        """Check what a group would be configured with.
+        """Check the resulting configuration of a group.
 
         Raises:
             BrokerError: INVALID_CONFIG.
@@ -124,7 +124,7 @@ class ConfigRules:
         _refused(check, ErrorCode.INVALID_CONFIG)
 
     def _check_bounds(self, name: str, value: str) -> None:
-        """Check a value of a group against what the broker allows at least and at most."""
+        """Check a group's value against the broker's minimum and maximum."""
         kind, _, rest = name.partition(".")
         for word, bound, is_fine in (("greater", "min", int.__ge__), ("less", "max", int.__le__)):
             limit = f"group.{kind}.{bound}.{rest}"
@@ -138,7 +138,7 @@ class ConfigRules:
         return parse_integer(trimmed(value)) or 0
 
     def check_client_metrics(self, configs: Mapping[str, str]) -> None:
-        """Check what a client metrics subscription would be configured with.
+        """Check the resulting configuration of a client metrics subscription.
 
         Raises:
             BrokerError: INVALID_REQUEST, or INVALID_CONFIG.
@@ -156,7 +156,7 @@ class ConfigRules:
                 raise BrokerError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
 
     def check_broker(self, configs: Mapping[str, str], *, is_for_all: bool) -> None:
-        """Check what would be changed of a broker, or of all brokers.
+        """Check changed configurations of a broker, or of all brokers.
 
         Raises:
             BrokerError: INVALID_REQUEST.
@@ -179,7 +179,7 @@ class ConfigRules:
                     (name for name in configs if _is_per_broker(name)),
                     "Cannot update these configs at default cluster level, broker id must be specified",
                 )
-            # Kafka opens and closes them; shown and not there, they would mislead.
+            # Kafka opens and closes listeners here; to accept them without effect would mislead.
             _check_none((name for name in configs if name in _AT_THE_START), "Cannot update these configs dynamically")
             _check_overrides(configs.get(_OVERRIDES, ""))
             self._check_options(configs)
@@ -187,10 +187,10 @@ class ConfigRules:
         _refused(check, ErrorCode.INVALID_REQUEST)
 
     def _check_options(self, configs: Mapping[str, str]) -> None:
-        """Check what a broker would go by against what else it goes by.
+        """Check the broker's resulting options for consistency.
 
         Raises:
-            InvalidConfig: it could not go by that.
+            InvalidConfig: the options are inconsistent.
         """
         values = {}
         for name, value in configs.items():
@@ -208,7 +208,7 @@ class ConfigRules:
 
 
 def _requirement(name: str, value: object, error: ConfigurationError) -> str:
-    """Return what Kafka says of a value, or what we say where it takes the value."""
+    """Return Kafka's text for a refused value, or our own where Kafka accepts it."""
     if name == "max.connections":
         return (
             f"Invalid value org.apache.kafka.common.config.ConfigException: Invalid {name} {value} for configuration "
@@ -227,10 +227,10 @@ def _kafka_name(option: str) -> str:
 
 
 def _refused(check: Callable[[], None], code: ErrorCode) -> None:
-    """Do a check whose refusals have an error code.
+    """Run a check whose errors get an error code.
 
     Raises:
-        BrokerError: something is refused.
+        BrokerError: the check failed.
     """
     try:
         check()
@@ -244,10 +244,10 @@ def _check_values(keys: Mapping[str, ConfigKey], configs: Mapping[str, str]) -> 
 
 
 def _check_none(names: Iterable[str], reason: str) -> None:
-    """Check that there are no names of a kind.
+    """Check that no name belongs to a forbidden kind.
 
     Raises:
-        InvalidConfig: there are.
+        InvalidConfig: some do.
     """
     found = sorted(names)
     if found:
@@ -255,10 +255,10 @@ def _check_none(names: Iterable[str], reason: str) -> None:
 
 
 def _check_overrides(text: str) -> None:
-    """Check limits of single addresses. While the broker runs, nobody waits until the address of a name is known.
+    """Check connection limits of addresses; host names are refused, since resolving one would block the running broker.
 
     Raises:
-        InvalidConfig: an entry is no address with a number.
+        InvalidConfig: an entry is not an address with a number.
     """
     for entry in filter(None, entries_of(text)):
         host, _, number = entry.rpartition(":")
@@ -268,7 +268,7 @@ def _check_overrides(text: str) -> None:
             reason = f"{entry!r} is not ADDRESS:NUMBER; a name of a host can be given at the start"
             raise InvalidConfig(f"Error parsing configuration property '{_OVERRIDES}': {reason}") from None
         if (parse_integer(number) or 0) < 0 or parse_integer(number) is None:
-            reason = f"{number!r} is no number of connections"
+            reason = f"{number!r} is not a number of connections"
             raise InvalidConfig(f"Error parsing configuration property '{_OVERRIDES}': {reason}")
 
 
@@ -278,7 +278,7 @@ def _is_per_broker(name: str) -> bool:
 
 
 def _is_selector(pattern: str) -> bool:
-    """Return whether a text says which clients are meant, as `client_id=shop-.*`."""
+    """Return whether a text selects clients, as in `client_id=shop-.*`."""
     name, _, expression = pattern.partition("=")
     if name.strip() not in _SELECTORS or "=" in expression or not 0 < len(expression) <= _PATTERN_CHARACTERS_MAX:
         return False

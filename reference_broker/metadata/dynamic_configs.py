@@ -1,9 +1,8 @@
-"""What was configured while brokers run: of brokers, groups and client metrics subscriptions, kept on the disk.
+"""Dynamic configurations of brokers, groups and client metrics subscriptions, kept on disk.
 
     dynamic-configs     broker/1/log.retention.ms=5000, one line for each value
 
-Configurations of topics are kept with their topics. A change is made in its turn, after those that came before it, and
-counts when it is durable.
+Configurations of topics are kept with their topics. Changes are made in order, and take effect once durable.
 
 Source: `ConfigurationControlManager`, `KRaftMetadataCache.config` in Apache Kafka.
 """
@@ -27,10 +26,10 @@ __all__ = ["CONFIGS_BYTES_MAX", "DynamicConfigs", "Revise"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Returns the configurations of a resource from those it has, or raises `BrokerError`.
+#: Returns new configurations of a resource from its current ones, or raises `BrokerError`.
 Revise = Callable[[Mapping[str, str]], Mapping[str, str]]
 
-#: The whole file is written at every change, and read at every start.
+#: The whole file is written at every change, and read at every startup.
 CONFIGS_BYTES_MAX: Final = 4 * 1024 * 1024
 
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -39,16 +38,16 @@ _KEPT: Final = (ConfigResourceType.BROKER, ConfigResourceType.GROUP, ConfigResou
 
 
 class DynamicConfigs:
-    """The configurations that were changed.
+    """The dynamic configurations.
 
     Args:
-        directory: where the file is.
+        directory: the directory of the file.
 
     Raises:
-        ConfigurationError: the file has something that is not configured.
+        ConfigurationError: the file holds an entry that cannot be configured.
 
     Attributes:
-        on_change: called with the kind of a resource when the configurations of one have changed.
+        on_change: called with the kind of a resource after its configurations have changed.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
@@ -63,7 +62,7 @@ class DynamicConfigs:
         return self._resources[kind].get(name, _NOTHING)
 
     def resources(self, kind: ConfigResourceType) -> Mapping[str, Mapping[str, str]]:
-        """Return all resources of a kind that have configurations, by name; it shows every later change."""
+        """Return a live view of all resources of a kind that have configurations, by name."""
         return self._resources[kind]
 
     def change(
@@ -75,8 +74,8 @@ class DynamicConfigs:
             kind: of the resource.
             name: of the resource.
             revise: called when its turn comes; see `Revise`.
-            done: called with None when the change is durable, or with the error: that of `revise`, POLICY_VIOLATION
-                if too much would be kept, or KAFKA_STORAGE_ERROR.
+            done: called with None when the change is durable, or with the error: that of `revise`, POLICY_VIOLATION if
+                the file would be too large, or KAFKA_STORAGE_ERROR.
         """
         revised: Mapping[str, str] = _NOTHING
 
@@ -111,7 +110,7 @@ class DynamicConfigs:
         """Return the content of the file after a change.
 
         Raises:
-            BrokerError: POLICY_VIOLATION, it would be too large.
+            BrokerError: POLICY_VIOLATION, the content would be too large.
         """
         others = {entry: value for entry, value in self._entries() if not entry.startswith(_entry(kind, name, ""))}
         changed = {_entry(kind, name, config): value for config, value in revised.items()}
@@ -135,7 +134,7 @@ class DynamicConfigs:
                 kind, _, rest = entry.partition("/")
                 name, slash, config = rest.partition("/")
                 if kind not in kinds or not slash:
-                    raise DamagedFile(disk.describe(DYNAMIC_CONFIGS), f"{entry!r:.60} is nothing that is configured")
+                    raise DamagedFile(disk.describe(DYNAMIC_CONFIGS), f"{entry!r:.60} is not a configuration")
                 resources = self._resources[kinds[kind]]
                 resources[_unquoted(name)] = {**resources.get(_unquoted(name), _NOTHING), config: value}
         except DamagedFile as error:
@@ -147,7 +146,7 @@ def _entry(kind: ConfigResourceType, name: str, config: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a name without slashes, which a group may have."""
+    """Return a name with slashes quoted, since group names may contain them."""
     return name.replace("%", "%25").replace("/", "%2F")
 
 

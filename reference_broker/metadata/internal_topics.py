@@ -1,6 +1,6 @@
-"""The topics that the broker writes itself, and what they are created with, by whichever request.
+"""Internal topics, which the broker writes itself, and their settings at creation, whichever request creates them.
 
-A client that creates one with CreateTopics gets what it asks for, as in Apache Kafka.
+A client that creates one with CreateTopics gets the requested settings, as in Apache Kafka.
 
 Source: `AutoTopicCreationManager`, `GroupCoordinatorService`, `TransactionCoordinator` and `ShareCoordinatorService` in
 Apache Kafka.
@@ -19,10 +19,10 @@ __all__ = ["INTERNAL_TOPICS", "TopicPlan", "plan_topic", "warn_of_removal"]
 
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 
-#: Configurations that keep what a coordinator needs from being removed.
+#: Configurations that protect a coordinator's records from removal.
 _KEEPING = ("cleanup.policy", "retention.ms")
 
-#: Kafka's `share.coordinator.state.topic.num.partitions`; nobody writes the topic here.
+#: Kafka's `share.coordinator.state.topic.num.partitions`; this broker does not write the topic.
 _SHARE_PARTITIONS = 50
 
 _OFFSETS_CONFIGS = {"cleanup.policy": "compact", "compression.type": "producer"}
@@ -45,10 +45,10 @@ _SHARE_CONFIGS = {
 
 
 class TopicPlan(NamedTuple):
-    """What a topic is created with.
+    """Settings of a topic at creation.
 
     Attributes:
-        partitions: how many.
+        partitions: their number.
         configs: configurations that differ from the broker's defaults, by Kafka's names.
     """
 
@@ -57,7 +57,7 @@ class TopicPlan(NamedTuple):
 
 
 def plan_topic(name: str, options: BrokerOptions) -> TopicPlan:
-    """Return what a topic gets if nobody has said anything about it."""
+    """Return the settings of a topic for which the request gives none."""
     if name == CONSUMER_OFFSETS_TOPIC:
         segment_bytes = {"segment.bytes": str(options.offsets_topic_segment_bytes)}
         return TopicPlan(options.offsets_topic_num_partitions, _OFFSETS_CONFIGS | segment_bytes)
@@ -69,7 +69,7 @@ def plan_topic(name: str, options: BrokerOptions) -> TopicPlan:
 
 
 def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOptions, log: logging.Logger) -> None:
-    """Write to the log which internal topics may lose what a coordinator needs.
+    """Log a warning for each internal topic that may lose records that a coordinator needs.
 
     Args:
         topics: the own configurations of all topics, by name of the topic.
@@ -82,7 +82,7 @@ def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOpti
             planned = plan_topic(name, options).configs.get(config)
             if planned is not None and configs.get(config) != planned:
                 log.warning(
-                    "the topic %s has %s=%s, not %s: records that are needed may be removed; delete it for a new one",
+                    "the topic %s has %s=%s, not %s: needed records may be removed; delete it for a new one",
                     name,
                     config,
                     configs.get(config, "the default"),

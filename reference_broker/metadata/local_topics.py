@@ -1,4 +1,4 @@
-"""The topics of a broker that is alone, which decides about them itself: what its data directory has is the truth.
+"""The topics of a single broker, which decides about them alone: its data directory is the source of truth.
 
     request ──▶ LocalTopics ──files──▶ LogDirectory
                      │ when they are durable
@@ -34,12 +34,11 @@ class LocalTopics:
     """The topics of a broker; see `TopicController`.
 
     Args:
-        directory: where they are.
+        directory: holds their logs.
         options: of the broker.
         timers: of the broker.
         listeners: the advertised address of each listener of the broker, by the listener's name.
-        forget: called with a topic that is deleted, with what is to be called when nothing of it is left, and with the
-            time.
+        forget: called with a deleted topic, a callback for when all of its data is removed, and the time.
 
     Attributes:
         metadata: the image of a cluster with this broker alone.
@@ -57,13 +56,13 @@ class LocalTopics:
         self._options = options
         self._timers = timers
         self._forget = forget
-        #: Topics that are being created, with those who wait for them.
+        #: Topics that are being created, with their waiting callbacks.
         self._creating: dict[str, list[TopicDone]] = {}
-        #: How many partitions each topic will have that is being given more, by id.
+        #: The future number of partitions of each topic that is gaining some, by id.
         self._growing: dict[bytes, int] = {}
-        #: By name with underscores for periods, which metrics cannot tell apart.
+        #: By name with underscores instead of periods, which metrics cannot tell apart.
         self._similar_names = {_folded(name): name for name in directory.topics}
-        #: By leader epoch and whether the log is offline: most partitions are alike, and share one value.
+        #: By leader epoch and whether the log is offline: most partitions are alike, and share one image.
         self._partitions: dict[tuple[int, bool], PartitionImage] = {}
         topics = [self._image_of(topic) for topic in directory.topics.values()]
         self.metadata = MetadataCache(
@@ -89,7 +88,7 @@ class LocalTopics:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
 
     def similar(self, name: str) -> str | None:
-        """Return the topic, created or being created, whose name is this one or differs in periods and underscores."""
+        """Return the topic, existing or being created, with the same name up to periods and underscores."""
         known = self._similar_names.get(_folded(name))
         return known if known is not None and self._is_taken(known) else None
 
@@ -97,7 +96,7 @@ class LocalTopics:
         return name in self._directory.topics or name in self._creating
 
     def _forget_name(self, name: str) -> None:
-        """Forget a name that no topic has any more, or ever got: clients may try any number of them."""
+        """Forget a name that no topic has: clients may try any number of names."""
         if self._similar_names.get(_folded(name)) == name and self.similar(name) is None:
             del self._similar_names[_folded(name)]
 
@@ -135,7 +134,7 @@ class LocalTopics:
     def delete(self, topic: TopicImage, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
         def gone() -> None:
             self._forget_name(topic.name)
-            self.metadata.publish(deleted=[topic.name])  # its logs end by that
+            self.metadata.publish(deleted=[topic.name])  # this ends its logs
 
         def deleted(error: BrokerError | None) -> None:
             if error is not None:
@@ -162,7 +161,7 @@ class LocalTopics:
         self._growing[topic.topic_id] = count
 
         def added(outcome: Topic | BrokerError) -> None:
-            if self._growing[topic.topic_id] == count:  # the last one that was asked for
+            if self._growing[topic.topic_id] == count:  # the most recently requested value
                 del self._growing[topic.topic_id]
             done(outcome if isinstance(outcome, BrokerError) else self._publish(outcome))
 
@@ -178,7 +177,7 @@ class LocalTopics:
             self._directory.configure(present, changes, configured)
 
     def lost(self, name: str, number: int) -> None:
-        """Take note that the log of a partition has gone offline: nobody leads the partition any more.
+        """Record that the log of a partition has gone offline: the partition no longer has a leader.
 
         Args:
             name: of the topic.
@@ -193,7 +192,7 @@ class LocalTopics:
     # The image.
 
     def _publish(self, topic: Topic) -> TopicImage:
-        """Publish a topic as it is on the disk now, and return what the image has of it."""
+        """Publish a topic in its durable state, and return its image."""
         self.metadata.publish([self._image_of(topic)])
         return self.metadata.newest.topics[topic.name]
 
@@ -206,7 +205,7 @@ class LocalTopics:
         if known is None:
             node = (self._options.node_id,)
             known = PartitionImage(self._options.node_id, leader_epoch, isr=node, replicas=node)
-            if is_offline:  # as Kafka shows a replica on a disk that has failed: it has all that is committed
+            if is_offline:  # Kafka also shows a replica on a failed disk like this: it has all committed records
                 known = PartitionImage(NO_LEADER_ID, leader_epoch, (), node, node, node, node)
             self._partitions[leader_epoch, is_offline] = known
         return known

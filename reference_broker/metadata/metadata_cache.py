@@ -1,9 +1,9 @@
-"""The metadata image as it is now, and who acts when it changes.
+"""The current metadata image, and the listeners for its changes.
 
     source ──present, deleted──▶ MetadataCache ──delta──▶ replicas, coordinators, …
 
-Every listener gets every delta once, in order. A delta that comes while an earlier one is being told, such as that of a
-log that fails then, waits until all listeners know the earlier one, and so does its image.
+Every listener gets every delta once, in order. A delta published during the delivery of an earlier one, for example
+because a log fails then, waits until all listeners have the earlier one, and so does its image.
 
 Source: `MetadataLoader`, `MetadataPublisher`, `KRaftMetadataCache` in Apache Kafka.
 """
@@ -25,30 +25,30 @@ MetadataListener = Callable[[MetadataDelta], None]
 
 
 class MetadataCache:
-    """What handlers read of the cluster.
+    """Access to the metadata image for handlers.
 
     Args:
-        image: the first one.
+        image: the first image.
 
     Attributes:
-        image: the current one. A handler that works in pieces takes it once, so that its answer is of one moment.
-        newest: the one that all published deltas lead to; listeners may not know of the last ones yet.
+        image: the current one. A handler that works in pieces reads it once, for a consistent answer.
+        newest: the image after all published deltas; listeners may not have the last ones yet.
     """
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = self.newest = image
         self._listeners: list[MetadataListener] = []
-        #: Those that wait are of logs that fail while others are told: one for each partition at most.
+        #: Waiting deltas come from logs that fail during delivery: one for each partition at most.
         self._untold: deque[MetadataDelta] = deque()
         self._is_telling = False
         self._is_closed = False
 
     def listen(self, listener: MetadataListener) -> None:
-        """Have a listener told of every change from now on, after those that listen already."""
+        """Add a listener for every change from now on; it is called after earlier listeners."""
         self._listeners.append(listener)
 
     def publish(self, present: Iterable[TopicImage] = (), deleted: Iterable[str] = ()) -> None:
-        """Change topics, and tell all listeners; see `MetadataImage.with_topics`."""
+        """Change topics, and notify all listeners; see `MetadataImage.with_topics`."""
         if self._is_closed:
             return
         delta = self.newest.with_topics(present, deleted)
@@ -58,7 +58,7 @@ class MetadataCache:
             self._tell()
 
     def close(self) -> None:
-        """Tell nobody any more, and forget who listened: what they have is closed next, also on other threads."""
+        """Drop all listeners and later changes: their resources are closed next, also on other threads."""
         self._is_closed = True
         self._listeners.clear()
 
@@ -71,7 +71,7 @@ class MetadataCache:
                 for listener in tuple(self._listeners):
                     try:
                         listener(delta)
-                    except Exception:  # a defect, which must not keep the others from what they have to know
-                        _log.exception("a change of the metadata was not acted on")
+                    except Exception:  # a defect, which must not keep the delta from other listeners
+                        _log.exception("a listener failed to apply a change of the metadata")
         finally:
             self._is_telling = False

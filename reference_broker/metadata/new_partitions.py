@@ -1,4 +1,4 @@
-"""What a client may ask for when a topic is to have more partitions: how many in all, and on which brokers.
+"""Checks of requests for additional partitions of a topic: the total number, and the assigned brokers.
 
 Source: `ReplicationControlManager.createPartitions`, `validateManualPartitionAssignment` in Apache Kafka, whose error
 texts are kept.
@@ -16,15 +16,15 @@ __all__ = ["check_assignments", "check_increase"]
 
 
 def check_increase(name: str, present: int, count: int) -> None:
-    """Check that a topic gets more partitions than it has.
+    """Check that a requested number of partitions is an increase.
 
     Args:
         name: of the topic.
-        present: how many partitions it has.
-        count: how many it is to have in all.
+        present: its number of partitions.
+        count: the requested total.
 
     Raises:
-        BrokerError: INVALID_PARTITIONS, these are as many, or fewer.
+        BrokerError: INVALID_PARTITIONS, the total is not an increase.
     """
     if count == present:
         raise BrokerError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
@@ -36,15 +36,15 @@ def check_increase(name: str, present: int, count: int) -> None:
 
 
 def check_assignments(assignments: Sequence[Sequence[int]], additional: int, brokers: Collection[int]) -> Work[None]:
-    """Check where a client wants new partitions to be; yield after each.
+    """Check the replica assignments of new partitions; yield after each.
 
     Args:
         assignments: the ids of the brokers of each new partition.
-        additional: how many partitions are new.
-        brokers: the ids of the brokers that there are.
+        additional: the number of new partitions.
+        brokers: the ids of all brokers.
 
     Raises:
-        BrokerError: INVALID_REPLICA_ASSIGNMENT, there is not one for each, or it is not possible.
+        BrokerError: INVALID_REPLICA_ASSIGNMENT, the number of assignments is wrong, or one is impossible.
     """
     if len(assignments) != additional:
         raise BrokerError(
@@ -61,7 +61,7 @@ def check_assignments(assignments: Sequence[Sequence[int]], additional: int, bro
 
 
 def _problem(assignment: Sequence[int], brokers: Collection[int]) -> str:
-    """Return what is wrong with an assignment, empty if nothing is; as in Kafka, of the lowest id that is wrong."""
+    """Return the problem of an assignment, or ""; as in Kafka, that of the lowest wrong broker id."""
     if not assignment:
         return "an empty replica list"
     known: set[int] = set()

@@ -1,4 +1,4 @@
-"""What a client may ask for when it creates a topic: name, partitions and configurations.
+"""Checks of requests for new topics: name, partitions and configurations.
 
 Source: `Topic`, `ReplicationControlManager` in Apache Kafka, whose error texts are kept in substance.
 """
@@ -27,7 +27,7 @@ __all__ = [
 #: Most partitions that one request may create, Kafka's `MAX_PARTITIONS_PER_BATCH`.
 PARTITIONS_MAX = 10_000
 
-#: What a client sends to get the broker's default.
+#: Value that stands for the broker's default.
 DEFAULT = -1
 
 #: A single broker keeps one replica of everything.
@@ -60,7 +60,7 @@ def plan_partitions(options: BrokerOptions, topic: CreateTopicsRequest.Creatable
     """Return the number of partitions that a topic will have.
 
     Raises:
-        BrokerError: the number, the replication factor or the assignment is not possible.
+        BrokerError: the number, the replication factor or the assignment is invalid.
     """
     if topic.assignments:
         return _plan_assigned(options, topic)
@@ -114,7 +114,7 @@ def plan_configs(
     """Return the configurations of a topic by name.
 
     Raises:
-        BrokerError: INVALID_CONFIG, a name is unknown, a value refused, or two contradict each other.
+        BrokerError: INVALID_CONFIG, a name is unknown, a value is refused, or two values conflict.
     """
     try:
         own = {config.name: check_topic_config(config.name, config.value) for config in configs}

@@ -1,6 +1,6 @@
-"""Where changes of topics come from: what a broker asks for here comes back to it as a delta of the metadata image.
+"""The controller of topics: changes that a broker requests here come back as deltas of the metadata image.
 
-A broker that is alone decides itself (`local_topics.py`).
+A single broker decides itself (`local_topics.py`).
 
 Source: `Controller` in Apache Kafka.
 """
@@ -15,13 +15,13 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["TopicController", "TopicDone"]
 
-#: Called with the topic as it is after the change, which the image has by then; or with the error.
+#: Called with the topic after the change, once it is in the image, or with the error.
 TopicDone = Callable[[TopicImage | BrokerError], None]
 
 
-@runtime_checkable  # tests compare the parts of a broker with what handlers name
+@runtime_checkable  # tests compare the parts of a broker with the names in handlers
 class TopicController(Protocol):
-    """Creates, changes and deletes topics. What is done is durable, and in the metadata image."""
+    """Creates, changes and deletes topics. Completed changes are durable, and in the metadata image."""
 
     def check_name(self, name: str) -> None:
         """Check that a topic of this name can be created.
@@ -31,7 +31,7 @@ class TopicController(Protocol):
         """
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str], done: TopicDone) -> None:
-        """Create a topic that does not exist, or wait until it does, if it is being created.
+        """Create a missing topic, or wait for its creation if that has begun.
 
         Args:
             name: checked by `check_name`.
@@ -41,53 +41,53 @@ class TopicController(Protocol):
         """
 
     def create_by_default(self, name: str, done: TopicDone) -> None:
-        """Create a topic with the cluster's defaults, or wait until it exists, if it is being created.
+        """Create a topic with the cluster's defaults, or wait for its creation if that has begun.
 
         Raises:
             BrokerError: the name is not allowed.
         """
 
     def ensure(self, name: str, done: TopicDone) -> None:
-        """Create one of the broker's own topics, if it does not exist."""
+        """Create an internal topic if it does not exist."""
 
     def delete(self, topic: TopicImage, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
-        """Delete a topic, its data and what the broker knows of it.
+        """Delete a topic, its data and the broker's state for it.
 
         Args:
             topic: to be deleted.
             now_ms: the current time.
-            done: called with None when the topic cannot come back; or with the error: it was deleted before, or
+            done: called with None once the deletion is durable, or with the error: it was deleted before, or
                 KAFKA_STORAGE_ERROR.
         """
 
     def check_partitions(self, topic: TopicImage, count: int) -> int:
-        """Check that a topic can be given more partitions; return how many more.
+        """Check that partitions can be added to a topic; return how many will be.
 
         Args:
-            topic: which one.
-            count: how many it is to have in all.
+            topic: the topic.
+            count: the new total number of partitions.
 
         Raises:
-            BrokerError: INVALID_PARTITIONS, it has as many or more, or will have.
+            BrokerError: INVALID_PARTITIONS, the topic has or will have as many partitions.
         """
         ...
 
     def add_partitions(self, topic: TopicImage, count: int, done: TopicDone) -> None:
-        """Give a topic more partitions.
+        """Add partitions to a topic.
 
         Args:
-            topic: which one.
-            count: how many it is to have in all, checked by `check_partitions`.
+            topic: the topic.
+            count: the new total number of partitions, checked by `check_partitions`.
             done: see `TopicDone`; the error is KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION if the topic was
-                deleted meanwhile.
+                deleted in the meantime.
         """
 
     def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
-        """Change configurations of a topic; its logs go by them from then on.
+        """Change configurations of a topic; its logs use them from then on.
 
         Args:
-            topic: whose.
+            topic: the topic.
             changes: values by Kafka's names, checked; None stands for the default.
             done: see `TopicDone`; the error is KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION if the topic was
-                deleted meanwhile.
+                deleted in the meantime.
         """

@@ -1,1 +1,1 @@
-"""What a broker does for the partitions that it has."""
+"""The replicas of a broker: high watermarks, leadership and fetch sessions."""

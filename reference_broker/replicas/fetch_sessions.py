@@ -1,8 +1,8 @@
-"""Fetch sessions: a request names only what has changed since the one before, and so does its response (KIP-227).
+"""Fetch sessions: requests and responses only name changed partitions (KIP-227).
 
-A machine without I/O. The cache finds the session of a request, or begins one; a session knows what its client has
-asked for and was told, and which partitions may have something new: those that a request has just named, those that a
-log has told about, and those that were not read to their end. Only these are read, however many others there are.
+A machine without I/O. The cache finds the session of a request, or begins one. A session records what its client has
+requested and received, and which partitions may have news: those in the last request, those whose log reported a
+change, and those not yet read to the end. Only these are read, however many others there are.
 
 Source: `FetchSession`, `FetchManager`, `FetchSessionCacheShard` in Apache Kafka.
 """
@@ -32,26 +32,26 @@ __all__ = ["EVICTION_MS", "FetchSession", "FetchSessions", "SessionPartition", "
 
 PartitionData = FetchResponse.PartitionData
 
-#: A session that was not used for this long makes room for any other; a younger one makes no room for a consumer's.
+#: A session unused for this long can be evicted for any other; a younger one not for a consumer's.
 EVICTION_MS = 120_000
 
-#: Topics and partitions that are added or removed in a fraction of a millisecond.
+#: Topics and partitions to add or remove in a fraction of a millisecond.
 _AT_A_TIME = 100
 
-#: A topic's id or its name, and the number of a partition.
+#: Id or name of a topic, and number of a partition.
 _Key = tuple[bytes | str, int]
 
 
 class Watched(Protocol):
-    """What a session needs to know of a log."""
+    """The interface of a log that sessions use."""
 
     @property
     def error(self) -> BrokerError | None:
-        """Why nothing can be read any more, None while all is well."""
+        """The error that prevents reading, None while the log is readable."""
         ...
 
     def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False) -> None:
-        """Call `watcher` with a number of bytes whenever more can be read, or more committed records."""
+        """Call `watcher` with a number of bytes whenever more bytes, or more committed records, become readable."""
         ...
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
@@ -63,11 +63,11 @@ class WaitingFetch(Protocol):
     """A fetch that waits for its session's partitions."""
 
     def more(self, size_bytes: int) -> None:
-        """Take note that more can be read."""
+        """Record that more bytes can be read."""
         ...
 
     def interrupted(self, code: ErrorCode) -> None:
-        """Respond with an error: the session has gone on, or has ended."""
+        """Respond with an error: a newer request has used the session, or it has ended."""
         ...
 
 
@@ -77,8 +77,9 @@ class SessionPartition:
     Attributes:
         topic: the topic's name; "" if its id is used.
         topic_id: the topic's id; zero if its name is used.
-        wanted: what the client last asked for.
-        turn: the place in the session's order; it is last after its records were sent, so that all get their share.
+        wanted: the client's last request for it.
+        turn: the position in the session's order; a partition moves to the end after its records were sent, for
+            fairness.
     """
 
     __slots__ = ("_high_watermark", "_log", "_log_start_offset", "_session", "topic", "topic_id", "turn", "wanted")
@@ -93,18 +94,18 @@ class SessionPartition:
         self._log: Watched | None = None
 
     def changed(self, size_bytes: int) -> None:
-        """Take note that the client can read more, or nothing ever again; what logs call."""
+        """Record that more can be read, or that reading has ended; called by logs."""
         if self._log is not None and self._log.error is not None:
-            # The client may never ask again; the files of a deleted topic would stay open for as long.
+            # The client may never fetch again, which would keep the files of a deleted topic open.
             self.read_from(None)
         self._session.changed(self, size_bytes)
 
     def moved(self, size_bytes: int) -> None:
-        """Take note of a new high watermark before which the client cannot read more; what logs call."""
+        """Record a new high watermark that makes no more records readable; called by logs."""
         self._session.changed(self, 0)
 
     def is_news(self, data: PartitionData) -> bool:
-        """Return whether the client does not know this yet."""
+        """Return whether the response would tell the client something new."""
         return bool(
             data.records
             or data.error_code != ErrorCode.NONE
@@ -113,13 +114,13 @@ class SessionPartition:
         )
 
     def tell(self, data: PartitionData) -> None:
-        """Take note of what the client is told."""
-        # After an error, whatever comes is news.
+        """Record the data sent to the client."""
+        # After an error, any data is news.
         self._high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else UNKNOWN_OFFSET
         self._log_start_offset = data.log_start_offset
 
     def read_from(self, log: Watched | None) -> bool:
-        """Take note of the log that is read; return whether it is another one than before."""
+        """Record the log that was read; return whether it differs from the previous one."""
         if log is self._log:
             return False
         self.unfollow()
@@ -127,7 +128,7 @@ class SessionPartition:
         return True
 
     def follow(self, *, is_committed: bool) -> None:
-        """Have the log tell what changes.
+        """Subscribe to changes of the log.
 
         Args:
             is_committed: whether the client reads committed records only.
@@ -138,31 +139,31 @@ class SessionPartition:
             self._log.watch(self.changed, is_committed=is_committed)
 
     def unfollow(self) -> None:
-        """Stop following the log."""
+        """Unsubscribe from changes of the log."""
         if self._log is not None:
             self._log.unwatch(self.moved)
             self._log.unwatch(self.changed)
 
 
 class FetchSession:
-    """The partitions that a client fetches, none before it is told by `want`. One without an id ends with the response.
+    """The partitions that a client fetches, set by `want`. A session without an id ends with the response.
 
     Args:
-        request: a full one.
-        by_id: whether topics are called by their ids.
+        request: a full fetch request.
+        by_id: whether topics are identified by id.
 
     Attributes:
-        id: `NO_FETCH_SESSION_ID` if the cache does not keep it.
-        epoch: of the next request.
+        id: `NO_FETCH_SESSION_ID` if it is not cached.
+        epoch: expected in the next request.
         by_id: see above.
-        is_follower: whether it is that of another broker, to which consumers' sessions give way.
+        is_follower: whether the client is another broker, which may evict consumers' sessions.
         is_full: whether the response names every partition.
-        created_ms: when it came into the cache.
+        created_ms: when it was cached.
         used_ms: when a request last used it.
         waiting: the fetch that waits for something new.
-        is_busy: whether a fetch is under way that does not wait, in pieces.
-        is_removed: whether it is not in the cache any more.
-        has_news: whether something has changed since this was last set to False.
+        is_busy: whether a fetch in pieces is being processed.
+        is_removed: whether it was removed from the cache.
+        has_news: whether a partition has changed since this was last set to False.
     """
 
     def __init__(self, request: FetchRequest, by_id: bool) -> None:
@@ -177,7 +178,7 @@ class FetchSession:
         self._isolation_level = request.isolation_level
         self._partitions: dict[_Key, SessionPartition] = {}
         self._ready: dict[SessionPartition, None] = {}
-        #: Those whose log has changed since the last `follow`.
+        #: Partitions whose log has changed since the last `follow`.
         self._unfollowed: list[SessionPartition] = []
         self._turns = count()
 
@@ -185,15 +186,15 @@ class FetchSession:
         return len(self._partitions)
 
     def update(self, request: FetchRequest) -> Work[None]:
-        """Add, change and forget partitions as a request says; yield now and then.
+        """Apply a request's additions, changes and removals; yield now and then.
 
         Raises:
-            BrokerError: FETCH_SESSION_ID_NOT_FOUND, the session was removed meanwhile.
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND, the session was removed in the meantime.
         """
         yield from self.want(request)
         yield from self._forget(request)
         if request.isolation_level != self._isolation_level:
-            # What is at its end for one level may not be for the other.
+            # A partition read to its end at one isolation level may have more at the other.
             self._isolation_level = request.isolation_level
             pieces = Pieces(_AT_A_TIME)
             for partition in [*self._partitions.values()]:
@@ -205,7 +206,7 @@ class FetchSession:
                     self.check()
 
     def want(self, request: FetchRequest) -> Work[None]:
-        """Add and change partitions as a request says; yield now and then."""
+        """Apply a request's additions and changes; yield now and then."""
         pieces = Pieces(_AT_A_TIME)
         for topic in request.topics:
             if pieces.ends():
@@ -237,21 +238,21 @@ class FetchSession:
                     yield
 
     def to_read(self) -> list[SessionPartition]:
-        """Return the partitions that may have something new, in their order."""
+        """Return the partitions that may have news, in session order."""
         return sorted(self._ready, key=_turn)
 
     @property
     def ready(self) -> int:
-        """How many partitions may have something new."""
+        """The number of partitions that may have news."""
         return len(self._ready)
 
     def was_read(self, partition: SessionPartition, log: Watched | None, *, is_at_end: bool) -> None:
-        """Take note of a read.
+        """Record a read of a partition.
 
         Args:
-            partition: what was read.
-            log: where; None if there is none.
-            is_at_end: whether there was no error and nothing is left, so that the log will say when there is more.
+            partition: the partition.
+            log: its log; None if it has none.
+            is_at_end: whether the read reached the end without an error, so that the log will report more data.
         """
         if partition.read_from(log):
             self._unfollowed.append(partition)
@@ -259,26 +260,26 @@ class FetchSession:
             self._ready.pop(partition, None)
 
     def changed(self, partition: SessionPartition, size_bytes: int) -> None:
-        """Take note that there may be something new in a partition."""
+        """Record that a partition may have news."""
         self._ready[partition] = None
         self.has_news = True
         if self.waiting is not None:
             self.waiting.more(size_bytes)
 
     def follow(self) -> None:
-        """Have the logs of all partitions say what changes from now on."""
+        """Subscribe to changes of the logs of all partitions."""
         for partition in self._unfollowed:
             self._follow(partition)
         self._unfollowed.clear()
 
     def tell(self, partition: SessionPartition, data: PartitionData) -> None:
-        """Take note of what the response says of the next partition in its order."""
+        """Record the response for the next partition in session order."""
         partition.tell(data)
         if data.records or self.is_full:
             self._to_end(partition)
 
     def end(self) -> Work[None]:
-        """Forget all partitions, and leave their logs alone; yield now and then."""
+        """Remove all partitions, and unsubscribe from their logs; yield now and then."""
         partitions, self._partitions = self._partitions, {}
         self._ready = {}
         self._unfollowed = []
@@ -289,7 +290,7 @@ class FetchSession:
                 yield
 
     def check(self) -> None:
-        """Check that the session is there after others had their turn.
+        """Check, after a yield, that the session still exists.
 
         Raises:
             BrokerError: FETCH_SESSION_ID_NOT_FOUND.
@@ -298,7 +299,7 @@ class FetchSession:
             raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {self.id}")
 
     def interrupt(self, code: ErrorCode) -> None:
-        """Respond to the fetch that waits."""
+        """Answer the waiting fetch with an error."""
         if self.waiting is not None:
             self.waiting.interrupted(code)
 
@@ -313,9 +314,9 @@ class FetchSessions:
     """The sessions of all clients.
 
     Args:
-        slots: most sessions; without room, a fetch is answered as one outside a session.
-        new_id: returns a text that is never repeated.
-        computations: where sessions that have ended leave their logs.
+        slots: most cached sessions; beyond that, a fetch is answered without a session.
+        new_id: returns a unique text.
+        computations: runs the clean-up of ended sessions.
     """
 
     def __init__(self, slots: int, new_id: Callable[[], str], computations: Computations) -> None:
@@ -329,17 +330,16 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, now_ms: int, *, by_id: bool) -> Work[FetchSession]:
-        """Return the session of a request, brought up to date by it; yield now and then.
+        """Return the session of a request, updated by it; yield now and then.
 
         Args:
             request: the request.
             now_ms: the current time.
-            by_id: whether topics are called by their ids.
+            by_id: whether topics are identified by id.
 
         Raises:
-            BrokerError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH, another request was expected;
-                FETCH_SESSION_TOPIC_ID_ERROR, topics are called by their ids now and were by their names, or the other
-                way round.
+            BrokerError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH, unexpected epoch;
+                FETCH_SESSION_TOPIC_ID_ERROR, the request uses topic ids and the session names, or vice versa.
         """
         session = self._sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_FETCH_SESSION_EPOCH, FINAL_FETCH_SESSION_EPOCH):
@@ -364,7 +364,7 @@ class FetchSessions:
             yield from session.update(request)
             session.check()
         except GeneratorExit:
-            # Its client has gone, and nobody knows what has been updated.
+            # Its client has disconnected, and its state is unknown.
             if not session.is_removed:
                 self._remove(session, now_ms)
             raise
@@ -378,7 +378,7 @@ class FetchSessions:
         return session
 
     def keep(self, session: FetchSession, now_ms: int) -> bool:
-        """Give a new session an id, if there is room for it or can be made; return whether there is."""
+        """Cache a new session under an id if there is room or can be made; return whether it was cached."""
         if len(self._sessions) >= self._slots and not self._evict(session, now_ms):
             return False
         session.id = self._unused_id()
@@ -388,14 +388,14 @@ class FetchSessions:
         return True
 
     def _evict(self, session: FetchSession, now_ms: int) -> bool:
-        """Remove the session that was not used for longest, or else the smallest that `session` may replace."""
+        """Evict the least recently used session, or else the smallest that `session` may replace."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
         if now_ms - oldest.used_ms > EVICTION_MS:
             self._remove(oldest, now_ms)
             return True
-        # A look at each: 1,000 by default, and only when all slots are in use.
+        # Checks each session: 1,000 by default, and only when all slots are in use.
         candidates = (each for each in self._sessions.values() if _gives_way(each, session))
         least = min(candidates, key=_value, default=None)
         if least is None or _value(session) < _value(least):
@@ -404,7 +404,7 @@ class FetchSessions:
         return True
 
     def end(self, session: FetchSession, now_ms: int) -> None:
-        """Have a session that the cache does not keep leave its logs alone; what is large does so in pieces."""
+        """Unsubscribe an uncached session from its logs; a large session does so in pieces."""
         self._computations.begin(session.end(), lambda: True, lambda _, __: None, now_ms)
 
     def _remove(self, session: FetchSession, now_ms: int) -> None:
@@ -419,7 +419,7 @@ class FetchSessions:
         session.used_ms = now_ms
 
     def _unused_id(self) -> int:
-        """Return an id that a client of an earlier run does not take for its own."""
+        """Return an id that a client of an earlier run does not mistake for its own."""
         session_id = NO_FETCH_SESSION_ID
         while session_id == NO_FETCH_SESSION_ID or session_id in self._sessions:
             session_id = zlib.crc32(self._new_id().encode()) & INT32_MAX
@@ -436,10 +436,10 @@ def _after(epoch: int) -> int:
 
 
 def _gives_way(session: FetchSession, other: FetchSession) -> bool:
-    """Return whether a session may be replaced by `other` at all: a consumer's by a broker's, or any that is old."""
+    """Return whether `other` may evict a session: an old one, or a consumer's session for a broker's."""
     return session.used_ms - session.created_ms > EVICTION_MS or (other.is_follower and not session.is_follower)
 
 
 def _value(session: FetchSession) -> tuple[bool, int, int]:
-    """Return how much a session is worth keeping: the more partitions, the more it saves."""
+    """Return the value of caching a session: the more partitions, the more it saves."""
     return session.is_follower, len(session), session.id

@@ -1,7 +1,7 @@
-"""The high watermark of a partition: a value, and what waits for it to move.
+"""The high watermark of a partition, and the callbacks that wait for it to move.
 
-Everything before it may be read and acknowledged. A single broker has no followers to wait for: it moves with the end
-of the log, or with the sync that `flush.messages` asks for.
+All records before it can be read and acknowledged. A single broker has no followers to wait for: the high watermark
+moves with the end of the log, or with the sync that `flush.messages` requires.
 
 Source: `UnifiedLog.highWatermark`, `DelayedOperationPurgatory` in Apache Kafka.
 """
@@ -18,18 +18,18 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["COMPLETES_ANY_FETCH_BYTES", "HighWatermark", "Reached", "Watcher", "Watchers"]
 
-#: Called once the high watermark has reached an offset, with None; or with the reason why it never will.
+#: Called once the high watermark has reached an offset, with None; or with the error that prevents it.
 Reached = Callable[[BrokerError | None], None]
 
 #: Called with the number of bytes that have become readable.
 Watcher = Callable[[int], None]
 
-#: More than the `min_bytes` of any fetch, an int32.
+#: Higher than any fetch's `min_bytes`, an int32.
 COMPLETES_ANY_FETCH_BYTES = 2**31
 
 
 class Watchers:
-    """Callbacks that are told how much has become readable."""
+    """Callbacks that receive the number of newly readable bytes."""
 
     __slots__ = ("_watchers",)
 
@@ -48,7 +48,7 @@ class Watchers:
         self._watchers.pop(watcher, None)
 
     def tell(self, size_bytes: int) -> None:
-        """Tell everybody who watches now."""
+        """Notify all current watchers."""
         for watcher in tuple(self._watchers):
             call(watcher, size_bytes)
 
@@ -57,13 +57,13 @@ class HighWatermark:
     """The high watermark of a partition.
 
     Args:
-        offset: its first value.
+        offset: the initial value.
 
     Attributes:
         offset: the first offset that consumers may not read.
-        appended_bytes: the size of all batches that were noted.
-        readable_bytes: the size of the readable ones among them.
-        watchers: are told when more can be read, or that nothing more ever will be.
+        appended_bytes: the size of all batches that were appended.
+        readable_bytes: the size of the readable batches.
+        watchers: notified when more can be read, or when reading has ended.
     """
 
     def __init__(self, offset: int) -> None:
@@ -78,9 +78,9 @@ class HighWatermark:
         self._unreadable: deque[tuple[int, int]] = deque()
 
     def when_reached(self, offset: int, callback: Reached) -> None:
-        """Call `callback` once when the high watermark is at `offset` or after it; at once if it is already.
+        """Call `callback` once when the high watermark is at or past `offset`; immediately if it already is.
 
-        What waits is one entry for each produced partition of a request, and a connection has one request at a time.
+        Each produced partition of a request waits with one entry, and a connection has one request at a time.
         """
         if offset <= self.offset or self._error is not None:
             call(callback, None if offset <= self.offset else self._error)
@@ -88,7 +88,7 @@ class HighWatermark:
             heapq.heappush(self._waiting, (offset, next(self._numbers), callback))
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` whenever more can be read, or nothing more ever will be, until `unwatch`."""
+        """Call `watcher` when more can be read, or when reading has ended, until `unwatch`."""
         self.watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -97,16 +97,16 @@ class HighWatermark:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody watches."""
+        """Whether there are watchers."""
         return bool(self.watchers)
 
     def appended(self, end_offset: int, size_bytes: int) -> None:
-        """Note a batch that is in the log and becomes readable when the high watermark reaches its end."""
+        """Record an appended batch, which becomes readable when the high watermark reaches its end."""
         self._unreadable.append((end_offset, size_bytes))
         self.appended_bytes += size_bytes
 
     def advance(self, offset: int) -> None:
-        """Move to `offset`; a lower one than before changes nothing."""
+        """Move to `offset`; a lower offset has no effect."""
         if offset <= self.offset:
             return
         self.offset = offset
@@ -119,7 +119,7 @@ class HighWatermark:
         self.watchers.tell(size_bytes)
 
     def fail(self, error: BrokerError) -> None:
-        """Tell everybody who waits that the high watermark will not move any more."""
+        """Report an error to all waiting callbacks: the high watermark will not move again."""
         self._error = error
         waiting, self._waiting = self._waiting, []
         for _, _, callback in sorted(waiting, key=lambda entry: entry[:2]):

@@ -1,7 +1,7 @@
-"""The last stable offset of a partition: a value beside the high watermark, and its watchers.
+"""The last stable offset of a partition, beside its high watermark, and its watchers.
 
-Everything before it is committed or aborted, and may be read at `read_committed`. It is the high watermark, or the
-first offset of the oldest transaction that is undecided.
+All records before it are committed or aborted, and can be read at `read_committed`. It is the high watermark, or the
+first offset of the oldest undecided transaction.
 
 Source: `UnifiedLog.lastStableOffset`, `maybeIncrementFirstUnstableOffset` in Apache Kafka.
 """
@@ -23,23 +23,23 @@ class LastStableOffset:
 
     Args:
         high_watermark: of the partition.
-        unstable: the first offset of the oldest undecided transaction, None if there is none.
+        unstable: the first offset of the oldest undecided transaction, None without one.
 
     Attributes:
-        offset: the first offset that consumers of committed records may not read.
+        offset: the first offset not readable at `read_committed`.
     """
 
     def __init__(self, high_watermark: HighWatermark, unstable: int | None = None) -> None:
         self._high_watermark = high_watermark
         self.offset = high_watermark.offset if unstable is None else min(unstable, high_watermark.offset)
-        #: The bytes before it that were appended since the log was opened; None if it is before those.
+        #: Bytes before it that were appended since the log was opened; None if it precedes those.
         self._stable_bytes: int | None = 0 if unstable is None else None
-        #: The same before each transaction that is undecided, and was begun since.
+        #: The same for each undecided transaction that began since.
         self._bytes_before: dict[int, int] = {}
         self._watchers = Watchers()
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` whenever more is stable, or nothing more ever will be, until `unwatch`."""
+        """Call `watcher` when more is stable, or when reading has ended, until `unwatch`."""
         self._watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -48,19 +48,19 @@ class LastStableOffset:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody watches."""
+        """Whether there are watchers."""
         return bool(self._watchers)
 
     def begun(self, first_offset: int) -> None:
-        """Note a transaction whose first batch is in the log; that comes before `HighWatermark.appended`."""
+        """Record a transaction whose first batch was appended; call before `HighWatermark.appended`."""
         self._bytes_before[first_offset] = self._high_watermark.appended_bytes
 
     def decided(self, first_offset: int) -> None:
-        """Note that a transaction does not hold back anything any more."""
+        """Record that a transaction is decided."""
         self._bytes_before.pop(first_offset, None)
 
     def advance(self, unstable: int | None) -> None:
-        """Follow the high watermark, up to the oldest undecided transaction; a lower offset changes nothing.
+        """Follow the high watermark, up to the oldest undecided transaction; a lower offset has no effect.
 
         Args:
             unstable: its first offset, None if there is none.
@@ -71,7 +71,7 @@ class LastStableOffset:
             offset, stable_bytes = unstable, self._bytes_before.get(unstable)
         if offset <= self.offset:
             return
-        # How many bytes lie between transactions that are older than this run is not known.
+        # The number of bytes between transactions from before this run is unknown.
         size_bytes = COMPLETES_ANY_FETCH_BYTES
         if stable_bytes is not None and self._stable_bytes is not None:
             size_bytes = stable_bytes - self._stable_bytes
@@ -79,5 +79,5 @@ class LastStableOffset:
         self._watchers.tell(size_bytes)
 
     def wake(self) -> None:
-        """Have everybody who watches read again: nothing will be stable any more, or what could not be read can be."""
+        """Make all watchers read again: reading has ended, or has become possible again."""
         self._watchers.tell(COMPLETES_ANY_FETCH_BYTES)

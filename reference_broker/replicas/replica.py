@@ -1,7 +1,7 @@
-"""A replica of a partition: the log on this broker, and how much of it is committed.
+"""A replica of a partition: the log on this broker, and its committed part.
 
-The high watermark is decided here. As long as a broker is alone it is the only replica of each of its partitions, and
-leads it: what its own disk has is committed.
+It determines the high watermark. A single broker has the only replica of each partition, and leads it: records on its
+own disk are committed.
 
 Source: `Partition` in Apache Kafka.
 """
@@ -29,9 +29,9 @@ class Replica:
     """One replica.
 
     Args:
-        log: of the partition; it is owned by this from now on.
-        leader_epoch: in which this broker leads the partition; None for that of the log.
-        lost: called when the log goes offline, or if it is.
+        log: of the partition; the replica takes ownership.
+        leader_epoch: the broker's epoch as leader of the partition; None for that of the log.
+        lost: called when the log goes offline, or is offline already.
 
     Attributes:
         log: see above.
@@ -52,11 +52,11 @@ class Replica:
 
     @property
     def error(self) -> BrokerError | None:
-        """Why nothing can be read or appended, None while all is well."""
+        """The error that prevents reading and appending, None while the log is online."""
         return self.log.error
 
     def check(self, epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
-        """Check that this replica can be asked, and that a client knows the current leader epoch.
+        """Check that this replica is available, and that a client knows the current leader epoch.
 
         Args:
             epoch: the epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
@@ -70,12 +70,12 @@ class Replica:
         if epoch == NO_PARTITION_LEADER_EPOCH or epoch == self.leader_epoch:
             return
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-        raise BrokerError(code, f"epoch {epoch}, {self.leader_epoch} is the current one")
+        raise BrokerError(code, f"epoch {epoch}, the current one is {self.leader_epoch}")
 
     # Waiting.
 
     def when_reached(self, offset: int, callback: Reached) -> None:
-        """Call back once the high watermark is at `offset` or after it, or never will be."""
+        """Call back once the high watermark is at or past `offset`, or with the error that prevents it."""
         self._high_watermark.when_reached(offset, callback)
 
     def watch(self, watcher: Watcher, *, is_committed: bool = False) -> None:
@@ -94,10 +94,10 @@ class Replica:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody watches."""
+        """Whether there are watchers."""
         return self._high_watermark.is_watched or self._last_stable_offset.is_watched
 
-    # What the log tells its owner, see `LogOwner`.
+    # Called by the log, see `LogOwner`.
 
     def transaction_begun(self, first_offset: int) -> None:
         self._last_stable_offset.begun(first_offset)
@@ -106,7 +106,7 @@ class Replica:
         self._high_watermark.appended(end_offset, size_bytes)
 
     def moved(self) -> None:
-        """Move the high watermark: to what this disk has, as there is no other replica."""
+        """Move the high watermark to the durable end of this log, the only replica."""
         offset = self.log.acknowledged_to
         for first_offset in self.log.commit_to(offset):
             self._last_stable_offset.decided(first_offset)
@@ -117,7 +117,7 @@ class Replica:
         self._high_watermark.watchers.tell(0)
 
     def prepared(self) -> None:
-        """Have those who watch read again."""
+        """Make all watchers read again."""
         self._high_watermark.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
         self._last_stable_offset.wake()
 

@@ -1,7 +1,7 @@
-"""The replicas that a broker has: handlers ask here for a partition, as its leader.
+"""The replicas of a broker; handlers get partitions that the broker leads from here.
 
-`changed` is what a broker does when it learns that it leads a partition, that a topic has other configurations, or that
-a topic is deleted. What it reports itself is that a log has gone offline.
+`changed` applies metadata changes: the broker leads a partition, a topic's configurations change, or a topic is
+deleted. In the other direction, `lost` reports logs that have gone offline.
 
 Source: `ReplicaManager.applyDelta`, `TopicConfigHandler` in Apache Kafka.
 """
@@ -26,8 +26,8 @@ class Replicas:
 
     Args:
         broker_id: of the broker.
-        directory: has their logs.
-        image: what there is at the start.
+        directory: holds their logs.
+        image: the metadata at startup.
         lost: called with the topic and the number of a partition whose log has gone offline.
     """
 
@@ -37,17 +37,17 @@ class Replicas:
         self._broker_id = broker_id
         self._directory = directory
         self._lost = lost
-        #: By topic and number of the partition, in the order of the numbers.
+        #: By topic and partition number, in order of the numbers.
         self._hosted: dict[str, dict[int, Replica]] = {}
         for topic in image.topics.values():
             self._host(topic)
 
     def of(self, topic: str) -> list[Replica]:
-        """Return the replicas of a topic, in order of partition number; none of a topic that is not here."""
+        """Return the replicas of a topic, in order of partition number; empty for an unknown topic."""
         return [*self._hosted.get(topic, {}).values()]
 
     def get(self, topic: str, number: int) -> Replica | None:
-        """Return the replica of a partition, None if it is not here."""
+        """Return the replica of a partition, None if it is unknown."""
         hosted = self._hosted.get(topic)
         return None if hosted is None else hosted.get(number)
 
@@ -69,17 +69,17 @@ class Replicas:
         return replica
 
     def checkpoint(self, done: Callable[[BrokerError | None], None]) -> None:
-        """Make durable where the logs begin; see `LogDirectory.checkpoint`."""
+        """Make the start offsets of the logs durable; see `LogDirectory.checkpoint`."""
         self._directory.checkpoint(done)
 
     def abandon(self) -> None:
-        """Let go of all logs."""
+        """Release all logs."""
         self._hosted.clear()
 
-    # What the broker learns of its partitions.
+    # Metadata changes.
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Act on a change of the metadata."""
+        """Apply a change of the metadata."""
         for before, after in delta.topics:
             if after is None:
                 self._delete(before)
@@ -89,16 +89,16 @@ class Replicas:
                     self._configure(after)
 
     def _host(self, topic: TopicImage) -> None:
-        """Have the replicas of a topic that this broker is to have."""
+        """Create the replicas of a topic that are assigned to this broker."""
         hosted = self._hosted.setdefault(topic.name, {})
         for number, partition in enumerate(topic.partitions):
             if number not in hosted and self._broker_id in partition.replicas:
                 self._lead(topic, number, partition)
 
     def _lead(self, topic: TopicImage, number: int, partition: PartitionImage) -> None:
-        """Lead a partition in the epoch that the image says.
+        """Lead a partition in the epoch of the image.
 
-        Its log is there: a broker that is alone has made it durable before the image has the partition.
+        Its log exists: a single broker makes it durable before the partition is in the image.
         """
         log = self._directory.log(topic.name, number)
         if log is not None:
@@ -112,7 +112,7 @@ class Replicas:
 
     def _delete(self, topic: TopicImage | None) -> None:
         if topic is not None and topic.name in self._hosted:
-            # Those who wait are told while the replicas can be found, so that they learn the reason here, too.
+            # Callbacks run while the replicas can still be found, so that they learn the reason here, too.
             end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
             for replica in self.of(topic.name):
                 replica.log.end(end)

@@ -39,7 +39,7 @@ def test_what_goes_together() -> None:
         ("metrics", {"match": "client_id=" + "a" * 1001}, "Illegal client matching pattern"),
         ("metrics", {"match": "client_id="}, "Illegal client matching pattern"),
         ("broker", {"listeners": "PLAINTEXT://:1"}, r"Cannot update these configs dynamically: \[listeners\]"),
-        ("broker", {"max.connections.per.ip.overrides": "127.0.0.1:-1"}, "'-1' is no number of connections"),
+        ("broker", {"max.connections.per.ip.overrides": "127.0.0.1:-1"}, "'-1' is not a number of connections"),
         ("broker", {"max.connections.per.ip.overrides": "example.org:1"}, "is not ADDRESS:NUMBER"),
     ],
 )  # fmt: skip

@@ -171,7 +171,7 @@ def test_wrong_handlers(arguments, error, text):
 @pytest.mark.parametrize(
     ("handlers", "error", "text"),
     [
-        (None, TypeError, "handlers is None, a sequence of ApiHandler is needed"),
+        (None, TypeError, "handlers is None, expected a sequence of ApiHandler"),
         (7, TypeError, "handlers is 7, "),
         ([910, 911], TypeError, r"handlers\[0\] is 910, not an ApiHandler"),
         ([ApiHandler(GREET, handle), handle], TypeError, r"handlers\[1\] is <function handle"),
