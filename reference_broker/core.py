@@ -1,7 +1,7 @@
-"""The broker without sockets, clocks and threads: requests in, responses out.
+"""The broker without sockets, clocks and threads: it maps requests to responses.
 
-Its parts are put together here, and handlers get those that they name. `requests` answers with a response or a
-`DelayedOperation`; `timers` says when something is due. The server, or a test, provides bytes, time and threads.
+It assembles the parts of the broker, and handlers get those that they name. `requests` answers with a response or a
+`DelayedOperation`; `timers` knows the next deadline. The server, or a test, provides bytes, time and threads.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["Core"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: How often logs forget idle producers, Kafka's `producer.id.expiration.check.interval.ms`.
+#: How often logs drop idle producers, Kafka's `producer.id.expiration.check.interval.ms`.
 _PRODUCER_EXPIRATION_CHECK_MS = 600_000
 
 
@@ -55,26 +55,26 @@ class Core:
     """A broker.
 
     Args:
-        directory: topics and logs; its timers and its background are those of the whole broker.
+        directory: topics and logs; its timers and background are shared by the whole broker.
         options: see `BrokerOptions`.
-        new_id: returns a text that is never repeated, for the ids of members and of fetch sessions.
+        new_id: returns a unique text for the ids of members and fetch sessions.
         now_ms: the current time.
         listeners: the advertised address of each listener, by the listener's name.
-        served: what it serves, from `load`; None for its own APIs.
+        served: the APIs to serve, from `load`; None for the broker's own APIs.
 
     Attributes:
-        options: what the broker goes by now; handlers and parts look at them whenever they need one.
-        broker_configs: what the broker is configured with.
+        options: the current options; handlers and parts read them at every use.
+        broker_configs: the broker's configurations.
         configs: changes configurations.
-        dynamic_configs: what was configured while brokers ran.
+        dynamic_configs: dynamic configurations.
         on_options: called with the options when some of them have changed.
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
-        fetch_sessions: what consumers fetch.
-        metadata: what is known of the cluster.
-        replicas: of the partitions that are here.
-        producer_ids: gives ids to producers.
-        parts: what handlers may name, see `PARTS`.
+        fetch_sessions: the fetch sessions of all clients.
+        metadata: the state of the cluster.
+        replicas: the replicas on this broker.
+        producer_ids: assigns ids to producers.
+        parts: the parts that handlers may name, see `PARTS`.
         requests: handles requests.
         timers: pending deadlines.
         topics: creates, changes and deletes topics.
@@ -122,7 +122,7 @@ class Core:
             self.producer_ids,
             partial(write_marker, self.replicas, self.groups),
         )
-        # Coordinators before replicas: the end of the logs of their topic is no failure.
+        # Coordinators come before replicas: they must not treat the end of their topic's logs as a failure.
         for listener in (known_topics, self.groups, self.transactions, self.replicas):
             self.metadata.listen(listener.changed)
         warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
@@ -139,7 +139,7 @@ class Core:
         self.dynamic_configs.on_change = self._configs_changed
         served = load() if served is None else served
         self.parts = self._parts(served)
-        # Responses may take half of the memory that all connections share with what is repeated in them.
+        # Repeated parts of responses may take half of the memory that all connections share.
         repeated_bytes_max = options.queued_max_request_bytes // 2
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
         self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes)
@@ -147,7 +147,7 @@ class Core:
         self.transactions.load(now_ms)
 
     def _parts(self, served: ServedApis) -> dict[str, object]:
-        """Return what handlers may name."""
+        """Return the parts that handlers may name."""
         return {
             "advertised": {key: each.advertised for key, each in served.handlers.items()},
             "broker_configs": self.broker_configs,
@@ -169,12 +169,12 @@ class Core:
         self.timers.fire(now_ms)
 
     def begin_end(self) -> None:
-        """Start no more work in the background, and end what may be left to the next start."""
+        """Start no more background work, and end work that can be left to the next startup."""
         self.upkeep.stop()
         self.directory.begin_end()
 
     def unload(self) -> None:
-        """Answer everything that waits for a coordinator: this broker coordinates nothing any more."""
+        """Answer all operations that wait for a coordinator: this broker stops coordinating."""
         self.groups.unload()
         self.transactions.unload()
 
@@ -190,7 +190,7 @@ class Core:
         self.replicas.abandon()
 
     def abandon(self) -> None:
-        """Let go of everything as a crash would: nothing more is written."""
+        """Release everything as a crash would, without further writes."""
         self.metadata.close()
         self.directory.abandon()
         self.replicas.abandon()
@@ -215,7 +215,7 @@ class Core:
             self.on_options(self.options)
 
     def _take_broker_configs(self) -> None:
-        """Go by what the broker is configured with now."""
+        """Apply the broker's current configurations."""
         configs, static = self.broker_configs, self._static_options
         before = self.options.topic_defaults
         configs.of_broker = self.dynamic_configs.of(ConfigResourceType.BROKER, str(static.node_id))
@@ -244,7 +244,7 @@ def _upkeep_limits(options: BrokerOptions) -> UpkeepLimits:
     return UpkeepLimits(
         retention_check_delay_ms=options.log_initial_task_delay_ms,
         retention_check_interval_ms=options.log_retention_check_interval_ms,
-        # Kafka's cleaner may go on without a pause; here that would be without end.
+        # Kafka's cleaner may run without a pause; here that would be an endless loop.
         cleaner_backoff_ms=max(options.log_cleaner_backoff_ms, 1),
         cleaner_keys_bytes=options.log_cleaner_dedupe_buffer_size,
         is_cleaner_enabled=options.log_cleaner_enable,

@@ -1,4 +1,4 @@
-"""The broker as a process of its own: it runs until a signal stops it, with the interpreter set up for it."""
+"""The broker as a process of its own: it runs until a signal stops it, with tuned interpreter settings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["serve"]
 
-#: How long work in the background may keep the interpreter before requests get it; each of them waits for it a few
-#: times. With Python's 5 ms a produce request took up to 10 ms while a log was compacted; with this it takes 2.
+#: How long background work may keep the interpreter before requests get it; each request waits for it a few times. With
+#: Python's 5 ms, a produce request took up to 10 ms during compaction; with this value it takes 2.
 _SWITCH_SECONDS = 0.0005
 
-#: What ends `serve`; the last when a terminal is closed, unless the broker was started to outlive that (nohup).
+#: Signals that end `serve`; the last is sent when a terminal is closed, unless the broker was started to outlive it
+#: (nohup).
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -33,9 +34,9 @@ def serve(
     options: Mapping[str, object],
     started: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Run a broker until SIGINT, SIGTERM or SIGHUP; another one while it stops ends the process at once.
+    """Run a broker until SIGINT, SIGTERM or SIGHUP; a second signal during the stop ends the process at once.
 
-    SIGHUP stays ignored if it is when this begins.
+    SIGHUP stays ignored if it was ignored at the start.
 
     Args:
         listen: the address to listen on.
@@ -47,11 +48,11 @@ def serve(
         ConfigurationError: an option is invalid, or the data directory belongs to another broker.
         OSError: the address is in use, or the directory cannot be written.
     """
-    # Every partition keeps files open, every client a socket: the usual soft limit of 1,024 is soon reached.
+    # Every partition keeps files open, and every client a socket: the usual soft limit of 1,024 is soon reached.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # not everywhere allowed; connections leave room for files anyway
+    with contextlib.suppress(ValueError, OSError):  # not allowed everywhere; connections leave room for files anyway
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    read_options(options)  # first: `port`, or `handlers`, is an argument of the broker and no option
+    read_options(options)  # first, because `port` or `handlers` is an argument of the broker instead of an option
     broker = Broker(data, listen.host, listen.port, handlers=(), wall_ms=now_ms, **options)
     collects = gc.isenabled()
     signals = _stop_signals()
@@ -69,7 +70,7 @@ def serve(
         for number in signals:
             loop.add_signal_handler(number, stop)
         await broker.start()
-        # What has been opened stays: no collection needs to look at it.
+        # Objects created so far stay: no garbage collection needs to check them.
         gc.freeze()
         if collects:
             gc.enable()
@@ -80,11 +81,11 @@ def serve(
         finally:
             await broker.stop()
             if broker.is_stuck:
-                os._exit(1)  # anything else would wait for the threads that wait for the disk
+                os._exit(1)  # anything else would wait for threads that wait for the disk
 
     before, interval = [signal.getsignal(number) for number in signals], sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # Of 10,000 partitions, collections while they are opened took a quarter of the start, and a full one later 370 ms.
+    # With 10,000 partitions, collections took a quarter of the startup time, and a later full one 370 ms.
     gc.disable()
     try:
         with asyncio.Runner(loop_factory=loop_factory(broker.options.event_loop)) as runner:

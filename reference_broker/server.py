@@ -1,8 +1,8 @@
 """The broker on an event loop: listeners, connections, clock and background work around the `Core`.
 
 `Broker` runs on the caller's event loop; `BackgroundBroker` runs one in its own thread, for tests and synchronous
-programs; `process.py` makes one a process of its own. Requests are handled inline; only what may block runs on another
-thread. What clients meet is in `network/`.
+programs; `process.py` runs one in a separate process. Requests are handled inline; only blocking work runs on other
+threads. Networking is in `network/`.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ Data = Disk | str | Path | None
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Longest time between two checks for idle connections, and the fewest checks within the idle time.
+#: Longest time between two checks for idle connections, and fewest checks within the idle time.
 _IDLE_CHECK_MS = 60_000
 _IDLE_CHECKS = 2
 
-#: How often to look for clients that are gone, among those that are not read at the moment.
+#: How often to check for disconnected clients among those that are not being read.
 _ENDS_SECONDS = 1.0
 
-#: Timers are no more exact than this; one that sets itself again for now still leaves time for requests.
+#: Resolution of timers; a timer that reschedules itself for now still leaves time for requests.
 _TICK_MS = 1
 
 #: How long `BackgroundBroker` waits for its thread.
 _THREAD_TIMEOUT_SECONDS = 60
 
-#: How long a broker that stops waits for what is being synced to disk, so that its producers get their answers.
+#: How long a stopping broker waits for syncs to disk, so that their producers get responses.
 _LAST_WORK_SECONDS = 10
 
-#: How long the disk may take for that, and to sync the rest; what is not synced then is checked at the next start.
+#: How long the disk may take for these, and to sync the rest; unsynced data is checked at the next startup.
 _LAST_SYNC_SECONDS = 30
 
 #: How long clients may take to read their last responses when the broker stops, and how often that is checked.
@@ -81,16 +81,16 @@ class Broker:
 
     Args:
         data: the folder of its files, created if it does not exist; a disk; or None for one in memory, with
-            `memory_disk_bytes`, which lasts as long as this object.
-        host: the address to listen on, unless the option `listeners` says where.
+            `memory_disk_bytes`, which has the lifetime of this object.
+        host: the address to listen on, unless the option `listeners` is set.
         port: the port to listen on; 0 for a free one.
-        handlers: of APIs that are not Kafka's, or that are not served here without them.
-        wall_ms: the time, in ms since the epoch; it may jump, time-outs do not.
+        handlers: for APIs that are not Kafka's, or that have no handler here.
+        wall_ms: returns the time, in ms since the epoch; it may jump without affecting time-outs.
         options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
         ConfigurationError: an option is unknown or out of range.
-        TypeError: `handlers` holds something else.
+        TypeError: `handlers` holds an object of another type.
         LocalProtocolError: handlers clash with each other, or with those of the broker.
 
     Attributes:
@@ -164,15 +164,15 @@ class Broker:
         return self._core
 
     async def start(self) -> None:
-        """Open the logs, recovering from a crash if there was one, and listen; after a stop that is under way.
+        """Open the logs, recovering from a crash if there was one, and listen; wait for a stop in progress first.
 
         Raises:
-            LocalProtocolError: it is running, and goes on.
+            LocalProtocolError: it is already running, and stays so.
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
         if not self._stopping.locked():
-            self._stopping = asyncio.Lock()  # the loop may be another one
+            self._stopping = asyncio.Lock()  # the event loop may have changed
         async with self._stopping:
             if self._core is not None:
                 raise LocalProtocolError("the broker is running already")
@@ -189,7 +189,7 @@ class Broker:
             for listener in self._listeners:
                 acceptors.append(Acceptor(listener, limits, self._connect, self._clock, options.socket_buffers))
                 undo.callback(acceptors[-1].abandon)
-            # What --listen says counts as given.
+            # The --listen argument counts as given.
             options = options.with_values(listeners=",".join(str(acceptor.listener) for acceptor in acceptors))
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
             services = LogServices(disk, self._background, clock=self._clock)
@@ -203,7 +203,7 @@ class Broker:
 
         def change_limits(options: BrokerOptions) -> None:
             text = options.max_connections_per_ip_overrides
-            # Names of hosts are looked up once; those that come later are addresses.
+            # Host names are resolved once; later values must be addresses.
             others = overrides if text == static_text else read_overrides(text, lambda address: address)
             limits.change(options.max_connections, options.max_connections_per_ip, others)
 
@@ -216,16 +216,16 @@ class Broker:
         self._wake_next()
         self._check_idle()
         self._look_for_ends()
-        # With the ports that were found, so that a restarted broker listens where its clients expect it.
+        # With actual ports, so that a restarted broker listens where its clients expect it.
         self._listeners = [acceptor.listener for acceptor in acceptors]
         self._acceptors = acceptors
         for acceptor in acceptors:
             acceptor.start()
 
     async def stop(self) -> None:
-        """Answer what is stored, sync everything to disk, and close.
+        """Answer requests whose data is stored, sync everything to disk, and close.
 
-        May be called more than once; a call meanwhile waits for the first.
+        May be called more than once; a concurrent call waits for the first.
         """
         async with self._stopping:
             if self._core is not None:
@@ -243,7 +243,7 @@ class Broker:
         if self._core is None:  # killed
             return
         core.unload()
-        await asyncio.sleep(0)  # responses leave a turn of the loop after what they waited for
+        await asyncio.sleep(0)  # responses leave one iteration of the loop after their cause
         for wire in list(self._wires):
             wire.finish()
         deadline_ms = monotonic_ms() + _LAST_RESPONSES_MS
@@ -256,13 +256,13 @@ class Broker:
             await self._close(core)
 
     async def _close(self, core: Core) -> None:
-        """Sync everything, on other threads: a disk that hangs must not keep the broker from saying so."""
+        """Sync everything on other threads, so that a hanging disk can be reported."""
         loop, closed = asyncio.get_running_loop(), asyncio.Event()
 
         def close() -> None:
             core.close(self._background.each)
             self._background.close()
-            with contextlib.suppress(RuntimeError):  # the loop ended meanwhile: it took too long
+            with contextlib.suppress(RuntimeError):  # the loop has ended in the meantime: it took too long
                 loop.call_soon_threadsafe(closed.set)
 
         threading.Thread(target=close, name="kafkawire-broker-close", daemon=True).start()
@@ -273,7 +273,7 @@ class Broker:
             _log.error("the disk has not synced everything within %d s: the shutdown is not clean", _LAST_SYNC_SECONDS)
 
     async def kill(self) -> None:
-        """Stop as in a crash: send nothing, sync nothing, write no clean-shutdown file."""
+        """Stop as in a crash, without sending, syncing, or writing the clean-shutdown file."""
         await self._stop_listening()
         core, self._core = self._core, None
         if core is not None:
@@ -297,7 +297,7 @@ class Broker:
     # Connections.
 
     def _connect(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> ClientWire:
-        """Return the wire of a client that has come."""
+        """Return the wire of a new client."""
         core = self.core
         loop = asyncio.get_running_loop()
 
@@ -313,7 +313,7 @@ class Broker:
         return wire
 
     def _check_idle(self) -> None:
-        """Close connections on which nothing has moved: neither requests nor responses, begun or not."""
+        """Close idle connections: no progress of requests or responses, whether begun or not."""
         limit_ms = self.options.connections_max_idle_ms
         if limit_ms == NO_LIMIT:
             return
@@ -397,7 +397,7 @@ class BackgroundBroker:
         """Start the thread and wait until the broker listens.
 
         Raises:
-            LocalProtocolError: it is running, and goes on; or threads are greenlets here, see `check_threads`.
+            LocalProtocolError: it is already running, and stays so; or threads are greenlets, see `check_threads`.
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
@@ -419,7 +419,7 @@ class BackgroundBroker:
         self._end(self._broker.stop)
 
     def kill(self) -> None:
-        """Stop as in a crash, see `Broker.kill`; from any thread. A stop that is under way is completed instead."""
+        """Stop as in a crash, see `Broker.kill`; from any thread. A stop in progress is completed instead."""
         self._end(self._broker.kill)
 
     def _end(self, end: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -429,9 +429,9 @@ class BackgroundBroker:
                 self._end_thread()
 
     def forked(self, error: fork.Forked) -> None:
-        """Have nothing to end in a child process: loop, thread and files are the parent's."""
+        """Drop the loop, thread and files in a child process: they belong to the parent."""
         self._loop = self._thread = None
-        self._changing = threading.Lock()  # the thread that held it is not there
+        self._changing = threading.Lock()  # the thread that held it does not exist here
 
     def _end_thread(self) -> None:
         loop, thread = self._loop, self._thread
@@ -444,7 +444,7 @@ class BackgroundBroker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            # Closed connections need one iteration of the loop to be gone.
+            # Closed connections need one iteration of the loop to be removed.
             await asyncio.sleep(0)
 
         asyncio.run_coroutine_threadsafe(settle(), loop).result(_THREAD_TIMEOUT_SECONDS)

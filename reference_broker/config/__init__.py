@@ -1,1 +1,1 @@
-"""What a broker and its topics are configured with."""
+"""Configurations of a broker and its topics."""

@@ -1,8 +1,8 @@
-"""What a broker is configured with: which values of a configuration there are, and which of them counts.
+"""A broker's configurations: the values of each from all sources, and the effective one.
 
     changed for this broker, changed for all brokers, given at the start, default       each hides those behind it
 
-A configuration may have other names, in another unit: what is set under any of them counts before a default.
+A configuration may have synonyms in other units: a value set under any of them precedes a default.
 
 Source: `DynamicBrokerConfig.brokerConfigSynonyms`, `ConfigHelper.configSynonyms` in Apache Kafka.
 """
@@ -22,12 +22,12 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Setting(NamedTuple):
-    """A value of a configuration, which may be hidden behind another one.
+    """A value of a configuration, which another one may override.
 
     Attributes:
         name: of the configuration, or a synonym.
         value: None if it is sensitive.
-        source: where it is from.
+        source: its origin.
     """
 
     name: str
@@ -39,12 +39,12 @@ class BrokerConfigs:
     """The configurations of a broker.
 
     Args:
-        options: what it was started with.
-        static: what is known beside them at the start, by Kafka's names.
+        options: the options at startup.
+        static: other configurations given at startup, by Kafka's names.
 
     Attributes:
-        of_broker: what was changed for this broker, by Kafka's names.
-        of_cluster: what was changed for all brokers.
+        of_broker: dynamic configurations of this broker, by Kafka's names.
+        of_cluster: dynamic configurations of all brokers.
     """
 
     def __init__(self, options: BrokerOptions, static: Mapping[str, str] = _NOTHING) -> None:
@@ -54,15 +54,15 @@ class BrokerConfigs:
 
     @property
     def names(self) -> Iterable[str]:
-        """The names of all configurations, those that only somebody else knows included."""
+        """The names of all configurations, including those that this broker does not know."""
         return dict.fromkeys((*BROKER_CONFIGS, *self.of_cluster, *self.of_broker))
 
     def value(self, name: str) -> str | None:
-        """Return the value of a configuration that counts; None if it has none, or is sensitive."""
+        """Return the effective value of a configuration; None if it has none, or is sensitive."""
         return next((setting.value for setting in self.settings(name)), None)
 
     def settings(self, name: str) -> list[Setting]:
-        """Return the values of a configuration, the one that counts first; none if it has no value."""
+        """Return the values of a configuration, the effective one first; empty if it has none."""
         names = _synonyms(name)
         sources = (
             (self.of_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -74,14 +74,14 @@ class BrokerConfigs:
             default = default_of(BROKER_CONFIGS[each]) if each in BROKER_CONFIGS else None
             if default is not None:
                 found.append(Setting(each, default, ConfigSource.DEFAULT_CONFIG))
-        # Kafka shows nothing of a configuration that is set under another name alone.
+        # Kafka shows no value if a configuration is only set under another name.
         while found and found[0].name != name:
             del found[0]
         return [each._replace(value=None) for each in found] if is_sensitive(name) else found
 
 
 def _synonyms(name: str) -> tuple[str, ...]:
-    """Return the names of a configuration: its own, its synonyms; for a listener's, that of all listeners."""
+    """Return the names of a configuration: its own, its synonyms, and a listener's name without the listener."""
     if name in BROKER_CONFIGS:
         return name, *BROKER_CONFIGS[name].synonyms
     base = without_listener(name)
@@ -89,17 +89,17 @@ def _synonyms(name: str) -> tuple[str, ...]:
 
 
 def without_listener(name: str) -> str:
-    """Return the configuration that `listener.name.<listener>.<configuration>` is about, or the name itself."""
+    """Return the configuration in `listener.name.<listener>.<configuration>`, or the name itself."""
     prefix, _, rest = name.partition("listener.name.")
     return rest.partition(".")[2] if not prefix and rest else name
 
 
 def default_of(key: ConfigKey) -> str | None:
-    """Return the default that a configuration has here."""
+    """Return the broker's default of a configuration."""
     return key.default if key.here is None or key.here.default is None else key.here.default
 
 
 def is_sensitive(name: str) -> bool:
-    """Return whether nobody is shown the value of a configuration of the broker: a password, or nobody knows what."""
+    """Return whether a value must not be shown: it is a password, or its configuration is unknown."""
     key = BROKER_CONFIGS.get(without_listener(name))
     return key is None or key.type == ConfigType.PASSWORD

@@ -1,7 +1,7 @@
-"""A configuration file of a broker, as Kafka's `server.properties`: its names become options.
+"""A broker's configuration file in the format of Kafka's `server.properties`: its names become options.
 
-The file of an Apache Kafka is understood: listeners of its controller are left out, times may be in hours or minutes.
-What this broker does not have is set aside by name, so that somebody can be told.
+Files of Apache Kafka are accepted: controller listeners are left out, and times may be in hours or minutes. Names that
+this broker does not have are collected, so that they can be reported.
 
 Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs` in Apache Kafka.
 """
@@ -19,7 +19,7 @@ from kafkawire.sdk.storage.properties import Property, parse_properties
 
 __all__ = ["ConfigFile", "read_config"]
 
-#: Names that stand for an option in another unit, with what one is worth there; the first that is given counts.
+#: Names that stand for an option in another unit, with its factor; the first one given counts.
 _TIMES: Final = (
     ("log.retention.ms", "log.retention.minutes", 60_000),
     ("log.retention.ms", "log.retention.hours", 3_600_000),
@@ -29,7 +29,7 @@ _TIMES: Final = (
 
 _SYNONYMS: Final = {"broker.id": "node.id"}
 
-#: Where the data are; the first that is given counts.
+#: Names for the data directory; the first one given counts.
 _DATA: Final = ("log.dirs", "log.dir")
 
 _CONTROLLERS: Final = "controller.listener.names"
@@ -37,14 +37,14 @@ _LISTENERS: Final = ("listeners", "advertised.listeners", "listener.security.pro
 
 
 class ConfigFile(NamedTuple):
-    """What a configuration file says.
+    """The content of a configuration file.
 
     Attributes:
         path: the file.
         options: see `BrokerOptions`, by Kafka's names.
-        data_dir: the folder of the broker's files, None if it is not said.
+        data_dir: the folder of the broker's files, None if not given.
         without_effect: names that this broker does not know, in order.
-        lines: where each name is.
+        lines: the line number of each name.
     """
 
     path: str
@@ -54,7 +54,7 @@ class ConfigFile(NamedTuple):
     lines: dict[str, int]
 
     def placed(self, error: ConfigurationError) -> ConfigurationError:
-        """Return an error with the place of its option in front, if the file sets that."""
+        """Return an error with the location of its option as a prefix, if the file sets the option."""
         names = (name for name, own in BrokerOptions.KAFKA_NAMES.items() if error.option in (name, own))
         name = next(names, error.option)
         if name not in self.options:
@@ -66,7 +66,7 @@ def read_config(path: str | Path) -> ConfigFile:
     """Read a configuration file.
 
     Raises:
-        ConfigurationError: a line cannot be read, or a value is refused; the text names file and line.
+        ConfigurationError: a line is malformed, or a value is refused; the text names file and line.
         OSError: the file cannot be read.
     """
     text = Path(path).read_bytes().decode(errors="replace")
@@ -92,7 +92,7 @@ def read_config(path: str | Path) -> ConfigFile:
     _leave_out_controllers(found, values.get(_CONTROLLERS, ""))
     for name, value in found.items():
         try:
-            # Values that contradict each other may be mended on the command line.
+            # Values that contradict each other may be corrected on the command line.
             BrokerOptions.read_value(name, value)
         except ConfigurationError as error:
             raise _placed(path, lines[name], name, value, error.reason) from None
@@ -104,7 +104,7 @@ def _placed(path: str | Path, line: int, name: str, value: str, reason: str) -> 
 
 
 def _in_ms(path: str | Path, entry: Property, factor: int) -> str:
-    """Return a time in milliseconds; a negative one means no limit, in any unit."""
+    """Return a time in milliseconds; a negative time means no limit, in any unit."""
     count = parse_integer(entry.value.strip())
     if not isinstance(count, int):
         raise _placed(path, entry.line, entry.name, entry.value, "expected an integer")

@@ -1,4 +1,4 @@
-"""Changes of configurations: what the operations of a request make of the values that a resource has.
+"""Operations of config requests, applied to the current values of a resource.
 
 Source: `ConfigAdminManager.prepareIncrementalConfigs`, `ConfigurationControlManager` in Apache Kafka.
 """
@@ -30,15 +30,15 @@ class Operation(NamedTuple):
 
     @property
     def is_on_a_list(self) -> bool:
-        """Whether only a list has such an operation."""
+        """Whether the operation is only valid for lists."""
         return self.operation in (AlterConfigOperation.APPEND, AlterConfigOperation.SUBTRACT)
 
 
 def check_operations(operations: Iterable[Operation]) -> None:
-    """Check operations by themselves.
+    """Check operations without the resource's values.
 
     Raises:
-        BrokerError: INVALID_REQUEST, a configuration is named twice, a value is missing, or nobody knows an operation.
+        BrokerError: INVALID_REQUEST, a configuration is named twice, a value is missing, or an operation is unknown.
     """
     names: set[str] = set()
     nulls = []
@@ -65,11 +65,11 @@ def operated(
     Args:
         configs: before them.
         operations: checked by `check_operations`.
-        refuse: returns why a list operation is not possible; None if it is.
-        default: returns the value of a list that the resource has not itself.
+        refuse: returns why a list operation is impossible; None if it is possible.
+        default: returns the inherited value of a list that the resource does not set.
 
     Raises:
-        BrokerError: a list operation is not possible.
+        BrokerError: a list operation is impossible.
     """
     revised = dict(configs)
     for each in operations:
@@ -79,7 +79,7 @@ def operated(
         elif each.is_on_a_list:
             if (refusal := refuse(each)) is not None:
                 raise refusal
-            # As Kafka keeps them, with the spaces around entries: those that differ in spaces are others to it.
+            # Entries keep surrounding spaces, as in Kafka, and entries that differ in spaces are different.
             text = revised.get(each.name, default(each.name))
             before, given = text.split(",") if text else [], value.split(",")
             if each.operation == AlterConfigOperation.APPEND:

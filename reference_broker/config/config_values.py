@@ -1,4 +1,4 @@
-"""Values of configurations: read from text and checked as Apache Kafka does, with its texts for those it refuses.
+"""Values of configurations, parsed and checked as in Apache Kafka, with its error texts.
 
 Source: `ConfigDef.parseType` and its validators, `ThrottledReplicaListValidator` in Apache Kafka.
 """
@@ -31,20 +31,20 @@ INTEGERS: Final = {
     ConfigType.LONG: (-(2**63), 2**63 - 1),
 }
 
-# What Java reads as numbers: digits of any script in integers, no underscores, and spaces only around them.
+# Numbers as Java parses them: digits of any script in integers, no underscores, and spaces only around them.
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:NaN|Infinity))[fFdD]?")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 
-#: More digits than any number has here; Python refuses to convert 5,000.
+#: More digits than any valid number has; Python refuses to convert 5,000.
 _DIGITS_MAX = 100
 
-#: What Java's `trim` removes.
+#: Characters that Java's `trim` removes.
 _SPACES = "".join(map(chr, range(ord(" ") + 1)))
 
 _REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
-#: What `share.auto.offset.reset` may be.
+#: The allowed values of `share.auto.offset.reset`.
 _RESETS = ("latest", "earliest")
 _DURATION_FORMAT = "by_duration:<PnDTnHnMn.nS>"
 _DURATION = re.compile(r"by_duration:P(?!$)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?", re.IGNORECASE)
@@ -55,7 +55,7 @@ class InvalidConfig(ValueError):
 
 
 def check_value(key: ConfigKey, value: str) -> None:
-    """Check the value of a configuration by itself.
+    """Check a single value of a configuration.
 
     Raises:
         InvalidConfig: the value is refused; the text is Kafka's.
@@ -83,7 +83,7 @@ def check_value(key: ConfigKey, value: str) -> None:
 
 
 def shown_value(key: ConfigKey, value: str) -> str:
-    """Return a value as Java writes what it has read in it; the value itself if that is nothing of the type."""
+    """Return a value as Java prints it after parsing; the value itself if it does not have the type."""
     text = trimmed(value)
     match key.type:
         case ConfigType.BOOLEAN:
@@ -93,7 +93,7 @@ def shown_value(key: ConfigKey, value: str) -> str:
             return value if integer is None else str(integer)
         case ConfigType.DOUBLE:
             decimal = parse_decimal(text)
-            # Numbers that Java and Python write alike; nobody gives others.
+            # Numbers that Java and Python print alike; others are not used.
             return value if decimal is None or not 1e-3 <= abs(decimal) < 1e7 else _shown(decimal)
         case ConfigType.LIST:
             return ",".join(dict.fromkeys(entries_of(text)))
@@ -102,17 +102,17 @@ def shown_value(key: ConfigKey, value: str) -> str:
 
 
 def trimmed(value: str) -> str:
-    """Return a value without the spaces around it, of which Java knows more than Python."""
+    """Return a value without surrounding spaces as defined by Java, which include more characters than Python's."""
     return value.strip(_SPACES)
 
 
 def parse_integer(text: str) -> int | None:
-    """Return the integer that Java reads in a text without spaces around it, of any size; None if it is none."""
+    """Return the integer, of any size, that Java parses from a trimmed text; None if there is none."""
     return int(text) if len(text) <= _DIGITS_MAX and _INTEGER.fullmatch(text) else None
 
 
 def parse_decimal(text: str) -> float | None:
-    """Return the number that Java reads in a text without spaces around it; None if it is none."""
+    """Return the number that Java parses from a trimmed text; None if there is none."""
     if match := _DECIMAL.fullmatch(text):
         return float(match[1])
     if match := _HEXADECIMAL.fullmatch(text):
@@ -131,7 +131,7 @@ def _invalid(key: ConfigKey, value: str, reason: str) -> InvalidConfig:
 
 
 def _shown(number: float) -> str:
-    """Return a number as Java writes it, for those that somebody might give."""
+    """Return a number as Java prints it, for realistic numbers."""
     if math.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
     return repr(number)
@@ -143,7 +143,7 @@ def _check_range(key: ConfigKey, number: float, shown: str) -> None:
             reason = f"Value must be between {key.min} and {key.max} or equal to {key.also}"
             raise _invalid(key, shown, reason)
         return
-    # NaN is neither, and Kafka takes it.
+    # NaN is neither, and Kafka accepts it.
     if key.min is not None and number < key.min:
         raise _invalid(key, shown, f"Value must be at least {key.min}")
     if key.max is not None and number > key.max:

@@ -1,4 +1,4 @@
-"""Where clients connect."""
+"""Endpoints that clients connect to: listeners and socket buffers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["SYSTEM_BUFFER", "Listener", "SocketBuffers"]
 
-#: A size that leaves the choice to the system.
+#: A size that leaves the choice to the operating system.
 SYSTEM_BUFFER = -1
 
 
 class Listener(NamedTuple):
-    """Where clients connect.
+    """An address where clients connect.
 
     Attributes:
-        name: as in Kafka's `listeners`: `PLAINTEXT`, or a name of the user's.
-        bind: where the broker listens; port 0 for any free one, an empty host for every address of the machine.
-        advertised: where the clients of this listener are told to connect to.
+        name: as in Kafka's `listeners`: `PLAINTEXT`, or a user-defined name.
+        bind: the address to listen on; port 0 for any free one, an empty host for all addresses of the machine.
+        advertised: the address that clients of this listener are given.
     """
 
     name: str
@@ -30,15 +30,15 @@ class Listener(NamedTuple):
 
 
 class SocketBuffers(NamedTuple):
-    """What the system may hold for each connection.
+    """Limits of the operating system's buffers for each connection.
 
-    With a small buffer for sending, the same few descriptors go round in the processor's caches: over the loopback
-    interface, nothing but `sendfile` of 1 MiB at a time takes 0.11 s of CPU per GB with 100 to 256 KiB, 0.22 with the
-    megabytes that Linux allows by itself, and the receiver saves more. A small one for receiving has a producer's
-    256 KiB come in more pieces: 0.9 instead of 0.7 s per GB.
+    With a small send buffer, the same few descriptors stay in the processor's caches: over the loopback interface,
+    `sendfile` alone, 1 MiB at a time, takes 0.11 s of CPU per GB with 100 to 256 KiB, 0.22 with the megabytes that
+    Linux allows by default, and the receiver saves more. A small receive buffer splits a producer's 256 KiB into more
+    pieces: 0.9 instead of 0.7 s per GB.
 
     Attributes:
-        send_bytes: of responses; `SYSTEM_BUFFER` for what the system thinks best.
+        send_bytes: of responses; `SYSTEM_BUFFER` for the system's choice.
         receive_bytes: of requests; likewise.
     """
 

@@ -1,6 +1,6 @@
-"""The features of a cluster: what ApiVersions tells of them (KIP-584).
+"""The features of a cluster: as reported by ApiVersions (KIP-584).
 
-A feature is advertised if its API is served; Kafka's internal ones always are.
+A feature is advertised if its API is served; Kafka's internal features always are.
 
 Source: Apache Kafka, `Feature`, `MetadataVersion`; the levels are those of a new cluster of its release 4.3.0.
 """
@@ -24,7 +24,7 @@ class Feature(NamedTuple):
         name: Kafka's name.
         supported: the levels that can be chosen.
         finalized: the level that is chosen.
-        api: what it is about, None for a feature of every broker.
+        api: the API that it requires, None for a feature of every broker.
     """
 
     name: str

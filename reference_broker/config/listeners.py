@@ -1,4 +1,4 @@
-"""Which listeners a broker has, and which addresses their clients are given.
+"""The listeners of a broker, and the addresses that their clients are given.
 
     listeners            = INTERNAL://:9093,EXTERNAL://0.0.0.0:9092
     advertised.listeners = INTERNAL://broker:9093,EXTERNAL://kafka.example.com:9092
@@ -18,13 +18,13 @@ from kafkawire.sdk.transport.wire import MAX_PORT, Address
 
 __all__ = ["ANY_HOSTS", "PLAINTEXT", "read_listeners"]
 
-#: Hosts that stand for all addresses of the machine, and that clients cannot connect to.
+#: Hosts that stand for all addresses of the machine, which clients cannot connect to.
 ANY_HOSTS = ("", "0.0.0.0", "::")
 
-#: The protocol without TLS and without a login: the only one there is.
+#: The protocol without TLS and login, the only one supported.
 PLAINTEXT = "PLAINTEXT"
 
-#: Kafka's other protocols: a listener of such a name would not be what it says.
+#: Kafka's other protocols: a listener with such a name would be misleading.
 _MISSING = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _PORT: Option = number(0, 0, MAX_PORT)
@@ -33,7 +33,7 @@ _ENTRY = re.compile(r"(?P<name>[A-Za-z0-9_.\-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?
 
 
 def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str) -> list[Listener]:
-    """Return the listeners of a broker, of which the first is the one that its own users connect to.
+    """Return the listeners of a broker; the broker's own user connects to the first.
 
     Args:
         options: of the broker.
@@ -42,8 +42,8 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
         this_host: the name of this machine, for the clients of a listener on all its addresses.
 
     Raises:
-        ConfigurationError: a listener cannot be read, is there twice, or needs TLS or a login; or an advertised one is
-            not there, or nobody can connect to it; or host or port can be none.
+        ConfigurationError: a listener is malformed, appears twice, or needs TLS or a login; an advertised one does not
+            exist, or clients cannot connect to its address; or host or port is invalid.
     """
     _PORT.read("port", port)
     if not isinstance(host, str):
@@ -64,7 +64,7 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
 
 
 def _reachable(options: BrokerOptions, host: str, this_host: str) -> str:
-    """Return where clients of a listener connect to, if nobody says."""
+    """Return the address for clients of a listener that advertises none."""
     return options.advertised_host or (this_host if host in ANY_HOSTS else host)
 
 
@@ -77,9 +77,9 @@ def _entries(option: str, text: str) -> dict[str, Address]:
         name, host = parsed["name"].upper(), parsed["host"].strip("[]")
         address = Address.parse(option, f"{parsed['host'] or '0.0.0.0'}:{parsed['port']}", lowest_port=0)
         if name in found:
-            raise ConfigurationError(option, text, f"{name} is there twice")
+            raise ConfigurationError(option, text, f"{name} appears twice")
         if option == "listeners" and address.port and address._replace(host=host) in found.values():
-            raise ConfigurationError(option, text, f"two listeners are at {address}")
+            raise ConfigurationError(option, text, f"two listeners have the address {address}")
         found[name] = address._replace(host=host)
     return found
 
@@ -90,11 +90,11 @@ def _check_protocols(options: BrokerOptions, names: dict[str, Address]) -> None:
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, colon, protocol = entry.partition(":")
         if not colon or protocol.upper() not in (PLAINTEXT, *_MISSING):
-            raise ConfigurationError(option, text, f"{entry!r} is not NAME:PROTOCOL, of which there is {PLAINTEXT}")
+            raise ConfigurationError(option, text, f"{entry!r} is not NAME:PROTOCOL with {PLAINTEXT}")
         protocols[name.upper()] = protocol.upper()
     for name in names:
         if (protocol := protocols.get(name, PLAINTEXT)) != PLAINTEXT:
-            reason = f"listener {name} needs {protocol}, but there is only {PLAINTEXT}"
+            reason = f"listener {name} needs {protocol}, but only {PLAINTEXT} is supported"
             if name in _MISSING:
                 raise ConfigurationError("listeners", options.listeners, reason)
             raise ConfigurationError(option, text, reason)

@@ -1,4 +1,4 @@
-"""The loggers of the broker's process, which clients may look at and set, in Kafka's words for their levels.
+"""The loggers of the broker's process, which clients can list and set, with Kafka's names for levels.
 
 Source: `LoggingController`, `ConfigAdminManager.validateLogLevelConfigs` in Apache Kafka.
 """
@@ -18,7 +18,7 @@ __all__ = ["change_levels", "check_levels", "levels"]
 
 _ROOT: Final = "root"
 
-#: What Kafka calls the levels of Python, the highest first.
+#: Kafka's names of Python's levels, the highest level first.
 _LEVELS: Final = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -44,7 +44,7 @@ def check_levels(operations: Iterable[Operation]) -> None:
     """Check operations on loggers.
 
     Raises:
-        BrokerError: there is no such logger or level, or the operation is not possible.
+        BrokerError: the logger or level is unknown, or the operation is impossible.
     """
     known = levels()
     for each in operations:
@@ -67,7 +67,7 @@ def check_levels(operations: Iterable[Operation]) -> None:
 
 
 def change_levels(operations: Iterable[Operation]) -> None:
-    """Set the levels of loggers until the process ends; a level that is removed is that of the logger above."""
+    """Set the levels of loggers until the process ends; a logger without a level inherits its parent's."""
     for each in operations:
         logger = logging.getLogger("" if each.name == _ROOT else each.name)
         is_removed = each.operation == AlterConfigOperation.DELETE

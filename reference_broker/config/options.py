@@ -1,8 +1,8 @@
 """The options of a broker: names, defaults, ranges.
 
-Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. What Kafka has is taken
-from `schemas/configs.yaml`, where an option may have a default or a limit of its own, with the reason. The broker-wide
-defaults of topic configurations (`log.segment.bytes`, …) are options like the others.
+Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. Kafka's options come from
+`schemas/configs.yaml`, where an option may have a different default or limit, with the reason. The broker-wide defaults
+of topic configurations (`log.segment.bytes`, …) are options like the others.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from kafkawire.sdk.protocol.tables.enums import ConfigType
 
 __all__ = ["NO_LIMIT", "TOPIC_DEFAULTS", "BrokerOptions", "read_options"]
 
-#: What stands for no limit where 0 cannot.
+#: The value for no limit where 0 cannot be used.
 NO_LIMIT: Final = -1
 
 _RETENTION: Final = "log.retention.ms"
 
-#: One replica of everything always suffices, but many configuration files have it.
+#: A replication factor of one always suffices, but many configuration files set more.
 _WITHOUT_EFFECT: Final = "min.insync.replicas"
 
 #: Broker options that are defaults of topic configurations, by Kafka's dotted name.
@@ -47,7 +47,7 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     if key.broker and (key.here is not None or key.name == _WITHOUT_EFFECT)
 }
 
-#: How the values of topic configurations are written in Python; `log.cleanup.policy`, a list, is text.
+#: Python types of topic configuration values; `log.cleanup.policy`, a list, is text.
 _TYPES: Final[Mapping[ConfigType, str]] = {
     ConfigType.BOOLEAN: "bool",
     ConfigType.DOUBLE: "float",
@@ -63,7 +63,7 @@ def _own_name(dotted: str) -> str:
 
 
 def _topic_options() -> dict[str, Option]:
-    """Return an option for each topic configuration that a broker has a default for; None leaves Kafka's."""
+    """Return an option for each topic configuration with a broker-wide default; None leaves Kafka's."""
     return {_own_name(name): _topic_option(name, config) for name, config in TOPIC_DEFAULTS.items()}
 
 
@@ -83,7 +83,7 @@ def _topic_option(kafka_name: str, config: str) -> Option:
 
 
 def _choices(key: ConfigKey) -> tuple[str, ...]:
-    """Return the values to choose from, none if they cannot be listed."""
+    """Return the possible values, empty if they cannot be listed."""
     if key.type != ConfigType.LIST:
         return key.one_of
     counts = range(1, len(key.one_of) + 1)
@@ -91,9 +91,9 @@ def _choices(key: ConfigKey) -> tuple[str, ...]:
 
 
 def _retention(name: str, value: object, written: str) -> str:
-    """Return a time of retention as a topic may have it; to a broker any negative one means no limit, and 0 is refused.
+    """Check a retention time: 0 is refused for a broker, and any negative value means no limit.
 
-    A topic may keep nothing; a broker that did would lose the records of every topic that does not say otherwise.
+    A topic may keep nothing; as a broker's default, 0 would lose the records of every topic that does not override it.
     """
     count = parse_integer(written)
     if count == 0:
@@ -102,7 +102,7 @@ def _retention(name: str, value: object, written: str) -> str:
 
 
 def _kafka(name: str) -> Any:
-    """Declare an option that Kafka has, as `schemas/configs.yaml` describes it."""
+    """Declare an option of Kafka, as described in `schemas/configs.yaml`."""
     key = BROKER_CONFIGS[name]
     here = key.here or Here()
     default = (key.default if here.default is None else here.default) or ""
@@ -120,7 +120,7 @@ def _kafka(name: str) -> Any:
 
 
 def _unset(name: str) -> Any:
-    """Declare a text option that is empty where Kafka has a default that does not fit a broker of one listener."""
+    """Declare a text option that is empty because Kafka's default does not fit a broker with one listener."""
     return text("", kafka=BROKER_CONFIGS[name].name)
 
 
@@ -131,65 +131,66 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         node_id: the id of this broker.
         advertised_host: the host that clients are told to connect to; empty for the one it listens on.
         num_partitions: partitions of a topic created without a number.
-        auto_create_topics: whether asking for a missing topic creates it.
+        auto_create_topics: whether a Metadata request for a missing topic creates it.
         offsets_topic_num_partitions: partitions of `__consumer_offsets`, fixed when it is created.
-        offsets_topic_segment_bytes: size of its segments; the last one is never compacted, and read at every start.
+        offsets_topic_segment_bytes: size of its segments; the last one is never compacted, and is read at every
+            startup.
         offset_metadata_max_bytes: longest metadata of a committed offset.
         offsets_retention_minutes: how long the offsets of a group without members are kept.
-        offsets_retention_check_interval_ms: how often expired offsets and empty groups are looked for.
+        offsets_retention_check_interval_ms: how often to check for expired offsets and empty groups.
         group_min_session_timeout_ms: shortest session timeout of a group member.
         group_max_session_timeout_ms: longest session timeout of a group member.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
         group_max_size: most members of a group.
         producer_id_expiration_ms: a log forgets an idempotent producer that has been idle for this long.
-        transaction_partition_verification_enable: whether the transaction coordinator is asked before a transaction
-            of an older client begins in a partition; for clients of Produce 12 and later it always is (KIP-890).
+        transaction_partition_verification_enable: whether the transaction coordinator is asked before a transaction of
+            an older client begins in a partition; for clients of Produce 12 and later, it always is asked (KIP-890).
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
         group_consumer_max_session_timeout_ms: upper limit of that session timeout.
         group_consumer_max_heartbeat_interval_ms: upper limit of that heartbeat interval.
         group_consumer_max_size: most members of a KIP-848 group.
-        group_consumer_migration_policy: whether a group with members changes from the classic protocol to KIP-848, back
-            from it, or both.
+        group_consumer_migration_policy: whether a group with members can change from the classic protocol to KIP-848,
+            back, or both.
         group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
         group_consumer_max_assignment_interval_ms: upper limit of that time.
-        group_consumer_regex_refresh_interval_ms: how long the topics that were found for a regular expression of a
-            KIP-848 group hold, unless a topic comes: it is found ten seconds after them at the latest.
+        group_consumer_regex_refresh_interval_ms: how long topics matched by a regular expression of a KIP-848 group
+            stay valid; a new topic is matched within ten seconds of them.
         transaction_state_log_num_partitions: partitions of `__transaction_state`, fixed when it is created.
-        transaction_max_timeout_ms: longest time for which a producer may ask to keep a transaction open.
-        transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that are open for too long
-            are looked for and aborted.
+        transaction_max_timeout_ms: longest transaction timeout that a producer may request.
+        transaction_abort_timed_out_transaction_cleanup_interval_ms: how often to abort transactions that are open for
+            too long.
         transactional_id_expiration_ms: how long an unused transactional id is kept.
-        transaction_remove_expired_transaction_cleanup_interval_ms: how often such ids are looked for.
-        add_partitions_to_txn_retry_backoff_ms: pause before a partition is again added to a transaction while the
-            producer's transaction before is still completing.
-        add_partitions_to_txn_retry_backoff_max_ms: how long that goes on before the client has to try again.
-        log_cleaner_enable: whether compacted topics are compacted.
-        log_cleaner_backoff_ms: how often logs are looked at for what may be compacted.
-        log_cleaner_dedupe_buffer_size: memory for the keys of a log while it is compacted; if they do not fit, it takes
-            several rounds.
-        log_initial_task_delay_ms: how long after the start logs are first looked at for segments that may be removed.
-        log_retention_check_interval_ms: how often that follows.
-        fetch_max_bytes: most bytes in one fetch response, whatever the client asks for.
+        transaction_remove_expired_transaction_cleanup_interval_ms: how often to check for such ids.
+        add_partitions_to_txn_retry_backoff_ms: pause before retrying to add a partition while the producer's previous
+            transaction is still completing.
+        add_partitions_to_txn_retry_backoff_max_ms: how long to retry before the client has to.
+        log_cleaner_enable: whether to compact topics with `cleanup.policy=compact`.
+        log_cleaner_backoff_ms: how often to check logs for compaction.
+        log_cleaner_dedupe_buffer_size: memory for the keys of a log during compaction; if they do not fit, compaction
+            takes several rounds.
+        log_initial_task_delay_ms: how long after startup to first check logs for segments to remove.
+        log_retention_check_interval_ms: interval of these checks.
+        fetch_max_bytes: most bytes in one fetch response, whatever the client requests.
         max_incremental_fetch_session_cache_slots: most fetch sessions (KIP-227); 0 for none.
-        listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the one address that the
-            broker is started with.
-        advertised_listeners: where the clients of each listener are told to connect to, in the same form; a listener
-            that is left out is advertised as it is.
+        listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the address given at
+            startup.
+        advertised_listeners: the addresses that clients of each listener are given, in the same form; an omitted
+            listener is advertised as it is.
         listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is supported.
-        socket_send_buffer_bytes: what the system may hold of the responses of a connection, which also bounds what is
-            on its way to a distant client; -1 for what the system thinks best, with more CPU for large fetches.
-        socket_receive_buffer_bytes: the same for requests.
+        socket_send_buffer_bytes: size of the system's buffer for a connection's responses, which also bounds the data
+            in flight to a distant client; -1 for the system's choice, with more CPU for large fetches.
+        socket_receive_buffer_bytes: the same for its requests.
         max_frame_bytes: largest request, and largest response of an API that is not Kafka's.
         queued_max_request_bytes: memory for unfinished requests and unsent responses of all connections together. Large
             requests beyond it wait; one may exceed it. -1 for no limit.
-        max_connections: most clients at once; further connections are refused.
-        max_connections_per_ip: most clients at once from the same address.
+        max_connections: most connections at once; further ones are refused.
+        max_connections_per_ip: most connections at once from the same address.
         max_connections_per_ip_overrides: the same for single addresses, as `10.0.0.7:100,client.example.com:5`.
-        connections_max_idle_ms: a connection on which nothing moves for this long is closed, unless the broker owes it
-            a response; -1 for never.
-        memory_disk_bytes: what a broker without files may hold; beyond that its disk is full.
-        event_loop: what runs the broker; uvloop must be installed.
+        connections_max_idle_ms: a connection that is idle for this long is closed, unless the broker owes it a
+            response; -1 for never.
+        memory_disk_bytes: capacity of a broker without files; beyond that its disk is full.
+        event_loop: event loop of the broker; uvloop must be installed.
     """
 
     __slots__ = ("_given",)
@@ -258,7 +259,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             "group_consumer_session_timeout_ms",
             "members lose their session between two heartbeats",
             strict=True,
-            times=3,  # as for the defaults of clients: two may be lost
+            times=3,  # as for the defaults of clients: two heartbeats may be lost
         ),
         *(
             Order(f"group_consumer_{name}", f"group_consumer_max_{name}", "the upper limit would be none")
@@ -276,12 +277,12 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
 
     @property
     def given(self) -> Mapping[str, str]:
-        """What somebody has set, by Kafka's names, as text, be it the default or not."""
+        """The options that were given, by Kafka's names, as text, even if equal to the default."""
         names: Collection[str] = getattr(self, "_given", ())
         return {name: _written(getattr(self, own)) for name, own in self.KAFKA_NAMES.items() if own in names}
 
     def with_values(self, **values: object) -> Self:
-        """Return options of which some have other values; those count as given.
+        """Return options with some values replaced; these count as given.
 
         Args:
             values: by the names of the options; they are not checked.
@@ -291,17 +292,17 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         return options
 
     def change(self, **values: object) -> None:
-        """Have other values from now on, for everybody who holds these options; see `with_values`."""
+        """Replace some values for every holder of these options; see `with_values`."""
         vars(self).update(values)
 
     @property
     def socket_buffers(self) -> SocketBuffers:
-        """The sizes of the buffers of each connection."""
+        """The buffer sizes of each connection."""
         return SocketBuffers(self.socket_send_buffer_bytes, self.socket_receive_buffer_bytes)
 
     @property
     def memory_of_connections_bytes(self) -> int:
-        """How much memory all connections together may take."""
+        """Most memory that all connections together may take."""
         limit_bytes = self.queued_max_request_bytes
         return INT64_MAX if limit_bytes == NO_LIMIT else limit_bytes
 

@@ -1,4 +1,4 @@
-"""The configurations of topics: which values are refused, and what a log makes of them.
+"""The configurations of topics: their checks, and the resulting configuration of a log.
 
 Names, types, defaults and ranges are in `schemas/configs.yaml`.
 
@@ -31,7 +31,7 @@ NEVER_MS: Final = 2**63 - 1
 
 _REMOTE_STORAGE = "remote.storage.enable"
 
-#: The values of `compression.type` but `producer`.
+#: The values of `compression.type` except `producer`.
 _COMPRESSIONS = {"uncompressed": Compression.NONE} | {
     codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE
 }
@@ -41,8 +41,8 @@ _COMPRESSIONS = {"uncompressed": Compression.NONE} | {
 class LogConfig:
     """The configuration of a partition's log; the attributes are topic configurations, in the same units.
 
-    Those by which produced batches are checked are together in `produce_limits`. Batches keep their producer's
-    compression if `compression` is None, and have the codec's own level if `compression_level` is. Old segments are
+    `produce_limits` combines those that produced batches are checked against. Batches keep their producer's compression
+    if `compression` is None, and have the codec's default level if `compression_level` is None. Old segments are
     deleted if `has_retention`; -1 stands for no limit. A compacted topic has a `segment_ms` of at most
     `max_compaction_lag_ms`, since the last segment is never compacted.
     """
@@ -73,7 +73,7 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
     """Return the configuration of a topic's logs.
 
     Args:
-        overrides: topic configurations that differ from the defaults, checked before.
+        overrides: topic configurations that differ from the defaults, already checked.
     """
 
     def text(name: str) -> str:
@@ -125,7 +125,7 @@ def check_topic_config(name: str, value: str | None) -> str:
     """Check a topic configuration and return its value.
 
     Raises:
-        InvalidConfig: the name is unknown or the value is refused.
+        InvalidConfig: the name is unknown, or the value is refused.
     """
     if name not in TOPIC_CONFIGS:
         raise InvalidConfig(f"Unknown topic config name: {name}{did_you_mean(name, TOPIC_CONFIGS)}")
@@ -142,10 +142,10 @@ def check_together(configs: Mapping[str, str]) -> None:
     """Check the values of a topic against each other.
 
     Args:
-        configs: its own ones over the broker's defaults, each of them checked before.
+        configs: its own over the broker's defaults, each already checked.
 
     Raises:
-        InvalidConfig: two contradict each other.
+        InvalidConfig: two values conflict.
     """
     low, high = (
         _integer(trimmed(configs.get(name, TOPIC_CONFIGS[name].default or "")))
@@ -158,10 +158,10 @@ def check_together(configs: Mapping[str, str]) -> None:
 
 
 def _integer(text: str) -> int:
-    """Return a number that was checked before.
+    """Return an already checked number.
 
     Raises:
-        InvalidConfig: it was not, as in a file that is damaged.
+        InvalidConfig: it was not checked, as in a damaged file.
     """
     number = parse_integer(text)
     if number is None:

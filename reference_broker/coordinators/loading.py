@@ -1,9 +1,9 @@
 """Loading a shard from its log, in slices of a few milliseconds, so that other requests are not held up for long.
 
-First the log is read and the last record of each key kept, in order, as compaction would; then those are replayed.
-Ten million commits of a few partitions are never decoded, and a log that is rarely compacted loads as fast as it can
-be read. Records of a transaction count from where they were written, but only once a marker commits them; those of
-open transactions are replayed as such.
+First the log is read, and the last record of each key is kept, in order, as compaction would; then these are replayed.
+So ten million commits of a few partitions are never decoded, and a rarely compacted log loads as fast as it can be
+read. Records of a transaction count from where they were written, but only once a marker commits them; those of open
+transactions are replayed as pending.
 
 Source: `CoordinatorLoaderImpl` in Apache Kafka.
 """
@@ -22,10 +22,10 @@ from kafkawire.sdk.records.latest import LatestRecords, Stored
 
 __all__ = ["Loading"]
 
-#: Read at once: 2 MiB are about 35,000 commits, for which the extension needs 2 ms; 128 KiB take Python 5.
+#: Bytes to read at once: 2 MiB are about 35,000 commits, for which the extension needs 2 ms; 128 KiB take Python 5 ms.
 _SLICE_BYTES = (128 if engines.native is None else 2048) * 1024
 
-#: Replayed at once, or read one by one: about 5 ms.
+#: Records to replay at once, or to read one by one: about 5 ms.
 _SLICE_RECORDS = 1_000
 
 
@@ -33,11 +33,11 @@ class Loading:
     """The load of one shard.
 
     Args:
-        log: read up to its end, wherever that is by then.
-        shard: gets the records.
+        log: read up to its current end.
+        shard: receives the records.
 
     Attributes:
-        is_done: whether the shard has everything.
+        is_done: whether the shard is complete.
     """
 
     def __init__(self, log: CoordinatorLog, shard: Shard) -> None:
@@ -45,15 +45,15 @@ class Loading:
         self._shard = shard
         self._position = log.start_offset
         self._latest = LatestRecords()
-        #: Of open transactions, by producer id.
+        #: Records of open transactions, by producer id.
         self._pending: dict[int, dict[bytes, Stored]] = {}
-        #: The producers whose open transactions have written a key.
+        #: For each key, the producers whose open transactions have written it.
         self._writers: dict[bytes, set[int]] = {}
         self._replaying: Iterator[tuple[int, bytes, Stored]] | None = None
         self.is_done = self._position >= log.next_offset
 
     def step(self) -> None:
-        """Do one slice.
+        """Run one slice.
 
         Raises:
             BrokerError, DecodeError: the log cannot be read, or holds a damaged record.
@@ -79,17 +79,17 @@ class Loading:
                 try:
                     batch = next(walk(data[at:]))
                 except PartialBatch:
-                    return  # the next read begins with the batch that was cut
+                    return  # the next read begins with the truncated batch
                 taken += self._take(batch)
                 self._position = batch.next_offset
                 at += batch.size_in_bytes
             if self._position > self._log.next_offset:
-                # What follows would be left out, and what it has itself would count for ever.
+                # Later records would be left out, and its own would count forever.
                 end_offset = self._log.next_offset
                 raise DecodeError("base_offset", at, f"a batch before offset {self._position}, {end_offset} is the end")
 
     def _take(self, batch: Batch) -> int:
-        """Take what is not plain: markers, records of transactions, and compressed ones; return how many."""
+        """Process a batch that is not plain: a marker, transactional or compressed; return the number of records."""
         if batch.is_control:
             self._take_marker(batch)
             return 1
@@ -107,7 +107,7 @@ class Loading:
                 if value is None:
                     self._forget((key,))
             else:
-                # Order counts: what was written last must be replayed last.
+                # Order matters: the last written record must be replayed last.
                 pending.pop(key, None)
                 pending[key] = offset, value
                 self._writers.setdefault(key, set()).add(batch.producer_id)
@@ -127,7 +127,7 @@ class Loading:
                 self._latest.put(key, *stored)
 
     def _forget(self, keys: Iterable[bytes]) -> None:
-        """Forget what open transactions have written for deleted keys."""
+        """Drop the records of open transactions for deleted keys."""
         for key in keys:
             for producer_id in self._writers.pop(key, ()):
                 del self._pending[producer_id][key]
@@ -139,12 +139,12 @@ class Loading:
             del self._writers[key]
 
     def _later_than(self, key: bytes, stored: Stored) -> Stored | None:
-        """Return what counts for a key if it is later than `stored`."""
+        """Return the record that counts for a key if it is later than `stored`."""
         latest = self._latest.get(key)
         return latest if latest is not None and latest[0] > stored[0] else None
 
     def _found(self) -> Iterator[tuple[int, bytes, Stored]]:
-        """Yield everything to replay."""
+        """Yield all records to replay."""
         for key, stored in self._latest:
             yield NO_PRODUCER_ID, key, stored
         for producer_id, pending in self._pending.items():

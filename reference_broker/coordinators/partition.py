@@ -1,9 +1,9 @@
-"""One partition of a coordinator: its shard, its log, and the operations that wait for either.
+"""A partition of a coordinator: its shard, its log, and the operations that wait for either.
 
-While it loads, operations are refused; while an append is unfinished, they wait their turn, so that a shard is always
-exactly what its log says. Replies wait for the high watermark, in order. Nobody waits for either for more than a
-limited time; what is being appended then still counts, if it comes into the log. If the log fails, the
-shard cannot take over what is in the log, or the partition is unloaded, everything that waits is answered.
+While it loads, operations are refused; while an append is unfinished, they wait their turn, so that the shard always
+matches its log. Replies wait for the high watermark, in order. Both waits are limited; an append that is under way at
+the timeout still counts if it reaches the log. If the log fails, the shard fails to replay a record, or the partition
+is unloaded, all waiting operations are answered.
 
 Source: `CoordinatorRuntime.CoordinatorContext` in Apache Kafka.
 """
@@ -41,38 +41,38 @@ __all__ = ["COMMIT_TIMEOUT_MS", "PARTITION_EDGES", "CoordinatorPartition", "Part
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
-#: How long a request waits, for its turn, its append and the high watermark: Kafka's `offsets.commit.timeout.ms`.
+#: How long a request waits for its turn, its append and the high watermark: Kafka's `offsets.commit.timeout.ms`.
 COMMIT_TIMEOUT_MS = 5_000
 
-#: Most operations that wait for an unfinished append. A connection has one request in progress, so only a broker with
-#: more clients than it can serve gets there.
+#: Most operations that wait for an unfinished append. A connection has one request in progress, so only an overloaded
+#: broker reaches this limit.
 _QUEUE_MAX = 10_000
 
-#: Pauses before a load whose log could not be read goes on: a disk may fail once, and a coordinator is needed for as
-#: long as the broker runs.
+#: Pauses before a load continues after a read error: a disk may fail once, and a coordinator is needed while the broker
+#: runs.
 _LOAD_AGAIN_MS = (100, 500, 1_000, 5_000, 5_000)
 
 #: Pause while an index is rebuilt.
 _PREPARING_MS = 20
 
-#: No offset is as high: who waits for it is told only if the log fails.
+#: Higher than any offset: a callback waiting for it is only called if the log fails.
 _NEVER_REACHED = 2**63
 
 _log = logging.getLogger("kafkawire.broker")
 
 
 class PartitionState(Enum):
-    """What becomes of an operation."""
+    """Loading state of a partition, which decides whether operations run."""
 
     #: The log is being read; operations are refused.
     LOADING = auto()
-    #: Operations run, each once the append before it has an outcome.
+    #: Operations run, each after the previous append has an outcome.
     ACTIVE = auto()
     #: Operations are refused: another broker may serve the partition.
     CLOSED = auto()
 
 
-#: A partition is never opened again: when it is served again, a new one is loaded.
+#: A partition is never reopened: when it is served again, a new object is loaded.
 PARTITION_EDGES: Final = Edges(
     "a partition of a coordinator",
     (PartitionState.LOADING,),
@@ -93,11 +93,10 @@ class _Queued(NamedTuple):
 
     Attributes:
         operation: see `submit`.
-        done: likewise.
-        now_ms: when it was asked for.
-        jumped_ms: by how much the clock had jumped by then, see `Timers`.
-        is_request: whether somebody waits for the reply, for a limited time; the shard's own timers wait for as long
-            as it takes.
+        done: see `submit`.
+        now_ms: when it was submitted.
+        jumped_ms: clock jumps until then, see `Timers`.
+        is_request: whether a client waits for the reply, for a limited time; the shard's timers wait without a limit.
     """
 
     operation: Operation[Any, Any]
@@ -108,7 +107,7 @@ class _Queued(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """An operation that has run; its reply leaves at `offset`. For the rest see `_Queued`."""
+    """An operation that has run; its reply is sent at `offset`. For the other fields see `_Queued`."""
 
     offset: int
     result: Result[Any]
@@ -140,15 +139,15 @@ class CoordinatorPartition(Generic[S]):
     """A partition that is being loaded or is served.
 
     Args:
-        name: for the log lines.
-        log: where the shard's records are.
+        name: for log lines.
+        log: holds the shard's records.
         timers: the broker's timers.
-        new_shard: returns an empty shard that sets its timers in the given ones.
+        new_shard: returns an empty shard that uses the given timers.
 
     Attributes:
         state: see `PartitionState`.
         shard: the state machine.
-        is_appending: whether an append has no outcome yet, which may be so after `close`.
+        is_appending: whether an append has no outcome yet, even after `close`.
     """
 
     def __init__(self, name: str, log: CoordinatorLog, timers: Timers, new_shard: Callable[[ShardTimers], S]) -> None:
@@ -159,10 +158,10 @@ class CoordinatorPartition(Generic[S]):
         self._load_failures = 0
         self._expiry: Timer | None = None
         self._queue: deque[_Queued] = deque()
-        #: What is being appended, as long as somebody waits for the reply.
+        #: The operation being appended, while its reply is awaited.
         self._appending: _Pending | None = None
         self.is_appending = False
-        #: Called when the append that is under way has an outcome, even if the partition has been closed.
+        #: Called when the current append has an outcome, even if the partition has been closed.
         self._when_appended: list[Callable[[], None]] = []
         self._waiting: deque[_Pending] = deque()
         self._is_draining = False
@@ -174,14 +173,14 @@ class CoordinatorPartition(Generic[S]):
     # Loading and unloading.
 
     def load(self, now_ms: int) -> None:
-        """Begin to load; an empty partition is served at once, one whose log has failed never."""
+        """Begin to load; an empty partition is served at once, and one with a failed log never."""
         self._loading = Loading(self._log, self.shard)
         self._log.when_reached(_NEVER_REACHED, self._reached)
         if self._loading is not None and self._loading.is_done:
             self.load_slice(now_ms)
 
     def load_slice(self, now_ms: int) -> int:
-        """Go on for a few milliseconds with the load, if there is one; return the pause that it needs then."""
+        """Continue a load for a few milliseconds; return the pause that it needs then, if it is unfinished."""
         if self.state is not PartitionState.LOADING or self._loading is None:
             return 0
         try:
@@ -199,7 +198,7 @@ class CoordinatorPartition(Generic[S]):
             _log.error("%s cannot be loaded: %s", self._name, error)
             self.close()
         except Exception:
-            # A defect, which must not leave clients waiting for the end of the load.
+            # A defect, which must not leave clients waiting for the load to finish.
             _log.exception("%s cannot be loaded", self._name)
             self.close()
         return 0
@@ -211,7 +210,7 @@ class CoordinatorPartition(Generic[S]):
         self.shard.loaded(now_ms)
 
     def close(self) -> None:
-        """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
+        """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
         if self.state is PartitionState.CLOSED:
             return
         is_loaded = self.state is PartitionState.ACTIVE
@@ -235,7 +234,7 @@ class CoordinatorPartition(Generic[S]):
         self.state = PARTITION_EDGES.follow(self.state, state)
 
     def when_appended(self, done: Callable[[], None]) -> None:
-        """Call `done` once the append that is under way has an outcome; now, if there is none."""
+        """Call `done` once the current append has an outcome; immediately if there is none."""
         if self.is_appending:
             self._when_appended.append(done)
         else:
@@ -244,10 +243,10 @@ class CoordinatorPartition(Generic[S]):
     # Operations.
 
     def submit(self, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
-        """Run an operation, now or once the append before it is finished.
+        """Run an operation, now or once the previous append is finished.
 
         Args:
-            operation: a step of the shard.
+            operation: an operation on the shard.
             done: called once with the reply or the error.
             now_ms: the current time.
         """
@@ -281,7 +280,7 @@ class CoordinatorPartition(Generic[S]):
             self._answer(entry, error)
             return
         except Exception as error:
-            # One defect must not leave the operations behind it unanswered.
+            # A defect must not leave later operations unanswered.
             self._lines.exception("operation", now_ms, "an operation on %s failed", self._name)
             self._answer(entry, BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
@@ -294,7 +293,7 @@ class CoordinatorPartition(Generic[S]):
         try:
             self._append(result, now_ms, appended, is_request=is_request)
         except Exception as error:
-            # Nor must a record that cannot be written.
+            # The same holds for a record that cannot be encoded.
             self._lines.exception("append", now_ms, "a record of %s cannot be written", self._name)
             if self._appending is pending:
                 appended(BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
@@ -306,7 +305,7 @@ class CoordinatorPartition(Generic[S]):
             self._log.append_marker(result.marker, now_ms, appended)
             return
         records = []
-        # What a timer does, or what only deletes, is not limited: it would never be done.
+        # Timers and deletions are not limited, or they would never complete.
         is_limited = is_request and any(record.value is not None for record in result.records)
         limit = room = self._log.max_batch_bytes
         for record in result.records:
@@ -325,16 +324,16 @@ class CoordinatorPartition(Generic[S]):
         for done in waiting:
             done()
         if self.state is PartitionState.CLOSED:
-            return  # which answered this
+            return  # which answered the operation
         if self._appending is None:
-            # It was answered when its time was up.
+            # It was answered at its timeout.
             pending = pending._replace(result=pending.result._replace(committed=None), done=ignore)
         self._appending = None
         if isinstance(outcome, BrokerError):
             self._finish(pending, coordinator_error(outcome))
         else:
             self._last_written = outcome
-            # What the shard submits while it replays waits, so that replies leave in the order of their records.
+            # Operations that the shard submits during replay wait, so that replies leave in the order of their records.
             was_draining, self._is_draining = self._is_draining, True
             try:
                 self._timers.as_of(pending.jumped_ms, self._take_over, pending._replace(offset=outcome))
@@ -346,8 +345,8 @@ class CoordinatorPartition(Generic[S]):
         try:
             self._replay(pending.result, pending.offset - 1)
         except Exception:
-            # A defect. The shard is not what its log says any more, and must answer nothing from what it holds. Nobody
-            # loads it again before the broker starts again: what is in its log would meet the same defect.
+            # A defect: the shard no longer matches its log, and must not answer from its state. It is not loaded again
+            # before the broker restarts: the log would trigger the same defect.
             why = "%s is unloaded, it could not take over a record"
             self._lines.exception("replay", pending.now_ms, why, self._name)
             self._waiting.append(pending)
@@ -376,14 +375,14 @@ class CoordinatorPartition(Generic[S]):
 
     def _reached(self, error: BrokerError | None) -> None:
         if error is not None and self.state is not PartitionState.CLOSED:
-            # What the shard holds may not survive: only the log, once it is back, can say.
+            # The shard's state may not be durable: only the log, once it is back, can tell.
             _log.error("%s is unloaded, its log failed: %s", self._name, error)
             self.close()
         while self._waiting and self._waiting[0].offset <= self._log.high_watermark:
             self._finish(self._waiting.popleft(), None)
 
     def _limit_wait(self) -> None:
-        """Set the timer for the request that has waited longest, if one waits; later ones have more time."""
+        """Set the timer for the request that has waited longest, if any; later ones have more time."""
         first: _Queued | _Pending | None = self._waiting[0] if self._waiting else self._appending
         if first is None:
             first = next((entry for entry in self._queue if entry.is_request), None)
@@ -431,7 +430,7 @@ class CoordinatorPartition(Generic[S]):
         self._answer(pending, reply)
 
     def _answer(self, entry: _Queued | _Pending, reply: object) -> None:
-        """Reply; one who fails to take a reply gets an error instead, and holds up nobody else."""
+        """Send a reply; a callback that fails gets an error instead, and does not hold up others."""
         try:
             entry.done(reply)
         except Exception as defect:
@@ -456,7 +455,7 @@ class CoordinatorPartition(Generic[S]):
     def _timer(self, call: Callable[..., Timer], deadline_ms: int, action: Callable[[int], None]) -> Timer:
         def due(now_ms: int) -> None:
             if self.state is not PartitionState.CLOSED:
-                # Not limited as requests are: without its timers a group would wait forever.
+                # Unlike requests, timers are not limited: without them a group would wait forever.
                 fire = _Queued(lambda shard: shard.fire(timer.fire, now_ms), ignore, now_ms, self.jumped_ms, False)
                 self._queue.append(fire)
                 self._drain()
@@ -467,4 +466,4 @@ class CoordinatorPartition(Generic[S]):
 
 
 def ignore(_: object) -> None:
-    """Take an outcome that nobody waits for."""
+    """Ignore an outcome that is not awaited."""

@@ -1,4 +1,4 @@
-"""Which partition of a coordinator's topic holds the state of a group or transactional id.
+"""Placement: the partition of a coordinator's topic that holds the state of a group or transactional id.
 
 Source: `GroupCoordinatorService.partitionFor`, `Utils.abs` in Apache Kafka.
 """
@@ -11,8 +11,8 @@ __all__ = ["partition_of"]
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """Return which of this number of partitions stores a key."""
+    """Return the partition that stores a key."""
     hashed = string_hash(key)
     magnitude = min(hashed, 2**32 - hashed)
-    # The smallest int32 has no absolute value in Java; Kafka takes 0 instead.
+    # The smallest int32 has no absolute value in Java; Kafka uses 0 instead.
     return (0 if magnitude == 2**31 else magnitude) % partitions

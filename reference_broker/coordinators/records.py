@@ -1,4 +1,4 @@
-"""How coordinators write keys and values: a key begins with its int16 record type, a value with its int16 version.
+"""Encoding of coordinator records: keys begin with the int16 record type, values with the int16 version.
 
 Source: `CoordinatorRecordSerde` in Apache Kafka.
 """
@@ -27,7 +27,7 @@ def types_by_key(*types: tuple[type[Message], type[Message]]) -> RecordTypes:
 
 
 def encode(record: CoordinatorRecord) -> KeyValue:
-    """Return key and value as they are stored."""
+    """Return the encoded key and value."""
     key, value, version, _ = record
     stored_key = _PREFIX.pack(key.SCHEMA.key or 0) + program(type(key), key.SCHEMA.versions.last).encode(key)
     if value is None:
@@ -38,12 +38,12 @@ def encode(record: CoordinatorRecord) -> KeyValue:
 def decode(
     types: RecordTypes, key: bytes, value: bytes | None, *, unread: Container[int] = ()
 ) -> CoordinatorRecord | None:
-    """Return a stored record, None for one of a type that is not in `types`.
+    """Decode a record; None if its type is not in `types`.
 
     Args:
         types: classes of keys and values by record type.
-        key, value: as they are stored.
-        unread: types of which hardly more than the key counts: a value that cannot be decoded has the defaults.
+        key, value: the encoded key and value.
+        unread: types whose values hardly matter: an undecodable value gets the defaults.
 
     Raises:
         DecodeError: key or value is damaged, or of an unknown version.

@@ -24,13 +24,13 @@ R = TypeVar("R")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """The partitions of one topic, by number: the hash of a key says in which partition its state is.
+    """The partitions of one topic, by number: the hash of a key determines the partition of its state.
 
     Args:
         topic: its name, for messages.
         timers: the broker's timers.
-        new_shard: returns an empty shard that sets its timers in the given ones.
-        find_logs: returns the logs of the topic's partitions; none if it does not exist yet.
+        new_shard: returns an empty shard that uses the given timers.
+        find_logs: returns the logs of the topic's partitions; empty if it does not exist yet.
     """
 
     def __init__(
@@ -44,18 +44,18 @@ class CoordinatorRuntime(Generic[S]):
         self._timers = timers
         self._new_shard = new_shard
         self._find_logs = find_logs
-        #: Of the partitions of the topic, none if it is not known yet.
+        #: The number of partitions of the topic, 0 if unknown.
         self._logs: Sequence[CoordinatorLog] = ()
         self._partitions: dict[int, CoordinatorPartition[S]] = {}
-        #: Those that are loaded one after the other: a slice of each of fifty at once would hold up every request.
+        #: Partitions waiting to load one after another: fifty slices at once would hold up every request.
         self._loading: deque[CoordinatorPartition[S]] = deque()
-        #: Those that were unloaded while they appended.
+        #: Partitions unloaded during an append.
         self._unloaded: dict[int, CoordinatorPartition[S]] = {}
 
     # The topic.
 
     def load(self, now_ms: int) -> bool:
-        """Begin to serve the partitions of the topic, if that has not begun; return whether the topic exists."""
+        """Begin to serve the partitions of the topic, unless already begun; return whether the topic exists."""
         if not self._logs:
             self._logs = tuple(self._find_logs())
             for number, log in enumerate(self._logs):
@@ -63,7 +63,7 @@ class CoordinatorRuntime(Generic[S]):
         return bool(self._logs)
 
     def unload(self) -> None:
-        """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
+        """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
         self._logs = ()
         for number in self.numbers():
             self.unload_partition(number)
@@ -84,15 +84,15 @@ class CoordinatorRuntime(Generic[S]):
             done(self.no_topic())
 
     def no_topic(self) -> BrokerError:
-        """Return the error of a request that comes before the topic exists."""
+        """Return the error for requests before the topic exists."""
         return BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._topic} does not exist")
 
     # Its partitions.
 
     def load_partition(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
-        """Begin to serve a partition: its log is replayed, a slice at a time, after those of earlier ones.
+        """Begin to serve a partition: its log is replayed in slices, after the logs of earlier partitions.
 
-        What was being appended when it was unloaded may still come into the log; that is waited for.
+        The load first waits for an append that was under way when the partition was last unloaded.
         """
         self.unload_partition(number)
         partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, self._new_shard)
@@ -105,13 +105,13 @@ class CoordinatorRuntime(Generic[S]):
 
     def _begin(self, number: int, partition: CoordinatorPartition[S], now_ms: int) -> None:
         if self._partitions.get(number) is not partition:
-            return  # it was unloaded meanwhile
+            return  # it was unloaded in the meantime
         self._unloaded.pop(number, None)
         partition.load(now_ms)
         self._go_on(partition, now_ms)
 
     def _go_on(self, partition: CoordinatorPartition[S], now_ms: int) -> None:
-        """Let a partition load when those before it are loaded."""
+        """Continue the load of a partition, once earlier ones are loaded."""
         if partition.state is PartitionState.LOADING:
             self._loading.append(partition)
             if len(self._loading) == 1:
@@ -131,7 +131,7 @@ class CoordinatorRuntime(Generic[S]):
                 self._timers.at(now_ms, self._load_slice)
 
     def unload_partition(self, number: int) -> None:
-        """Stop serving a partition; everything that waits there is answered with NOT_COORDINATOR."""
+        """Stop serving a partition; all its waiting operations are answered with NOT_COORDINATOR."""
         partition = self._partitions.pop(number, None)
         if partition is not None:
             partition.close()
@@ -143,8 +143,8 @@ class CoordinatorRuntime(Generic[S]):
 
         Args:
             number: of the partition.
-            operation: a step of its shard.
-            done: called once with the reply, when what it says is committed, or with the error.
+            operation: an operation on its shard.
+            done: called once with the reply, after its records are committed, or with the error.
             now_ms: the current time.
         """
         partition = self._partitions.get(number)

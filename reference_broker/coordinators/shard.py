@@ -1,8 +1,8 @@
-"""What a coordinator's state machine is, and what the runtime needs of a log.
+"""Interfaces of the runtime: a coordinator's state machine (the shard), and its log.
 
 A shard is the state of one partition of `__consumer_offsets` or `__transaction_state`. An operation on it returns a
-`Result`: records to append and the reply, which leaves once the high watermark has passed the records. State comes
-back by replaying the records.
+`Result`: records to append and the reply, which is sent once the high watermark has passed the records. Replaying the
+records restores the state.
 
 Source: `CoordinatorShard`, `CoordinatorResult`, `CoordinatorPlayback`, `PartitionWriter` in Apache Kafka.
 """
@@ -35,13 +35,13 @@ __all__ = [
 R = TypeVar("R")
 S_contra = TypeVar("S_contra", contravariant=True)
 
-#: Takes the outcome of an operation, once.
+#: Receives the outcome of an operation, once.
 Done = Callable[[R | BrokerError], None]
 
-#: Key and value of a record as they are stored; the value None deletes.
+#: Stored key and value of a record; the value None is a tombstone.
 KeyValue = tuple[bytes, bytes | None]
 
-#: What clients get instead of an error of the log: they know the errors of coordinators only.
+#: Errors that clients get instead of the log's: they only know errors of coordinators.
 _AS_COORDINATOR = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -58,11 +58,11 @@ class CoordinatorRecord(NamedTuple):
     """A record of a coordinator.
 
     Attributes:
-        key: its type is the record's type.
-        value: None deletes what is stored for the key.
-        value_version: the version to write the value in.
-        is_held: whether the shard already holds what the record says, or takes it over in `Result.committed`; any other
-            record is replayed once it is in the log.
+        key: its class determines the record type.
+        value: None for a tombstone.
+        value_version: version of the encoded value.
+        is_held: whether the shard already reflects the record, or applies it in `Result.committed`; any other record is
+            replayed once it is in the log.
     """
 
     key: Message
@@ -72,12 +72,12 @@ class CoordinatorRecord(NamedTuple):
 
 
 class InTransaction(NamedTuple):
-    """The transaction that records belong to: they count when a marker says so.
+    """The transaction that records belong to: they count once a marker commits them.
 
     Attributes:
-        producer_id: of the producer.
-        epoch: likewise.
-        verification: what lets it begin a transaction in this log, see `Producers.begin_verification`.
+        producer_id: id of the producer.
+        epoch: epoch of the producer.
+        verification: permits it to begin a transaction in this log, see `Producers.begin_verification`.
     """
 
     producer_id: int
@@ -98,14 +98,14 @@ class LastMarker(NamedTuple):
 
 
 class Result(NamedTuple, Generic[R]):
-    """What an operation on a shard gives.
+    """The result of an operation on a shard.
 
     Attributes:
         reply: sent once the records, and all before them, are below the high watermark.
         records: appended in one batch, all or none.
-        committed: called with None when the reply may leave, or with the error that prevents it; a `BrokerError` that
-            it raises is the reply.
-        transaction: what the records belong to, if it is a transaction.
+        committed: called with None when the reply can be sent, or with the error that prevents it; a `BrokerError`
+            raised by it becomes the reply.
+        transaction: the transaction that the records belong to, if any.
         marker: appended instead of records.
     """
 
@@ -117,7 +117,7 @@ class Result(NamedTuple, Generic[R]):
 
 
 class Operation(Protocol[S_contra, R]):
-    """A step of a shard.
+    """An operation on a shard.
 
     Raises:
         BrokerError: the reply; nothing is appended.
@@ -130,37 +130,37 @@ class Shard(Protocol):
     """The state of one partition; never called while one of its appends is unfinished."""
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-        """Return a stored record, None for one of an unknown type.
+        """Decode a record; None for an unknown type.
 
         Raises:
-            DecodeError: it is damaged.
+            DecodeError: the record is damaged.
         """
 
     def replay(self, record: CoordinatorRecord, offset: int, producer_id: int) -> None:
-        """Take over a record that is in the log.
+        """Apply a record from the log.
 
         Args:
             record: the record.
-            offset: where it is, or its batch ends.
-            producer_id: whose open transaction it belongs to, `NO_PRODUCER_ID` if to none.
+            offset: its offset, or the end of its batch.
+            producer_id: the producer of the open transaction that it belongs to, or `NO_PRODUCER_ID`.
         """
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """Take over a marker that is in the log."""
+        """Apply a transaction marker from the log."""
 
     def loaded(self, now_ms: int) -> None:
-        """Start what runs by itself: the log has been replayed."""
+        """Start timers: the log has been replayed."""
 
     def unloaded(self) -> None:
-        """Answer everything that waits inside the shard with NOT_COORDINATOR and cancel its timers."""
+        """Answer all operations waiting inside the shard with NOT_COORDINATOR, and cancel its timers."""
 
     def fire(self, action: Callable[[int], None], now_ms: int) -> Result[None]:
-        """Call the action of a timer that is due."""
+        """Run the action of a due timer."""
         ...
 
 
 class ShardTimers(Protocol):
-    """Where a shard sets its timers: an action runs as an operation of the shard, if that is still served."""
+    """Timers of a shard: an action runs as an operation on the shard, if that is still served."""
 
     @property
     def jumped_ms(self) -> int:
@@ -172,12 +172,12 @@ class ShardTimers(Protocol):
         ...
 
     def in_turn(self, now_ms: int, action: Callable[[int], None]) -> Timer:
-        """Call `action(now_ms)` as soon as it is its turn; see `Timers.in_turn`."""
+        """Call `action(now_ms)` when its turn comes; see `Timers.in_turn`."""
         ...
 
 
 class CoordinatorLog(Protocol):
-    """A log as the runtime needs it."""
+    """The log interface of the runtime."""
 
     @property
     def start_offset(self) -> int:
@@ -201,7 +201,7 @@ class CoordinatorLog(Protocol):
 
     @property
     def max_batch_bytes(self) -> int:
-        """The most that requests may have written in one batch: the topic's `max.message.bytes`."""
+        """The largest batch that requests may write: the topic's `max.message.bytes`."""
         ...
 
     def append(
@@ -211,19 +211,19 @@ class CoordinatorLog(Protocol):
         done: Callable[[int | BrokerError], None],
         transaction: InTransaction | None = None,
     ) -> None:
-        """Append a batch; `done` gets the offset after it or the error, once, usually before this returns."""
+        """Append a batch; `done` receives the next offset or the error, once, usually before this returns."""
 
     def append_marker(self, marker: LastMarker, now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
         """Append a marker; see `append`."""
 
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
-        """Call once when the high watermark has reached an offset, or with the error that prevents it."""
+        """Call back once when the high watermark has reached an offset, or with the error that prevents it."""
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Return the batches from an offset on: at least one, if there is one; the last may be cut.
+        """Return the batches from an offset on: at least one, if any; the last one may be truncated.
 
         Raises:
-            BrokerError: they cannot be read.
+            BrokerError: the batches cannot be read.
         """
         ...
 

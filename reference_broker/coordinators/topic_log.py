@@ -1,4 +1,4 @@
-"""A partition's log as a coordinator's: batches of its own records, written and read.
+"""A partition's log for a coordinator: writes and reads batches of its records.
 
 Source: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl` in Apache Kafka.
 """

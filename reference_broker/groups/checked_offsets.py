@@ -1,4 +1,4 @@
-"""What OffsetCommit and TxnOffsetCommit share: which offsets of a request go to the group, and the answer to each.
+"""Offset checks shared by OffsetCommit and TxnOffsetCommit: which offsets go to the group, and the result of each.
 
 Source: `KafkaApis.handleOffsetCommitRequest`, `handleTxnOffsetCommitRequest` in Apache Kafka.
 """
@@ -35,8 +35,8 @@ class CheckedOffsets:
         expire_timestamp: see `Committed`.
 
     Attributes:
-        offsets: what can be committed.
-        need_the_group: whether the group has a say: not if all partitions are unknown.
+        offsets: the offsets that can be committed.
+        need_the_group: whether to ask the group: not if all partitions are unknown.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class CheckedOffsets:
         self._unknown = unknown
         self._with_topic_ids = with_topic_ids
         self._expire_timestamp = expire_timestamp
-        #: Of each partition, by topic.
+        #: Codes of all partitions, by topic.
         self._codes: list[list[ErrorCode]] = []
         self.need_the_group = False
         self.offsets: dict[Partition, Committed] = {}
@@ -84,7 +84,7 @@ class CheckedOffsets:
             yield
 
     def codes(self, error: ErrorCode = ErrorCode.NONE) -> Iterator[Iterator[ErrorCode]]:
-        """Give the answers to the partitions, by topic; an error of the group applies to all that it was given."""
+        """Return the partitions' codes by topic; an error of the group applies to all partitions passed to it."""
 
         def final(code: ErrorCode) -> ErrorCode:
             return error if error and code in _CODES_OF_THE_GROUP else code

@@ -56,7 +56,7 @@ __all__ = ["GroupCoordinator", "VerifyCommit"]
 M = TypeVar("M")
 R = TypeVar("R")
 
-#: Pause before a topic is forgotten by a shard that is being loaded, or whose log takes long.
+#: Pause before retrying to forget a topic in a shard that is loading, or whose log is slow.
 _RETRY_MS = 100
 _PASSING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -73,14 +73,14 @@ class VerifyCommit(Protocol):
         now_ms: int,
         /,
     ) -> None:
-        """Call `verified` with what the append must bring, or `refused` with the error.
+        """Call `verified` with the verification for the append, or `refused` with the error.
 
-        What it brings is from `Producers.begin_verification`; None if the transaction is open there already.
+        The verification comes from `Producers.begin_verification`; None if the transaction is already open there.
         """
 
 
 class _Forgotten(NamedTuple):
-    """A deleted topic, the partitions of the offsets topic that may have offsets of it, and who waits for the end."""
+    """A deleted topic, the offsets partitions that may have offsets of it, and the callback for completion."""
 
     topic: str
     topic_id: bytes
@@ -95,10 +95,10 @@ class GroupCoordinator:
         timers: the broker's timers.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
-        find_logs: returns the logs of the offsets topic's partitions; none if it does not exist yet.
+        find_logs: returns the logs of the offsets topic's partitions; empty if it does not exist yet.
         topics: see `Topics`.
         verify_commit: see `VerifyCommit`.
-        computations: where names are matched.
+        computations: runs the matching of names.
     """
 
     def __init__(
@@ -127,12 +127,12 @@ class GroupCoordinator:
         return self._runtime.load(now_ms)
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Forget everything if the topic is deleted, before the end of its logs is taken for a failure."""
+        """Forget everything if the offsets topic is deleted, before the end of its logs appears as a failure."""
         if delta.deletes(CONSUMER_OFFSETS_TOPIC):
             self.unload()
 
     def unload(self) -> None:
-        """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
+        """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
         self._runtime.unload()
 
     @property
@@ -156,7 +156,7 @@ class GroupCoordinator:
             yield from shard.unserved_groups.values()
 
     def offsets(self, group_id: str) -> Mapping[Partition, Committed]:
-        """Return what a group has committed, without waiting for the high watermark."""
+        """Return the offsets that a group has committed, without waiting for the high watermark."""
         for shard in self._runtime.shards():
             if found := shard.offsets.of_group(group_id):
                 return found
@@ -218,7 +218,7 @@ class GroupCoordinator:
 
         def answer(outcome: BrokerError | None) -> None:
             code = ErrorCode.NONE if outcome is None else outcome.code
-            # While the group is loaded, nothing is known against the member.
+            # While the group is loading, no error of the member is known.
             done(ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code)
 
         if not group_id:
@@ -245,7 +245,7 @@ class GroupCoordinator:
             self._submit(group_id, lambda shard: shard.leave(group_id, members, now_ms), done, now_ms)
 
     def _submit(self, group_id: str, operation: Operation[GroupShard, R], done: Done[R], now_ms: int) -> None:
-        """Submit an operation that may turn a consumer group into a classic one; again, if that cannot be written."""
+        """Submit an operation that may downgrade a consumer group; retry if the classic group cannot be written."""
 
         def finished(outcome: R | BrokerError) -> None:
             if isinstance(outcome, StaysConsumerGroup):
@@ -269,7 +269,7 @@ class GroupCoordinator:
         done: Done[None],
         now_ms: int,
     ) -> None:
-        """Commit offsets with a transaction: they count when it commits."""
+        """Commit offsets in a transaction: they take effect when it commits."""
         if not commit.group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
             return
@@ -293,11 +293,11 @@ class GroupCoordinator:
     def complete_transaction(
         self, number: int, marker: Marker, transaction_version: int, done: Done[None], now_ms: int
     ) -> None:
-        """Write a marker into a partition of the offsets topic; the pending offsets then count, or vanish.
+        """Write a marker into a partition of the offsets topic; the pending offsets then take effect, or are dropped.
 
         Args:
             number: of the partition.
-            marker: which transaction ends, and how.
+            marker: the transaction, and whether it commits.
             transaction_version: the coordinator's, see `Producers.check_marker`.
             done: called once with None, when the marker is committed, or with the error.
             now_ms: the current time.
@@ -331,12 +331,12 @@ class GroupCoordinator:
             self._runtime.submit(group_id, lambda shard: shard.delete_offsets(group_id, partitions), done, now_ms)
 
     def forget_topic(self, topic: str, topic_id: bytes, done: Callable[[], None], now_ms: int) -> None:
-        """Delete the offsets committed for a topic that is deleted, in turn with other long work.
+        """Delete the offsets committed for a deleted topic, taking turns with other long work.
 
         Args:
             topic: its name.
             topic_id: its id.
-            done: called once all are deleted that this broker coordinates.
+            done: called once all offsets that this broker coordinates are deleted.
             now_ms: the current time.
         """
         left = set(self._runtime.numbers())
@@ -346,7 +346,7 @@ class GroupCoordinator:
             self._look_for(_Forgotten(topic, topic_id, left, done), number, now_ms)
 
     def _look_for(self, forgotten: _Forgotten, number: int, now_ms: int) -> None:
-        """Find out whether a partition of the offsets topic has offsets of a deleted topic."""
+        """Check whether an offsets partition has offsets of a deleted topic."""
 
         def has_offsets(shard: GroupShard) -> Result[bool]:
             found = chain(shard.offsets.of_topic(forgotten.topic), shard.pending.of_topic(forgotten.topic))
@@ -355,7 +355,7 @@ class GroupCoordinator:
         self._runtime.submit_to(number, has_offsets, partial(self._after_piece, forgotten, number, now_ms), now_ms)
 
     def _forget(self, forgotten: _Forgotten, number: int, now_ms: int) -> None:
-        """Delete some of them."""
+        """Delete some of the offsets of a deleted topic."""
 
         def forget(shard: GroupShard) -> Result[bool]:
             return shard.forget_topic(forgotten.topic, forgotten.topic_id)
@@ -391,7 +391,7 @@ class GroupCoordinator:
 
 
 def _once(reply: Callable[[M], None]) -> Callable[[M], None]:
-    """Return a reply that only its first call reaches: the group may answer a join whose records then fail."""
+    """Return a callback that passes on only its first call: the group may answer a join whose records then fail."""
     is_answered = False
 
     def answer(response: M) -> None:

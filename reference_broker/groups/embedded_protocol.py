@@ -1,7 +1,6 @@
-"""What consumers of the classic protocol send and get through JoinGroup and SyncGroup: subscriptions and assignments.
+"""The embedded consumer protocol in JoinGroup and SyncGroup of classic groups: subscriptions and assignments.
 
-Both begin with a version. A newer version than this broker knows is read as the newest it knows, which later
-versions extend.
+Both begin with a version. An unknown newer version is read as the newest known one, which later versions extend.
 
 Source: `ConsumerProtocol` in Apache Kafka.
 """
@@ -27,7 +26,7 @@ __all__ = [
     "write_assignment",
 ]
 
-#: Size of the version before a message.
+#: Size of the version prefix of a message.
 _VERSION_BYTES = 2
 
 _LAST = ConsumerProtocolSubscription.SCHEMA.versions.last
@@ -39,7 +38,7 @@ class Subscription(NamedTuple):
     Attributes:
         topics: their names.
         owned: the partitions that the consumer owns, by topic id.
-        rack_id: where it runs, None if not known.
+        rack_id: the rack of the consumer, None if unknown.
     """
 
     topics: tuple[str, ...]
@@ -51,8 +50,8 @@ class Assignment(NamedTuple):
     """A consumer's assignment.
 
     Attributes:
-        partitions: by topic id, those of topics that exist.
-        user_data: what the leader's assignor tells the member's.
+        partitions: by topic id, for existing topics only.
+        user_data: data from the leader's assignor for the member's.
     """
 
     partitions: Partitions
@@ -63,7 +62,7 @@ def read_subscription(data: bytes, topics: Mapping[str, TopicFacts]) -> Subscrip
     """Read a subscription.
 
     Raises:
-        DecodeError: it cannot be read.
+        DecodeError: it is malformed.
     """
     message, _ = program(ConsumerProtocolSubscription, _version(data)).decode(data, _VERSION_BYTES)
     owned = _by_id(((part.topic, part.partitions) for part in message.owned_partitions), topics)
@@ -71,10 +70,10 @@ def read_subscription(data: bytes, topics: Mapping[str, TopicFacts]) -> Subscrip
 
 
 def read_assignment(data: bytes, topics: Mapping[str, TopicFacts]) -> Assignment:
-    """Read an assignment; no bytes at all are an empty one.
+    """Read an assignment; empty data is an empty assignment.
 
     Raises:
-        DecodeError: it cannot be read.
+        DecodeError: it is malformed.
     """
     if not data:
         return Assignment({}, b"")
@@ -84,7 +83,7 @@ def read_assignment(data: bytes, topics: Mapping[str, TopicFacts]) -> Assignment
 
 
 def readable_version(data: bytes) -> int:
-    """Return the version in which the sender of a subscription reads its assignment; the first if it does not say."""
+    """Return the version of assignments that the sender of a subscription can read, by default the first."""
     try:
         return _version(data)
     except DecodeError:
@@ -94,17 +93,17 @@ def readable_version(data: bytes) -> int:
 def write_assignment(
     version: int, partitions: Partitions, names: Iterable[str], topics: Mapping[str, TopicFacts]
 ) -> bytes:
-    """Return an assignment.
+    """Return an encoded assignment.
 
     Args:
-        version: to write it in.
+        version: version of the encoding.
         partitions: by topic id.
-        names: of the topics that they are of as a rule.
-        topics: those that exist.
+        names: names of the topics that the partitions usually belong to.
+        topics: all existing topics.
     """
     ids = {topics[name].topic_id: name for name in names if name in topics}
     if not partitions.keys() <= ids.keys():
-        # A leader of the classic protocol may assign what a member is not subscribed to.
+        # A leader of the classic protocol may assign topics that a member is not subscribed to.
         ids = {facts.topic_id: name for name, facts in topics.items()}
     parts = [
         ConsumerProtocolAssignment.TopicPartition(ids[topic_id], sorted(numbers))

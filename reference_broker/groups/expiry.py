@@ -1,4 +1,4 @@
-"""Offsets that go: of groups that have been empty for long, of topics that are deleted; and groups that hold nothing.
+"""Expiry of offsets, for groups that have long been empty and for deleted topics, and of groups without data.
 
 Source: `GroupCoordinatorShard.cleanupGroupMetadata`, `OffsetMetadataManager.cleanupExpiredOffsets` in Apache Kafka.
 """
@@ -20,25 +20,25 @@ from kafkawire.reference_broker.work.timers import Timer
 
 __all__ = ["Expiry", "is_empty"]
 
-#: Most offsets that are looked at, or deleted, in one step: to delete them takes 5 ms. What is left follows in further
-#: steps, and other shards have theirs.
+#: Most offsets checked or deleted in one step: deleting them takes 5 ms. The rest follows in further steps, and other
+#: shards have their own.
 _STEP_OFFSETS = 500
 
 Group = ClassicGroup | ConsumerGroup
 
 
 class Expiry:
-    """What deletes the offsets of a shard, and its groups.
+    """Deletes offsets and groups of a shard.
 
     Args:
         groups: the classic groups by id.
-        consumer_groups: those of KIP-848.
-        offsets: what is committed.
-        pending: what open transactions are to commit.
-        timers: where the checks are set.
-        outbox: gets the records.
+        consumer_groups: the KIP-848 groups by id.
+        offsets: committed offsets.
+        pending: pending offsets of open transactions.
+        timers: for the checks.
+        outbox: receives the records.
         limits: see `GroupLimits`.
-        end: writes that an empty group is gone.
+        end: writes the removal of an empty group.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class Expiry:
         self._end = end
         self._timer: Timer | None = None
 
-    # What nobody has used for long.
+    # Expiry by age.
 
     def check_later(self, now_ms: int) -> None:
-        """Check after the interval, and again and again."""
+        """Schedule a check after each interval."""
         deadline_ms = now_ms + self._limits.offsets_retention_check_interval_ms
         self._timer = self._timers.at(deadline_ms, self._begin)
 
     def cancel(self) -> None:
-        """Check no more."""
+        """Cancel the checks."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -81,13 +81,13 @@ class Expiry:
         self._timers.in_turn(now_ms, lambda now_ms: self._check(group_ids, now_ms))
 
     def _check(self, group_ids: Iterator[str], now_ms: int) -> None:
-        """Delete what has expired, a number of offsets at a time."""
+        """Delete expired offsets, a limited number at a time."""
         seen = 0
         for group_id in group_ids:
             try:
                 seen += 1 + self._check_group(group_id, now_ms)
             except Exception:
-                # The other groups have offsets that expire, too.
+                # Offsets of the other groups expire, too.
                 self._check_in_turn(group_ids, now_ms)
                 raise
             if seen >= _STEP_OFFSETS:
@@ -96,7 +96,7 @@ class Expiry:
         self.check_later(now_ms)
 
     def _check_group(self, group_id: str, now_ms: int) -> int:
-        """Delete a group's expired offsets, and the group if it is empty and has no others; return how many it had."""
+        """Delete a group's expired offsets, and the group if it is then unused; return its number of offsets."""
         group = self._groups.get(group_id) or self._consumer_groups.get(group_id)
         if group is None:
             return 0
@@ -114,14 +114,14 @@ class Expiry:
     # Deleted topics.
 
     def forget_topic(self, topic: str, topic_id: bytes) -> bool:
-        """Delete offsets of a deleted topic, so that a new topic of the same name starts without any.
+        """Delete offsets of a deleted topic, so that a new topic of the same name starts without offsets.
 
         Args:
             topic: its name.
-            topic_id: its id; offsets that name another are of a later topic.
+            topic_id: its id; offsets with another id belong to a later topic.
 
         Returns:
-            Whether some may be left, which take another step.
+            Whether some may remain for another step.
         """
         records: list[CoordinatorRecord] = []
         pending = {(found.group_id, found.partition, found.entry) for found in self._pending.of_topic(topic)}

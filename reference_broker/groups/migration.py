@@ -1,7 +1,7 @@
-"""Groups that change their protocol while they run: a classic group whose members are consumers becomes a KIP-848 group
-when the first consumer joins it by the new protocol, and is a classic group again when the last such consumer is gone.
+"""Online migration of groups between protocols: a classic group of consumers becomes a KIP-848 group when the first
+consumer joins with the new protocol, and a classic group again when the last such consumer is gone.
 
-Either change is one batch of records, which deletes what the group was and writes what it becomes.
+Either change is one batch of records, which deletes the old group and writes the new one.
 
 Source: KIP-848; `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`,
 `ConsumerGroup.fromClassicGroup`, `ClassicGroup.fromConsumerGroup` in Apache Kafka.
@@ -47,7 +47,7 @@ from kafkawire.sdk.records.java_integers import INT32_MAX
 
 __all__ = ["Downgraded", "Migration", "StaysConsumerGroup"]
 
-#: Policies under which a group may change from the classic protocol, and back to it.
+#: Policies that allow a group to leave the classic protocol, and to return to it.
 _UPGRADING = ("upgrade", "bidirectional")
 _DOWNGRADING = ("downgrade", "bidirectional")
 
@@ -55,20 +55,20 @@ _log = logging.getLogger("kafkawire.broker")
 
 
 class StaysConsumerGroup(BrokerError):
-    """Nothing of a request was written, since a group cannot be written as a classic one.
+    """No record of a request was written, because the group cannot be written as a classic one.
 
-    The same request, made again, finds a group that stays a consumer group.
+    A retry of the request finds a group that stays a consumer group.
     """
 
 
 class Downgraded(NamedTuple):
-    """A classic group that takes the place of a consumer group once its record is in the log.
+    """A classic group that replaces a consumer group once its record is in the log.
 
     Attributes:
         record: that record.
         group: the group.
         is_rebalancing: whether it begins with a rebalance.
-        now_ms: when it was made.
+        now_ms: when it was created.
     """
 
     record: CoordinatorRecord
@@ -78,10 +78,10 @@ class Downgraded(NamedTuple):
 
 
 class Migration:
-    """Turns groups of one kind into the other.
+    """Converts groups between the two kinds.
 
     Args:
-        outbox: gets the records.
+        outbox: receives the records.
         limits: see `GroupLimits`.
         topics: see `Topics`.
     """
@@ -90,18 +90,19 @@ class Migration:
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
-        #: The last of each group; one whose record never came into the log is not asked for.
+        #: The latest for each group; one whose record never reached the log is not used.
         self._downgraded: dict[str, Downgraded] = {}
-        #: How many members a classic group would have had whose record could not be written, by its id.
+        #: By group id, the number of members with which a classic group could not be written.
         self._too_large: dict[str, int] = {}
 
     # From classic to consumer.
 
     def upgrade(self, classic: ClassicGroup) -> ConsumerGroup:
-        """Write that a classic group becomes a consumer group; return that, whose members are those of the classic one.
+        """Write the conversion of a classic group to a consumer group; return the consumer group, with the same
+        members.
 
         Raises:
-            BrokerError: GROUP_ID_NOT_FOUND, it may not or cannot become one.
+            BrokerError: GROUP_ID_NOT_FOUND, the conversion is not allowed or impossible.
         """
         self._check_upgrade(classic)
         try:
@@ -129,11 +130,11 @@ class Migration:
             raise _cannot_upgrade(classic, "the group size exceeds the consumer group maximum size.")
 
     def _upgraded(self, classic: ClassicGroup) -> ConsumerGroup:
-        """Return the consumer group: everybody has what the leader assigned last, and nobody else has it too."""
+        """Return the consumer group: members own what the leader last assigned, without partitions assigned twice."""
         epoch = classic.generation_id
         group = ConsumerGroup(classic.group_id, epoch, assignment_epoch=epoch)
         for member in classic.members.values():
-            # While a group is joining, a new member may not support what the others have selected.
+            # While a group is joining, a new member may not support the selected protocol.
             data = member.metadata(classic.protocol_name) or member.protocols[0][1]
             subscription = read_subscription(data, self._topics)
             assignment = read_assignment(member.assignment, self._topics)
@@ -166,10 +167,10 @@ class Migration:
     # From consumer to classic.
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str], joining: int = 0) -> bool:
-        """Return whether a group becomes a classic one when members leave, and others take their place.
+        """Return whether a group becomes a classic one when members leave, and others replace them.
 
-        A classic group is one record. If that is too large, the group stays what it is, as one that has more members
-        than a classic group may have, until it has fewer.
+        A classic group is one record. If that is too large, the group stays a consumer group until it has fewer
+        members.
         """
         staying = [member for member_id, member in group.members.items() if member_id not in leaving]
         size_max = min(self._limits.group_max_size, self._too_large.get(group.group_id, INT32_MAX) - 1)
@@ -188,12 +189,12 @@ class Migration:
         *,
         is_rebalancing: bool,
     ) -> None:
-        """Write that a consumer group becomes a classic one.
+        """Write the conversion of a consumer group to a classic one.
 
         Args:
-            group: the group; all members that stay speak the classic protocol.
-            leaving: members that do not stay.
-            joining: a member that takes the place of a static one among those.
+            group: the group; all remaining members use the classic protocol.
+            leaving: leaving members.
+            joining: a member that replaces a leaving static member.
             now_ms: the current time.
             is_rebalancing: whether the classic group begins with a rebalance.
 
@@ -203,12 +204,12 @@ class Migration:
         ids = [*group.members] if joining is None else [*group.members, joining.member_id]
         self._outbox.add_all(group_tombstones(group.group_id, ids, group.resolved))
         record = group_record(classic)._replace(is_held=False)
-        # It stays when another error is told: a record that was not written in time may still be.
+        # For other errors it stays downgraded: a record that was not written in time may still be written.
         self._downgraded[group.group_id] = Downgraded(record, classic, is_rebalancing, now_ms)
 
         def committed(error: BrokerError | None) -> None:
             if error is not None and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
-                # It is the record's own fault, so it would never be written.
+                # The record itself is invalid, so it would never be written.
                 self._downgraded.pop(group.group_id, None)
                 count = self._too_large[group.group_id] = len(classic.members)
                 text = "group %s stays a consumer group: it cannot be written as a classic one of %d members: %s"
@@ -218,11 +219,11 @@ class Migration:
         self._outbox.add(record, committed)
 
     def forget(self, group_id: str) -> None:
-        """Forget what is known of a consumer group that is gone."""
+        """Drop the state of a removed consumer group."""
         self._too_large.pop(group_id, None)
 
     def take_downgraded(self, group_id: str, record: CoordinatorRecord) -> Downgraded | None:
-        """Return the group whose record is replayed, None if the record says all that is known."""
+        """Return the group of a replayed record; None if it is not cached."""
         made = self._downgraded.pop(group_id, None)
         return made if made is not None and made.record is record else None
 
@@ -271,7 +272,7 @@ def _cannot_upgrade(classic: ClassicGroup, reason: str) -> BrokerError:
 
 
 def _not_owned(partitions: Partitions, group: ConsumerGroup) -> Partitions:
-    """Return the partitions that no member has: a leader may have given one to two."""
+    """Return the partitions without a member: a leader may have assigned one twice."""
     left = {
         topic_id: frozenset(number for number in numbers if (topic_id, number) not in group.owners)
         for topic_id, numbers in partitions.items()

@@ -23,7 +23,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[Partition, Committed]] = {}
-        #: How many offsets each group has for a topic.
+        #: By group and topic, the number of offsets.
         self._by_topic: dict[str, dict[str, int]] = {}
 
     def of_group(self, group_id: str) -> Mapping[Partition, Committed]:
@@ -39,7 +39,7 @@ class Offsets:
         offsets[partition] = entry
 
     def remove(self, group_id: str, partition: Partition) -> None:
-        """Forget an offset."""
+        """Remove an offset."""
         offsets = self._by_group.get(group_id, {})
         if partition not in offsets:
             return
@@ -55,7 +55,7 @@ class Offsets:
                 del self._by_topic[topic]
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, Partition, Committed]]:
-        """Yield group, partition and offset of everything committed for a topic."""
+        """Yield group, partition and offset for each offset of a topic."""
         for group_id in self._by_topic.get(topic, ()):
             for partition, entry in self._by_group[group_id].items():
                 if partition[0] == topic:
@@ -67,9 +67,9 @@ def expired(
 ) -> list[Partition]:
     """Return the partitions whose committed offsets have expired.
 
-    In an empty group they expire together, a retention after its last member left; in one that never had members, each
-    after its commit. In a group with members, offsets of topics that nobody is subscribed to any more expire, and so do
-    all offsets of an empty KIP-848 group, each after its commit.
+    In an empty group, they expire together, one retention time after the last member left; in one that never had
+    members, each counts from its commit. In a group with members, offsets of topics without subscribers expire, and so
+    do all offsets of an empty KIP-848 group, each counted from its commit.
     """
     subscribed: Collection[str] = ()
     since_ms = _NO_TIMESTAMP

@@ -1,7 +1,7 @@
-"""What one step of a groups' shard writes: collected while it runs, handed to the runtime at its end.
+"""Records of one step of a groups' shard: collected while it runs, and passed to the runtime at its end.
 
-A step may move several groups and members (a timer that ends three sessions), so their transitions do not return
-records but put them here.
+A step may change several groups and members (a timer that ends three sessions), so transitions add their records here
+instead of returning them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Committed = Callable[[BrokerError | None], None]
 
 
 class Outbox:
-    """Records and callbacks of the step that is running."""
+    """Records and callbacks of the current step."""
 
     def __init__(self) -> None:
         self._records: list[CoordinatorRecord] = []
@@ -38,11 +38,11 @@ class Outbox:
         self._records.extend(records)
 
     def on_committed(self, committed: Committed) -> None:
-        """Call back as in `Result`, whether there are records or not."""
+        """Add a callback as in `Result`, with or without records."""
         self._committed.append(committed)
 
     def clear(self) -> None:
-        """Drop what a failed step has left behind."""
+        """Drop the records and callbacks of a failed step."""
         self._records, self._committed = [], []
 
     def take(self, reply: R) -> Result[R]:
@@ -53,7 +53,7 @@ class Outbox:
             return Result(reply, records)
 
         def committed(error: BrokerError | None) -> None:
-            # All of them, even if one fails: they are of different groups and members.
+            # All of them, even if one fails: they belong to different groups and members.
             with ExitStack() as stack:
                 for callback in reversed(callbacks):
                     stack.callback(callback, error)

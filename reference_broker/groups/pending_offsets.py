@@ -1,7 +1,7 @@
-"""Offsets that producers commit with their transactions: they count once a marker commits them.
+"""Offsets that producers commit in transactions: they take effect once a marker commits them.
 
-What counts is the order in which offsets were written, not that of the markers: an offset that was committed after a
-pending one stays, even if the transaction commits later. Until it ends, the partition is unstable all the same.
+The order of the offsets' records counts, not that of the markers: an offset committed after a pending one stays, even
+if the transaction commits later. Until it ends, the partition is still unstable.
 
 Source: `OffsetMetadataManager` in Apache Kafka; KIP-98, KIP-447.
 """
@@ -22,9 +22,9 @@ class PendingOffset(NamedTuple):
 
     Attributes:
         group_id: the group.
-        partition: what was read.
-        entry: what becomes committed.
-        record_offset: where its record is.
+        partition: the partition.
+        entry: the offset to commit.
+        record_offset: offset of its record.
     """
 
     group_id: str
@@ -39,43 +39,43 @@ class PendingOffsets:
     def __init__(self) -> None:
         #: By producer id, then by group and partition.
         self._by_producer: dict[int, dict[tuple[str, Partition], PendingOffset]] = {}
-        #: Where something later has been committed, by producer id, group and partition.
+        #: Partitions with a later commit, by producer id, group and partition.
         self._superseded: set[tuple[int, str, Partition]] = set()
-        #: The producers of a partition, by group.
+        #: By group and partition, the producers with pending offsets.
         self._producers: dict[str, dict[Partition, set[int]]] = {}
 
     def of_group(self, group_id: str) -> Collection[Partition]:
-        """Return the partitions for which a group has something pending."""
+        """Return the partitions with pending offsets of a group."""
         return self._producers.get(group_id, {}).keys()
 
     def of_topic(self, topic: str) -> Iterator[PendingOffset]:
-        """Yield everything that is pending for a topic."""
+        """Yield all pending offsets of a topic."""
         for pending in self._by_producer.values():
             for offset in pending.values():
                 if offset.partition[0] == topic:
                     yield offset
 
     def put(self, producer_id: int, offset: PendingOffset) -> None:
-        """Note what a producer has written."""
+        """Add a pending offset."""
         group_id, partition = offset.group_id, offset.partition
         self._by_producer.setdefault(producer_id, {})[group_id, partition] = offset
         self._superseded.discard((producer_id, group_id, partition))
         self._producers.setdefault(group_id, {}).setdefault(partition, set()).add(producer_id)
 
     def committed(self, group_id: str, partition: Partition, record_offset: int) -> None:
-        """Note that an offset counts which was written at `record_offset`."""
+        """Record that an offset written at `record_offset` took effect."""
         for producer_id in self._producers.get(group_id, {}).get(partition, ()):
             if self._by_producer[producer_id][group_id, partition].record_offset < record_offset:
                 self._superseded.add((producer_id, group_id, partition))
 
     def remove(self, group_id: str, partition: Partition) -> None:
-        """Forget what is pending for a partition, because its offset is deleted."""
+        """Remove the pending offsets of a partition, because its offset is deleted."""
         for producer_id in list(self._producers.get(group_id, {}).get(partition, ())):
             del self._by_producer[producer_id][group_id, partition]
             self._forget(producer_id, group_id, partition)
 
     def end(self, producer_id: int, is_commit: bool) -> list[PendingOffset]:
-        """End a transaction; return the offsets that count from now on, in the order in which they were written."""
+        """End a transaction; return the offsets that take effect, in the order in which they were written."""
         counting = []
         for offset in self._by_producer.pop(producer_id, {}).values():
             if is_commit and (producer_id, offset.group_id, offset.partition) not in self._superseded:

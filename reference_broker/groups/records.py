@@ -31,16 +31,16 @@ __all__ = [
     "stored_group",
 ]
 
-#: The types of records that are read; others are left alone.
+#: The types of records that are read; others are ignored.
 RECORD_TYPES = types_by_key((OffsetCommitKey, OffsetCommitValue), (GroupMetadataKey, GroupMetadataValue))
 
-#: No expiry of its own: the offset is kept as long as the broker's retention says.
+#: No explicit expiry: the offset is kept for the broker's retention time.
 NO_EXPIRY = -1
 
 #: The version in which Kafka 4.3 writes groups: the newest that older releases can read.
 _GROUP_VERSION = 3
 
-#: The only version that has an expiry.
+#: The only version with an expiry.
 _EXPIRING_OFFSET_VERSION = 1
 
 
@@ -48,9 +48,9 @@ class Committed(NamedTuple):
     """A committed offset.
 
     Attributes:
-        offset: of the next record to read.
-        leader_epoch: of the last record read, -1 if not known.
-        metadata: text that the consumer stores with it.
+        offset: offset of the next record to read.
+        leader_epoch: of the last record read, -1 if unknown.
+        metadata: text stored by the consumer.
         commit_timestamp: when it was committed, in milliseconds since the epoch.
         topic_id: the topic's id, which differs from that of a later topic of the same name.
         expire_timestamp: when it expires, in milliseconds since the epoch; `NO_EXPIRY` to use the broker's retention.
@@ -85,11 +85,11 @@ def offset_tombstone(group_id: str, topic: str, number: int) -> CoordinatorRecor
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
-    """Return the record of a classic group, which is in that state already.
+    """Return the record of a classic group in its current state.
 
     Args:
         group: the group.
-        assignments: by member id; None for those that the members have.
+        assignments: by member id; None for the members' current ones.
     """
     members = [
         GroupMetadataValue.MemberMetadata(
@@ -121,7 +121,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def stored_group(group_id: str, stored: GroupMetadataValue) -> ClassicGroup:
-    """Return a group as its record says; it is stable if it has members."""
+    """Return the group of a record, which is stable if it has members."""
     group = ClassicGroup(
         group_id,
         state=GroupState.STABLE if stored.members else GroupState.EMPTY,

@@ -1,6 +1,6 @@
 """The coordinator's requests and limits.
 
-The handlers in `apis/` build these from messages of any version, so that the coordinator need not know about versions.
+The handlers in `apis/` build these from messages of any version, so that the coordinator is independent of versions.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
     "TransactionalCommit",
 ]
 
-#: Most bytes of a member's subscriptions: a group record with more does not fit into the offsets topic.
+#: Most bytes of a member's subscriptions: a larger group record does not fit into the offsets topic.
 PROTOCOLS_BYTES_MAX = 1024 * 1024
 
-#: Most protocols of a member, and most names that one subscribes to. Consumers have two or three protocols; a name has
-#: to be looked at several times in one turn, and few clusters have as many topics.
+#: Most protocols of a member, and most subscribed names in one. Consumers have two or three protocols; each name is
+#: checked several times in one turn, and few clusters have as many topics.
 PROTOCOLS_MAX = 1_000
 SUBSCRIBED_TOPICS_MAX = 50_000
 
@@ -51,14 +51,14 @@ class GroupLimits:
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
         group_max_size: most members of a group; each rebalance costs the leader memory for all of them.
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
-        group_consumer_heartbeat_interval_ms: how often it is told to send one.
+        group_consumer_heartbeat_interval_ms: the heartbeat interval of such a member.
         group_consumer_max_size: most members of a KIP-848 group.
-        group_consumer_migration_policy: whether groups with members change between the protocols, see `Migration`.
+        group_consumer_migration_policy: whether groups with members can change their protocol, see `Migration`.
         group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
-        group_consumer_regex_refresh_interval_ms: how long what their regular expressions stand for holds.
+        group_consumer_regex_refresh_interval_ms: how long the resolved topics of regular expressions stay valid.
         offsets_retention_ms: how long the offsets of an empty group are kept.
-        offsets_retention_check_interval_ms: how often expired offsets and groups are looked for.
-        of_groups: what single groups are configured with, by Kafka's names; checked.
+        offsets_retention_check_interval_ms: how often to check for expired offsets and groups.
+        of_groups: checked configurations of individual groups, by Kafka's names.
     """
 
     group_min_session_timeout_ms: int
@@ -80,7 +80,7 @@ class GroupLimits:
         return self._of_group(group_id, "consumer.session.timeout.ms", self.group_consumer_session_timeout_ms)
 
     def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
-        """Return how often a member of a KIP-848 group is told to send a heartbeat."""
+        """Return the heartbeat interval of the members of a KIP-848 group."""
         return self._of_group(group_id, "consumer.heartbeat.interval.ms", self.group_consumer_heartbeat_interval_ms)
 
     def consumer_assignment_interval_ms(self, group_id: str) -> int:
@@ -93,7 +93,7 @@ class GroupLimits:
 
     @classmethod
     def of(cls, options: BrokerOptions, of_groups: Mapping[str, Mapping[str, str]] = _NO_GROUPS) -> Self:
-        """Return the limits that the options of a broker say, and the configurations of single groups."""
+        """Return the limits in the broker's options, and the configurations of individual groups."""
         return cls(
             group_min_session_timeout_ms=options.group_min_session_timeout_ms,
             group_max_session_timeout_ms=options.group_max_session_timeout_ms,
@@ -120,9 +120,9 @@ class Join(NamedTuple):
         rebalance_timeout_ms: how long it may take to rejoin.
         client_id: the client's name for itself.
         client_host: the host it connects from.
-        needs_member_id: whether a new member must come back with the id that it is given (KIP-394).
+        needs_member_id: whether a new member must rejoin with its assigned id (KIP-394).
         may_skip_assignment: whether the client knows `skip_assignment` (KIP-814).
-        new_member_id: what the coordinator calls a member for which it has made the group; empty before.
+        new_member_id: the id for a member for which the coordinator has created the group; empty before.
     """
 
     group_id: str
@@ -172,13 +172,13 @@ class Beat(NamedTuple):
 
     Attributes:
         group_id, member_id, epoch, instance_id, rack_id, rebalance_timeout_ms: as in ConsumerGroupHeartbeat.
-        topics: the names that it is subscribed to, None if unchanged.
-        regex: matches further names, empty for none, None if unchanged.
-        assignor: the assignor that it asks for, None for the group's, or if unchanged.
-        owned: the partitions that it owns by topic id, None if unchanged.
+        topics: the subscribed topic names, None if unchanged.
+        regex: subscription pattern for further names, empty for none, None if unchanged.
+        assignor: the requested assignor, None for the group's, or if unchanged.
+        owned: owned partitions by topic id, None if unchanged.
         client_id: the client's name for itself.
         client_host: the host it connects from.
-        may_lack_id: whether the coordinator gives it a member id if it joins without one.
+        may_lack_id: whether the coordinator generates a missing member id at joining.
     """
 
     group_id: str
@@ -197,11 +197,11 @@ class Beat(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """Who commits offsets.
+    """The committer of offsets.
 
     Attributes:
         group_id, generation_id, member_id, instance_id: as in OffsetCommit.
-        knows_epochs: whether the request's version can be that of a member by KIP-848.
+        knows_epochs: whether the request's version supports KIP-848 members.
     """
 
     group_id: str
@@ -216,7 +216,7 @@ class TransactionalCommit(NamedTuple):
 
     Attributes:
         transactional_id, producer_id, epoch: as in TxnOffsetCommit.
-        version: what the request can do, see `TransactionCoordinator.ensure_partitions`.
+        version: capabilities of the request, see `TransactionCoordinator.ensure_partitions`.
     """
 
     transactional_id: str
@@ -229,8 +229,8 @@ class Fetched(NamedTuple):
     """The offsets of a group.
 
     Attributes:
-        offsets: what is committed.
-        unstable: partitions for which open transactions have something pending.
+        offsets: committed offsets.
+        unstable: partitions with pending offsets of open transactions.
     """
 
     offsets: Mapping[Partition, Committed]

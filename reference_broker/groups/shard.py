@@ -1,7 +1,7 @@
 """The groups and offsets of one partition of `__consumer_offsets`: a state machine for the coordinator's runtime.
 
 Each operation returns a `Result`. Committed offsets change when their records are replayed; a classic group changes at
-once, and its record is written when a generation has its assignment or the group has become empty.
+once, and its record is written after a generation gets its assignment, or the group becomes empty.
 
 Source: `GroupCoordinatorShard` in Apache Kafka.
 """
@@ -79,18 +79,18 @@ class GroupShard:
     """The groups whose ids belong to one partition.
 
     Args:
-        timers: where deadlines are set.
+        timers: for deadlines.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         topics: see `Topics`.
-        computations: where long computations run.
+        computations: runs long computations.
 
     Attributes:
         classic_groups: by id.
         consumer_groups: those of KIP-848, by id.
-        unserved_groups: share and streams groups, by id; no id is in two of the three.
+        unserved_groups: share and streams groups, by id; an id is in only one of the three.
         offsets: the committed offsets.
-        pending: those of open transactions.
+        pending: offsets of open transactions.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class GroupShard:
             self._end,
         )
 
-    # What the runtime calls, see `Shard`.
+    # Called by the runtime, see `Shard`.
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         return decode_stored(key, value)
@@ -171,7 +171,7 @@ class GroupShard:
                 self._migration.forget(group_id)
                 self._changes.resolution.forget(group_id)
             if value is not None:
-                # Offsets that were replayed before created a group without members.
+                # Earlier replayed offsets created a group without members.
                 self._members.forget(group_id)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
@@ -200,7 +200,7 @@ class GroupShard:
         return self._step(lambda: action(now_ms))
 
     def _step(self, step: Callable[[], R]) -> Result[R]:
-        """Run a step; one that fails leaves nothing behind for the next."""
+        """Run a step; a failed step leaves no records for the next."""
         try:
             return self._outbox.take(step())
         except BaseException:
@@ -253,7 +253,7 @@ class GroupShard:
         """Handle a heartbeat of KIP-848; see `Heartbeats.beat`.
 
         Raises:
-            BrokerError: see there; or there is no consumer group, and this does not make one.
+            BrokerError: see there; or the consumer group does not exist, and this heartbeat does not create it.
         """
         check_beat(request)
         return self._step(lambda: self._beat(request, now_ms))
@@ -288,7 +288,7 @@ class GroupShard:
         """Commit offsets.
 
         Raises:
-            BrokerError: the committer is not, or not any more, a member.
+            BrokerError: the committer is not, or no longer, a member.
         """
         group = self.consumer_groups.get(commit.group_id)
         unserved = self.unserved_groups.get(commit.group_id)
@@ -304,7 +304,10 @@ class GroupShard:
     def commit_in_transaction(
         self, commit: Commit, offsets: Mapping[Partition, Committed], transaction: InTransaction
     ) -> Result[None]:
-        """Commit offsets with a transaction; unlike other offsets, they do not name the topic's id.
+        """Commit offsets in a transaction; unlike other offsets, they have no topic id.
+
+        Raises:
+            BrokerError: the committer is not, or no longer, a member.
 
         Raises:
             BrokerError: the committer is not, or not any more, a member.
@@ -325,14 +328,14 @@ class GroupShard:
         return self._topics[name].topic_id if name in self._topics else ZERO_UUID
 
     def end_transaction_by(self, marker: LastMarker) -> Result[None]:
-        """Write the marker that ends a producer's transaction, by which its offsets count or vanish."""
+        """Write the marker that ends a producer's transaction, so that its offsets take effect or are dropped."""
         return Result(None, marker=marker)
 
     def fetch(self, group_id: str, member_id: str | None = None, epoch: int = -1) -> Result[Fetched]:
-        """Return the committed offsets of a group, and which partitions have others that are pending.
+        """Return the committed offsets of a group, and the partitions with pending offsets.
 
         Raises:
-            BrokerError: a KIP-848 member asks that is unknown, or of another epoch.
+            BrokerError: the KIP-848 member is unknown, or has another epoch.
         """
         group = self.consumer_groups.get(group_id)
         unserved = self.unserved_groups.get(group_id)
@@ -347,7 +350,7 @@ class GroupShard:
         """Delete committed offsets of topics that the group is not subscribed to; return a code for each partition.
 
         Raises:
-            BrokerError: there is no such group, or what its members read cannot be known.
+            BrokerError: the group does not exist, or its subscriptions are unknown.
         """
         group = self._group(group_id)
         if isinstance(group, UnservedGroup) and group.kind is GroupType.SHARE:
@@ -401,7 +404,7 @@ class GroupShard:
         """Delete an empty group and its offsets.
 
         Raises:
-            BrokerError: there is no such group, or it has members.
+            BrokerError: the group does not exist, or has members.
         """
         group = self._group(group_id)
         if group.members if isinstance(group, UnservedGroup) else not is_empty(group):
@@ -412,18 +415,18 @@ class GroupShard:
         return self._outbox.take(None)
 
     def _partitions(self, group_id: str) -> list[Partition]:
-        """Return the partitions for which a group has an offset, or a pending one."""
+        """Return the partitions with a committed or pending offset of a group."""
         return list(dict.fromkeys([*self.offsets.of_group(group_id), *self.pending.of_group(group_id)]))
 
     def _end(self, group: Group) -> None:
-        """Write that an empty group is gone."""
+        """Write the removal of an empty group."""
         if isinstance(group, ClassicGroup):
             self._outbox.add(group_tombstone(group.group_id))
         else:
             self._outbox.add_all(self._endings_of_other(group.group_id))
 
     def _endings_of_other(self, group_id: str) -> list[CoordinatorRecord]:
-        """Return the records that end an empty group that is not a classic one."""
+        """Return the records that remove an empty group that is not a classic one."""
         group = self.consumer_groups.get(group_id)
         unserved = self.unserved_groups.get(group_id)
         if unserved is not None:

@@ -1,4 +1,4 @@
-"""The records of the offsets topic, of whichever group they are."""
+"""Decoding of records of the offsets topic, for all types of groups."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["decode_stored"]
 
 _TYPES = {**RECORD_TYPES, **CONSUMER_RECORD_TYPES, **UNSERVED_RECORD_TYPES}
 
-#: Types whose values hardly count here; other releases have written them in other ways.
+#: Types whose values hardly matter; other releases have encoded them differently.
 _UNREAD = frozenset((*UNSERVED_RECORD_TYPES, *NOTED_RECORD_TYPES))
 
 
 def decode_stored(key: bytes, value: bytes | None) -> CoordinatorRecord | None:
-    """Return a stored record, None for one of an unknown type.
+    """Decode a record; None for an unknown type.
 
     Raises:
-        DecodeError: key or value is damaged, or of an unknown version, and it counts.
+        DecodeError: key or value is damaged, or of an unknown version, and its value matters.
     """
     return decode(_TYPES, key, value, unread=_UNREAD)

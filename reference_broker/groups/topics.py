@@ -1,4 +1,4 @@
-"""What the group coordinator knows of topics: names, ids and numbers of partitions, and how often they have changed."""
+"""Topics for the group coordinator: names, ids, numbers of partitions, and change counters."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ __all__ = ["ClusterTopics", "TopicFacts", "Topics", "metadata_hash"]
 
 
 class TopicFacts(NamedTuple):
-    """A topic's id, and how many partitions it has."""
+    """A topic's id and number of partitions."""
 
     topic_id: bytes
     partitions: int
 
 
 class Topics(Mapping[str, TopicFacts]):
-    """The topics that exist, by name.
+    """The existing topics, by name.
 
-    What was looked up among all of them holds until a counter has moved.
+    The result of a search stays valid until a counter changes.
     """
 
     @property
     @abstractmethod
     def came(self) -> int:
-        """How many topics have come so far."""
+        """The number of topics added so far."""
 
     @property
     @abstractmethod
     def changes(self) -> int:
-        """How often topics have come, grown or gone so far."""
+        """How often topics have been added, grown or deleted so far."""
 
 
 class ClusterTopics(Topics):
     """The topics of the metadata image.
 
     Args:
-        metadata: see `MetadataCache`; `changed` is to be told of its deltas.
+        metadata: see `MetadataCache`; `changed` must receive its deltas.
     """
 
     def __init__(self, metadata: MetadataCache) -> None:
@@ -53,7 +53,7 @@ class ClusterTopics(Topics):
         return TopicFacts(topic.topic_id, len(topic.partitions))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._metadata.image.topics  # which costs a tenth of asking for what is not there
+        return name in self._metadata.image.topics  # which costs a tenth of looking up a missing name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._metadata.image.topics)
@@ -70,13 +70,13 @@ class ClusterTopics(Topics):
         return self._changes
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Count the topics that have come, grown or gone."""
+        """Count the topics that were added, grown or deleted."""
         for change in delta.topics:
             self._came += change.before is None
             self._changes += change.is_deletion or change.new_partitions > 0
 
 
 def metadata_hash(names: Iterable[str], topics: Mapping[str, TopicFacts]) -> int:
-    """Return a number that changes with the topics of these names; 0 if there are none."""
+    """Return a hash that changes with the topics of these names; 0 if none exist."""
     facts = [(name, *topics[name]) for name in sorted(names) if name in topics]
     return crc32c(repr(facts).encode()) if facts else 0

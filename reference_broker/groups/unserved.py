@@ -1,8 +1,8 @@
-"""Share and streams groups in a log that Apache Kafka wrote: this broker does not serve them, but keeps their ids.
+"""Share and streams groups in a log written by Apache Kafka: this broker does not serve them, but keeps their ids.
 
-Their records say what requests for other groups need: whose id it is, whether the group has members, what it reads.
-Nobody can be heard here, so that all sessions end one session timeout after the load, as they do in Apache Kafka if
-nobody comes back. The records stay: the next broker that serves the groups gives their members a session again.
+Their records provide what requests for other groups need: the type of each id, whether the group has members, and its
+topics. Members cannot send heartbeats here, so all sessions end one session timeout after the load, as in Apache Kafka
+if no member returns. The records stay: the next broker that serves the groups gives their members new sessions.
 
 Source: `ShareGroup`, `StreamsGroup`, `GroupMetadataManager` in Apache Kafka.
 """
@@ -100,11 +100,11 @@ class UnservedGroup:
     Attributes:
         group_id: its id.
         kind: see `GroupType`.
-        keys: of all its records, in the order in which they came.
-        members: the epochs of its members by their ids, while their sessions last.
-        epoch: of the group.
-        assignment_epoch: of its target assignment.
-        topics: what a streams group reads.
+        keys: the keys of all its records, in order.
+        members: the epochs of members with a session, by id.
+        epoch: the group epoch.
+        assignment_epoch: the epoch of its target assignment.
+        topics: the topics of a streams group.
     """
 
     group_id: str
@@ -117,23 +117,23 @@ class UnservedGroup:
 
     @property
     def state(self) -> str:
-        """Its state, as ListGroups says it."""
+        """The state, as reported by ListGroups."""
         if not self.members:
             return "Empty"
         return "Assigning" if self.kind is GroupType.STREAMS and self.epoch > self.assignment_epoch else "Stable"
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether its members read a topic."""
+        """Return whether its members are subscribed to a topic."""
         return bool(self.members) and topic in self.topics
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Return the records that remove the group: that of the group itself comes last."""
+        """Return the records that remove the group: that of the group itself is last."""
         last = ShareGroupMetadataKey, StreamsGroupMetadataKey
         keys = sorted(self.keys.values(), key=lambda key: isinstance(key, last))
         return [CoordinatorRecord(key, None) for key in keys]
 
     def check_commit(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
-        """Check that offsets may be committed: to a streams group, by a member or while it is empty.
+        """Check a commit of offsets: allowed for a streams group, by a member or while it is empty.
 
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND for a share group, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION,
@@ -145,7 +145,10 @@ class UnservedGroup:
             self.check_epoch(member_id, epoch, knows_epochs=knows_epochs)
 
     def check_epoch(self, member_id: str, epoch: int, *, knows_epochs: bool = True) -> None:
-        """Check that a member of a streams group has an epoch.
+        """Check the epoch of a member of a streams group.
+
+        Raises:
+            BrokerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
 
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
@@ -160,10 +163,10 @@ class UnservedGroup:
             raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, the member's is {known}")
 
     def check_commit_in_transaction(self, commit: Commit) -> None:
-        """Check that offsets may be committed with a transaction, by a member or by who names none.
+        """Check a commit of offsets in a transaction, which may name a member.
 
         Raises:
-            BrokerError: see `check_commit`; ILLEGAL_GENERATION, the only name for another epoch that producers know.
+            BrokerError: see `check_commit`; ILLEGAL_GENERATION, the only code for another epoch that producers know.
         """
         is_anonymous = commit.generation_id < 0 and not commit.member_id and commit.instance_id is None
         if is_anonymous and self.kind is GroupType.STREAMS:
@@ -177,11 +180,11 @@ class UnservedGroup:
 
 
 class UnservedGroups(dict[str, UnservedGroup]):
-    """The share and streams groups of a shard by their ids, as their records say.
+    """The share and streams groups of a shard by id, as replayed.
 
     Args:
         timers: the shard's.
-        session_timeout_ms: how long members may be silent.
+        session_timeout_ms: session timeout of members.
     """
 
     def __init__(self, timers: ShardTimers, session_timeout_ms: int) -> None:
@@ -190,7 +193,7 @@ class UnservedGroups(dict[str, UnservedGroup]):
         self._session_timeout_ms = session_timeout_ms
 
     def loaded(self, now_ms: int) -> None:
-        """Give the members that were loaded a session, which none of them can extend here."""
+        """Begin a session for each loaded member, which cannot be extended here."""
         if self:
             self._timers.at(now_ms + self._session_timeout_ms, self._end_sessions)
 
@@ -199,7 +202,7 @@ class UnservedGroups(dict[str, UnservedGroup]):
             group.members.clear()
 
     def replay(self, record: CoordinatorRecord) -> str:
-        """Take over a record; return the group's id."""
+        """Replay a record; return the group's id."""
         key, value = record.key, record.value
         group_id: str = key.group_id  # type: ignore[attr-defined]  # all of these keys have one
         member_id: str = getattr(key, "member_id", "")

@@ -1,1 +1,1 @@
-"""Where clients come in: listeners, connections, the memory that they share, the clock and the threads."""
+"""Networking: listeners, connections, their shared memory, the clock and the threads."""

@@ -1,7 +1,7 @@
-"""Listen on one address and take in clients, up to the limits.
+"""Listen on one address and accept clients, up to the limits.
 
-Kafka's brokers and clients send at once what they write (TCP_NODELAY); asyncio would do so only for sockets whose
-protocol is named, which accepted ones lack.
+Kafka's brokers and clients send data immediately (TCP_NODELAY); asyncio only sets this for sockets with an explicit
+protocol, which accepted sockets lack.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _log = logging.getLogger("kafkawire.broker")
 #: Connections that the operating system queues until they are accepted.
 _BACKLOG = 511
 
-#: Connections that are accepted before others have their turn.
+#: Connections that are accepted before other work gets a turn.
 _TURN_CONNECTIONS = 32
 
 #: How long to stop accepting connections after accepting one failed.
 PAUSE_SECONDS = 0.1
 
-#: Gives the wire of a new client; its last argument is to be called when the connection is closed.
+#: Creates the wire of a new client; its last argument is called when the connection is closed.
 Connect = Callable[[socket.socket, Peer, Callable[[], None]], ClientWire]
 
 
@@ -42,17 +42,17 @@ class Acceptor:
     """One listener.
 
     Args:
-        listener: where; the port 0 stands for any free one.
+        listener: its address; port 0 stands for any free one.
         limits: of all listeners together.
-        connect: takes in a client.
+        connect: creates the wire of a client.
         clock: returns the time in milliseconds.
         buffers: of each connection.
 
     Raises:
-        OSError: the address is in use, or not one of this machine.
+        OSError: the address is in use, or does not belong to this machine.
 
     Attributes:
-        listener: where, and what clients are told, with the ports that were found.
+        listener: the address and the advertised one, with actual ports.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Acceptor:
         family = socket.AF_INET6 if ":" in listener.bind.host else socket.AF_INET
         self._socket = socket.create_server(listener.bind, family=family, backlog=_BACKLOG)
         self._socket.setblocking(False)
-        # Accepted sockets inherit them; the first window is announced to a client before it is accepted.
+        # Accepted sockets inherit them; the first window is announced to a client before its connection is accepted.
         for option, size_bytes in ((socket.SO_SNDBUF, buffers.send_bytes), (socket.SO_RCVBUF, buffers.receive_bytes)):
             if size_bytes != SYSTEM_BUFFER:
                 self._socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)
@@ -85,7 +85,7 @@ class Acceptor:
         )
 
     def start(self) -> None:
-        """Begin to accept."""
+        """Begin to accept connections."""
         self._pause = None
         asyncio.get_running_loop().add_reader(self._socket, self._accept)
 
@@ -94,7 +94,7 @@ class Acceptor:
         self._socket.close()
 
     async def stop(self) -> None:
-        """Accept nobody else."""
+        """Stop accepting connections."""
         asyncio.get_running_loop().remove_reader(self._socket)
         if self._pause is not None:
             self._pause.cancel()
@@ -114,7 +114,7 @@ class Acceptor:
             self._admit(client, str(address[0]))
 
     def _cannot_accept(self, error: OSError) -> None:
-        """Wait until others are closed; until then the system would report the same connection again and again."""
+        """Pause until connections are closed; meanwhile the system would report the same connection again and again."""
         reason = str(error)
         if is_short_of_descriptors(error):
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""Work that may block, on other threads: syncing to disk above all."""
+"""Blocking work on other threads, above all syncing to disk."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _THREADS = 4
 
 
 class BackgroundWork:
-    """Runs functions on a few threads, and tells the event loop when each is done.
+    """Runs functions on a few threads, and reports to the event loop when each is done.
 
-    The threads are started when they are needed.
+    The threads are started on demand.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class BackgroundWork:
         def finished(future: asyncio.Future[None]) -> None:
             self._running -= 1
             try:
-                # Nothing is told of work that a kill has cut off: it may not have been done.
+                # Work interrupted by a kill is not reported: it may not have been done.
                 if not (self._is_killed or future.cancelled()):
                     error = future.exception()
                     done(error if isinstance(error, Exception) else None)
@@ -44,7 +44,7 @@ class BackgroundWork:
         asyncio.get_running_loop().run_in_executor(self._threads(), work).add_done_callback(finished)
 
     def each(self, works: Iterable[Callable[[], None]]) -> None:
-        """Run pieces of work side by side, from any other thread; see `Each`."""
+        """Run works side by side, called from any other thread; see `Each`."""
         for _ in self._threads().map(lambda work: work(), works):
             pass
 
@@ -54,18 +54,18 @@ class BackgroundWork:
         return self._executor
 
     async def idle(self) -> None:
-        """Wait until nothing runs or waits, including what such work has started."""
+        """Wait until no work runs or waits, including work started by other work."""
         while self._running:
             await self._idle.wait()
             await asyncio.sleep(0)
 
     def close(self) -> None:
-        """End the threads, after the work that they have."""
+        """End the threads after their current work."""
         if self._executor is not None:
             self._executor.shutdown(wait=True)
 
     def kill(self) -> None:
-        """End the threads as soon as they can, and tell nobody of their work."""
+        """End the threads as soon as possible, without reporting their work."""
         self._is_killed = True
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)

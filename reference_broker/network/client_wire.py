@@ -1,8 +1,8 @@
 """A client's TCP connection: requests in, responses out in order, and files without copying them into the process.
 
-Responses go straight to the socket. Only what it does not take now is left to the transport, and then the session
-stops until the client has read that. Where the socket blocks in the middle of a file, the transport gets a piece of it
-and says when to go on. What is held of requests and responses counts against the memory that all connections share.
+Responses go straight to the socket. Only the data that it does not accept at once is left to the transport, and the
+session stops until the client has read it. Where the socket blocks in the middle of a file, the transport gets a piece
+of it and reports when to continue. Buffered requests and responses count against the memory that all connections share.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kafkawire.sdk.transport.wire import Wire
 
 __all__ = ["ClientWire", "Shared"]
 
-#: Buffers that are sent with one call of the system; Linux takes 1,024.
+#: Buffers that are sent with one system call; Linux takes 1,024.
 _PARTS_MAX = 1_000
 
-#: Buffers of together no more than this are joined: the copy costs less than telling the system of each.
+#: Buffers of no more than this in total are joined: the copy costs less than passing each to the system.
 _JOINED_BYTES_MAX = 64 * 1024
 
-#: What is read of a file when the socket has no room for more of it.
+#: Bytes to read of a file while the socket has no room for more.
 _PIECE_BYTES = 64 * 1024
 
 #: States of a connection in `struct tcp_info`: reset by the client, and closed by it.
@@ -46,11 +46,11 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Shared(NamedTuple):
-    """What all connections share.
+    """State that all connections share.
 
     Attributes:
-        buffer: where they receive.
-        budget: of their memory.
+        buffer: the receive buffer.
+        budget: their memory.
         frame_bytes_max: largest request.
     """
 
@@ -65,7 +65,7 @@ class ClientWire(asyncio.BufferedProtocol):
     Args:
         client: the socket; not blocking.
         session: creates the session of the client, given this wire.
-        shared: with all other connections.
+        shared: state shared with all other connections.
         gone: called when the connection is closed.
     """
 
@@ -113,18 +113,18 @@ class ClientWire(asyncio.BufferedProtocol):
         return bool(self._outgoing) or self._is_blocked
 
     def write(self, parts: Sequence[Buffer | FileSlice]) -> None:
-        """Write buffers and regions of files in order."""
+        """Write buffers and file regions in order."""
         if self._transport is not None and not self._transport.is_closing():
             self._outgoing.extend(parts)
             self._send()
 
     async def drain(self) -> None:
-        """Nobody waits here: the session is told when to stop."""
+        """Return at once: the session is told when to stop."""
 
     sent = drain
 
     def close(self) -> None:
-        """Close once everything is sent, or when the client has not read it for a while."""
+        """Close once everything is sent, or when the client has not read for a while."""
         if self._transport is None or self._is_ending:
             return
         self._is_ending = True
@@ -142,7 +142,7 @@ class ClientWire(asyncio.BufferedProtocol):
                 self._socket.shutdown(socket.SHUT_WR)
                 return
         except OSError:
-            pass  # the client is gone
+            pass  # the client has disconnected
         transport.close()
 
     def _has_unread(self) -> bool:
@@ -157,25 +157,25 @@ class ClientWire(asyncio.BufferedProtocol):
     def finish(self) -> None:
         """Close as `close` does, and let a client that is still sending read its responses.
 
-        A socket that is closed with something unread in it resets the connection, and what is on its way to the client
-        is lost. So what comes is read and dropped, until the client has seen the end or the broker aborts.
+        Closing a socket with unread data resets the connection, and data in flight to the client is lost. So incoming
+        data is read and dropped until the client has seen the end or the broker aborts.
         """
         self._is_finishing = True
         self.close()
 
-    # What the broker asks.
+    # Called by the broker.
 
     def expire(self) -> None:
-        """End a connection on which nothing moves; what its client does not read is discarded, by the kernel too."""
+        """Close an idle connection; unread data is discarded, by the kernel too."""
         if self.has_unsent:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.abort()
 
     def look_for_end(self) -> None:
-        """End a connection that its client has closed, which nobody notices while nothing is read.
+        """Close a connection that its client has closed, which goes unnoticed while it is not read.
 
-        A reset is final. What came before an orderly end may still have its turn; it is not waited for twice, unless
-        nothing but the disk keeps the broker from requests whose client expects no response.
+        A reset is final. Requests before an orderly end may still be processed; they get one interval to finish, or
+        more if only the disk delays requests whose client expects no response.
         """
         transport = self._transport
         if self._is_reading or transport is None or transport.is_closing():
@@ -188,13 +188,13 @@ class ClientWire(asyncio.BufferedProtocol):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Numbers that stay the same for as long as nothing moves."""
+        """Numbers that stay the same while the connection is idle."""
         waiting_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
         return self._received_bytes, self._sent_bytes - waiting_bytes
 
     @property
     def may_be_idle(self) -> bool:
-        """Whether the next step is the client's: to ask, to finish asking, or to read."""
+        """Whether the next step is the client's: to send a request, to finish one, or to read."""
         return self.has_unsent or not self.session.is_waiting
 
     # Holder: called by the memory budget.
@@ -223,8 +223,8 @@ class ClientWire(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol: called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's derives from nothing
-        self._transport.set_write_buffer_limits(0)  # with anything unsent, this pauses writing
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class derives from nothing
+        self._transport.set_write_buffer_limits(0)  # with unsent data, this pauses writing
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._frames.buffer(is_short=not self._budget.may_read_much(self))
@@ -267,7 +267,7 @@ class ClientWire(asyncio.BufferedProtocol):
         try:
             self.session.connection_lost(exc)
         finally:
-            # Nobody asks again: what is not given back now is lost to all other connections.
+            # Memory not released now would be lost to all other connections.
             self._gone(self)
             self._budget.received(-self._held_bytes)
             self._budget.unsent(self, 0)
@@ -289,13 +289,13 @@ class ClientWire(asyncio.BufferedProtocol):
 
     @property
     def _is_stopped(self) -> bool:
-        """Whether nothing is read, although there may be memory."""
+        """Whether reading is stopped for a reason other than memory."""
         return self._is_paused_by_session or self._is_ending
 
     def _set_reading(self) -> None:
-        """Read while nothing speaks against it."""
+        """Resume or pause reading according to the current state."""
         if self._is_stopped:
-            # A connection that is not read can neither go first nor be slow; it asks again when it goes on.
+            # An unread connection cannot be preferred or be too slow; it asks again when it resumes.
             self._lacks_memory = False
             self._budget.done(self)
         should_read = self._is_finishing or not (self._is_stopped or self._lacks_memory)
@@ -311,7 +311,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def _send(self) -> None:
         """Send what is queued, until the socket blocks."""
         transport = self._transport
-        assert transport is not None, "nothing is written before the connection is made"
+        assert transport is not None, "data can only be written after the connection is made"
         while self._outgoing and not self._is_blocked and not transport.is_closing():
             part = self._outgoing.popleft()
             if isinstance(part, FileSlice):
@@ -323,11 +323,11 @@ class ClientWire(asyncio.BufferedProtocol):
             self._has_counted_unsent = unsent_bytes > 0
             self._budget.unsent(self, unsent_bytes)
         if self._is_ending and not self.has_unsent:
-            # Not now: a transport that is about to say that it has sent everything would end twice.
+            # Not now: a transport that is about to report that everything is sent would close twice.
             asyncio.get_running_loop().call_soon(self._end, transport)
 
     def _send_buffers(self, transport: asyncio.Transport, part: Buffer) -> None:
-        """Send a buffer, and those that follow it."""
+        """Send a buffer, and the buffers that follow it."""
         parts, size_bytes = [part], len(part)
         while self._outgoing and len(parts) < _PARTS_MAX and not isinstance(following := self._outgoing[0], FileSlice):
             parts.append(following)
@@ -345,11 +345,11 @@ class ClientWire(asyncio.BufferedProtocol):
             return
         if sent_bytes < size_bytes:
             transport.writelines(remaining(parts, sent_bytes))
-            # In early releases of Python 3.12 `writelines` pauses no one; setting the limits does.
+            # In early releases of Python 3.12, `writelines` does not pause writing; setting the limits does.
             transport.set_write_buffer_limits(0)
 
     def _send_file(self, transport: asyncio.Transport, part: FileSlice) -> None:
-        """Send a region of a file; what the system does not send by itself is left to the transport, in pieces."""
+        """Send a file region; the transport gets whatever `sendfile` does not send, in pieces."""
         file, end = part.file, part.position + part.size_bytes
         try:
             position = self._send_directly(file, part.position, end)
@@ -369,7 +369,7 @@ class ClientWire(asyncio.BufferedProtocol):
             self._file_is_short(position, end)
 
     def _send_directly(self, file: File, position: int, end: int) -> int:
-        """Have the system send a region of a file that it knows, until the socket is full; return how far it came."""
+        """Send a file region with `sendfile` until the socket is full; return the end position."""
         descriptor = file.fileno()
         while descriptor is not None and position < end:
             try:
@@ -383,6 +383,6 @@ class ClientWire(asyncio.BufferedProtocol):
         return position
 
     def _file_is_short(self, position: int, end: int) -> None:
-        """End a connection on which a response has begun that cannot be completed."""
+        """Close a connection whose current response cannot be completed."""
         self.session.break_off(f"a file of records ends at {position}, {end - position} bytes of it are missing")
         self.abort()

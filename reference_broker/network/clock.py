@@ -1,7 +1,7 @@
 """The broker's clock: the machine's wall clock for timestamps, without its jumps for time-outs.
 
-Records, and what is told to clients, follow the machine: after a suspend, or when somebody sets the clock, the time is
-right at once. Code that measures how long something takes is told of each jump, and moves its deadlines along.
+Timestamps in records and responses follow the machine's clock: after a suspend or a change of the clock, they are right
+at once. Code that measures durations is notified of each jump, and shifts its deadlines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kafkawire.sdk.clock import monotonic_ms, now_ms
 
 __all__ = ["JUMP_MS", "BrokerClock"]
 
-#: A smaller difference between the clocks is no jump: the machine's clock is slowly being put right.
+#: A smaller difference between the clocks is not a jump: the machine's clock is being adjusted slowly.
 JUMP_MS = 100
 
 
@@ -20,8 +20,8 @@ class BrokerClock:
     """Milliseconds since the epoch.
 
     Args:
-        wall_ms: the machine's clock, which may be set and goes on while the machine is suspended.
-        steady_ms: a clock that nobody sets and that may stand still during a suspend.
+        wall_ms: the machine's clock, which can be set and advances during a suspend.
+        steady_ms: a clock that cannot be set and may stand still during a suspend.
 
     Attributes:
         on_jump: called with the milliseconds by which the clock has jumped, before the new time is used.
@@ -35,7 +35,7 @@ class BrokerClock:
 
     @property
     def known_ms(self) -> int:
-        """The time by which deadlines that were set are measured: no jump is looked for, so none of them moves."""
+        """The time for measuring existing deadlines: no jump is looked for, so none of them shifts."""
         return self._steady_ms() + self._ahead_ms
 
     def __call__(self) -> int:

@@ -1,6 +1,6 @@
-"""How many connections there may be, in all and from each address, and as long as there are descriptors for files.
+"""Limits of connections, in total and for each address, and by free file descriptors.
 
-Source: Apache Kafka, `ConnectionQuotas`, which stops accepting where this one refuses.
+Source: Apache Kafka, `ConnectionQuotas`, which stops accepting connections instead of refusing them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _OVERRIDES = "max.connections.per.ip.overrides"
 
 
 def read_overrides(text: str, resolve: Callable[[str], str]) -> dict[str, int]:
-    """Return the limits of single addresses.
+    """Return the limits of individual addresses.
 
     Args:
-        text: as `10.0.0.7:100,client.example.com:5`; the last colon of each counts.
+        text: as `10.0.0.7:100,client.example.com:5`; the last colon of each entry is the separator.
         resolve: returns the address of a host.
 
     Raises:
-        ConfigurationError: an entry cannot be read, or its host is not known.
+        ConfigurationError: an entry is malformed, or its host is unknown.
     """
     limits = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
@@ -43,10 +43,10 @@ class ConnectionLimits:
     """Counts connections.
 
     Args:
-        most: in all, of all listeners together.
-        most_per_address: from the same address.
-        overrides: the same for some addresses.
-        shortage: returns why there is no room for one more than so many whatever the limits say, empty if there is.
+        most: connections of all listeners together.
+        most_per_address: connections from the same address.
+        overrides: limits of individual addresses.
+        shortage: returns why a number of connections cannot grow by one regardless of the limits, or "".
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class ConnectionLimits:
         self._counts: Counter[str] = Counter()
 
     def change(self, most: int, most_per_address: int, overrides: Mapping[str, int]) -> None:
-        """Have other limits from now on; connections that are open stay."""
+        """Change the limits; open connections stay."""
         self._most = most
         self._most_per_address = most_per_address
         self._overrides = dict(overrides)
 
     def refusal(self, host: str) -> str:
-        """Return why another connection from an address is refused, empty if it is not."""
+        """Return why another connection from an address is refused, or ""."""
         if self._count >= self._most:
             return f"{self._count} connections are open, max.connections={self._most}"
         most = self._overrides.get(host, self._most_per_address)
@@ -80,12 +80,12 @@ class ConnectionLimits:
         return self._shortage(self._count)
 
     def opened(self, host: str) -> None:
-        """Note a connection."""
+        """Record a new connection."""
         self._count += 1
         self._counts[host] += 1
 
     def closed(self, host: str) -> None:
-        """Note that it is gone."""
+        """Record that a connection was closed."""
         self._count -= 1
         self._counts[host] -= 1
         if not self._counts[host]:

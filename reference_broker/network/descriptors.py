@@ -1,4 +1,4 @@
-"""How many more connections the file descriptors of this process allow: logs need some for their files."""
+"""The number of additional connections that the process's file descriptors allow: logs need some for their files."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from kafkawire.reference_broker.storage.disk.reserves import few_connections, ke
 
 __all__ = ["Descriptors", "open_descriptors"]
 
-#: Where the system lists the descriptors of a process that asks.
+#: Where the system lists a process's own descriptors.
 _LISTING = "/dev/fd"
 
-#: How long a count is good for; of 10,000 descriptors it takes 4 ms.
+#: How long a count stays valid; counting 10,000 descriptors takes 4 ms.
 _COUNT_MS = 100
 
 
 def open_descriptors() -> int | None:
-    """Return how many descriptors this process has open; None if the system does not say."""
+    """Return the number of open descriptors of this process; None if it is unknown."""
     try:
-        return len(os.listdir(_LISTING)) - 1  # without that of the listing
+        return len(os.listdir(_LISTING)) - 1  # without the listing's own
     except OSError as error:
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0] if is_short_of_descriptors(error) else None
 
 
 class Descriptors:
-    """Says whether there is room for another connection.
+    """Checks whether there is room for another connection.
 
-    What is open is counted, since files and whatever else runs in this process have descriptors too; but not for each
-    of many connections: a count is used until half of the room that it found is gone, or for a moment.
+    Open descriptors are counted, since files and other code in this process use them too, but not for every connection:
+    a count is used until half of the room that it found is taken, or for a moment.
 
     Args:
         clock: returns the time in milliseconds.
-        count: returns how many descriptors are open, None if nobody knows.
+        count: returns the number of open descriptors, None if unknown.
     """
 
     def __init__(self, clock: Callable[[], int], count: Callable[[], int | None] = open_descriptors) -> None:
@@ -45,10 +45,10 @@ class Descriptors:
         self._reason = ""
 
     def refusal(self, connections: int) -> str:
-        """Return why another connection, whose descriptor is open already, is refused; empty if it is not.
+        """Return why another connection, whose descriptor is already open, is refused, or "".
 
         Args:
-            connections: how many there are without it.
+            connections: the number of other connections.
         """
         now_ms = self._clock()
         self._left -= 1
@@ -61,7 +61,7 @@ class Descriptors:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         count = None if limit == resource.RLIM_INFINITY else self._count()
         self._counted_ms, self._reason = now_ms, ""
-        # Where nobody knows, the listener waits when the last one is in use.
+        # If the count is unknown, the listener waits once the last descriptor is in use.
         reserve = kept_for_files(limit)
         self._few = few_connections(limit)
         self._room = 0 if count is None else limit - reserve - count

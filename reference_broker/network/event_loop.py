@@ -1,4 +1,4 @@
-"""Which event loop runs a broker."""
+"""Choice of the event loop that runs a broker."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["loop_factory"]
 
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes event loops.
+    """Return a factory of event loops.
 
     Args:
         name: `asyncio` or `uvloop`.
 
     Raises:
-        ConfigurationError: it is not installed.
+        ConfigurationError: the loop is not installed.
     """
     if name == "asyncio":
         return asyncio.new_event_loop

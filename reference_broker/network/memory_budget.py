@@ -1,11 +1,10 @@
-"""The memory that all connections share: unfinished requests, those that wait their turn, and unsent responses.
+"""The memory that all connections share: unfinished requests, waiting requests, and unsent responses.
 
-No request is refused for lack of memory. When the memory is used up, a connection that has sent part of a large one is
-read no further until there is room; the one that lacks least may go on beyond the limit, so that there is always
-progress, but must keep to a minimum rate. So never more than one request of the greatest size is beyond the limit.
-When responses take half of the memory, those connections are closed that hold most of it and whose clients do not read;
-one may go on beyond that, however large its response is, while its client keeps to the minimum rate. Small requests
-never wait.
+No request is refused for lack of memory. When the memory is used up, a connection that has sent part of a large request
+is not read until there is room. The one with the fewest missing bytes may exceed the limit, so that there is always
+progress, but must keep to a minimum rate. So the limit is exceeded by at most one request of the maximum size. When
+responses take half of the memory, connections that hold most of it and whose clients do not read are closed; one may
+exceed that, however large its response is, while its client keeps to the minimum rate. Small requests never wait.
 
 Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves what a client announces.
 """
@@ -19,28 +18,28 @@ from kafkawire.reference_broker.work.timers import Timer, Timers
 
 __all__ = ["GRACE_MS", "RATE_BYTES_MIN", "Holder", "MemoryBudget"]
 
-#: The minimum per second while others wait: a slow network still sends ten times as much.
+#: The minimum rate per second while others wait: a slow network still sends ten times as much.
 RATE_BYTES_MIN = 1024 * 1024
 
-#: What is allowed on top: the client may have been paused, and has to notice that it is not any more. Who has read
-#: nothing for that long does not read.
+#: Tolerance on top: a paused client has to notice that it can resume. A client that has read nothing for this long does
+#: not read.
 GRACE_MS = 1_000
 
-#: What is new counts as if it had been stuck for that long: nine times as much is closed before what is stuck.
+#: New responses count as if they had been stuck for this long: nine times as many bytes are closed before stuck ones.
 _NEW_MS = GRACE_MS // 8
 
 
 class Holder(Protocol):
-    """A connection."""
+    """A connection that holds memory."""
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes of the request that is being received have not come."""
+        """Bytes of the current request that have not arrived yet."""
         ...
 
     @property
     def unsent_bytes(self) -> int:
-        """How many bytes of responses are held that the client has not read."""
+        """Bytes of responses that the client has not read yet."""
         ...
 
     def no_room(self) -> None:
@@ -48,7 +47,7 @@ class Holder(Protocol):
         ...
 
     def room_again(self) -> None:
-        """Go on reading."""
+        """Resume reading."""
         ...
 
     def give_up(self, reason: str) -> None:
@@ -57,10 +56,10 @@ class Holder(Protocol):
 
 
 class _Unread:
-    """The responses of a connection that its client has not read.
+    """The responses that a connection's client has not read.
 
     Attributes:
-        size_bytes: when it was last looked at.
+        size_bytes: at the last check.
     """
 
     __slots__ = ("_first_bytes", "_since_ms", "size_bytes")
@@ -70,21 +69,21 @@ class _Unread:
         self._since_ms = now_ms
 
     def behind_ms(self, now_ms: int) -> int:
-        """Return for how long the client has read nothing, or how far it is behind the minimum rate."""
+        """Return how long the client has read nothing, or how long it is behind the minimum rate."""
         read_ms = (self._first_bytes - self.size_bytes) * 1000 // RATE_BYTES_MIN
         return max(now_ms - self._since_ms - read_ms, 0)
 
     def cost(self, now_ms: int) -> int:
-        """Return the rank among those that are closed for others: first what is much and stuck."""
+        """Return the rank for closing: large and stuck responses come first."""
         return self.size_bytes * (_NEW_MS + min(self.behind_ms(now_ms), GRACE_MS))
 
 
 class MemoryBudget:
-    """Counts, and decides which connections wait.
+    """Counts memory, and decides which connections wait.
 
     Args:
         limit_bytes: of all connections together.
-        timers: for the minimum rate.
+        timers: check the minimum rate.
         clock: returns the time in milliseconds.
 
     Attributes:
@@ -102,7 +101,7 @@ class MemoryBudget:
         self._first: Holder | None = None
         self._first_timer: Timer | None = None
         self._unread: dict[Holder, _Unread] = {}
-        #: The one whose response may take more than there is room for.
+        #: The connection whose response may exceed the limit.
         self._beyond: Holder | None = None
         self._unread_timer: Timer | None = None
 
@@ -114,7 +113,7 @@ class MemoryBudget:
     # Requests.
 
     def received(self, by_bytes: int) -> None:
-        """Note that a connection holds more bytes of requests than before, or fewer, if negative."""
+        """Record that a connection holds more bytes of requests, or fewer, if negative."""
         self.received_bytes += by_bytes
         if by_bytes < 0:
             self._let_go_on()
@@ -138,14 +137,14 @@ class MemoryBudget:
         return False
 
     def done(self, holder: Holder) -> None:
-        """Note that a connection needs no memory now: its request is complete, or it is not read, or gone."""
+        """Record that a connection needs no memory now: its request is complete, or it is not read, or closed."""
         self._waiting.pop(holder, None)
         if holder is self._first:
             self._prefer(None)
             self._let_go_on()
 
     def _let_go_on(self) -> None:
-        """Let everybody go on if there is room, else the one that lacks least."""
+        """Resume all connections if there is room, else the one with the fewest missing bytes."""
         if not self._waiting:
             return
         if not self.is_full:
@@ -159,7 +158,7 @@ class MemoryBudget:
             following.room_again()
 
     def _prefer(self, holder: Holder | None) -> None:
-        """Let one connection go on beyond the limit."""
+        """Let one connection exceed the limit."""
         self._first = holder
         if self._first_timer is not None:
             self._first_timer.cancel()
@@ -181,7 +180,7 @@ class MemoryBudget:
     # Responses.
 
     def unsent(self, holder: Holder, unsent_bytes: int) -> None:
-        """Note how many bytes of responses a connection holds, after it has sent everything or written more."""
+        """Record the bytes of responses that a connection holds, after it has sent everything or written more."""
         before = self._unread.pop(holder, None)
         self.unsent_bytes += unsent_bytes - (before.size_bytes if before is not None else 0)
         if not unsent_bytes:
@@ -201,7 +200,7 @@ class MemoryBudget:
         return self._clock() - self._timers.jumped_ms
 
     def _relieve(self) -> None:
-        """Close connections while responses take more than half of the memory, all but the one that may go on."""
+        """Close connections while responses take more than half of the memory, except the one that may exceed it."""
         now_ms = self._steady_ms()
         for holder, unread in self._unread.items():
             left_bytes = holder.unsent_bytes
@@ -232,6 +231,6 @@ class MemoryBudget:
         )
 
     def _look_again(self) -> None:
-        """See to it that connections that may go on keep to the minimum rate."""
+        """Check that connections beyond the limit keep to the minimum rate."""
         if self._unread_timer is None or not self._unread_timer.is_pending:
             self._unread_timer = self._timers.at(self._clock() + GRACE_MS, lambda now_ms: self._relieve())

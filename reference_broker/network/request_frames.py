@@ -1,8 +1,8 @@
-"""Cut a client's bytes into requests: small ones out of a buffer that all connections share, large ones in place.
+"""Split a client's bytes into requests: small ones from a buffer that all connections share, large ones in place.
 
-Nothing is reserved for what a client announces. The buffer is the event loop's, since it is empty again whenever the
-loop turns to another connection; what is left of an unfinished small request is kept aside. A large request gets
-memory of which only the pages that bytes have come for exist. Whether its API takes so large a request is asked before.
+No memory is reserved for announced sizes. The event loop owns the buffer, since it is empty whenever the loop turns to
+another connection; the start of an unfinished small request is kept aside. A large request gets memory whose pages
+exist only once bytes have arrived for them, after a check that its API accepts its size.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["HEAD_BYTES", "RECEIVE_BUFFER_BYTES", "RequestFrames", "shared_buffer"]
 
-#: One read of the socket, and the longest request that is copied: above it, memory of its own costs less than the copy.
+#: One read of the socket, and the longest request that is copied: above it, separate memory costs less than the copy.
 RECEIVE_BUFFER_BYTES = 64 * 1024
 
-#: What is read of a connection at once while the memory that all share is used up: any small request.
+#: Size of one read while the shared memory is used up: any small request.
 _SHORT_READ_BYTES = 1024
 
-#: What large requests leave behind for the next ones; part of what a broker takes up when nothing happens.
+#: Memory that large requests leave for later ones; part of an idle broker's footprint.
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
 
 _COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES
@@ -31,7 +31,7 @@ _COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES
 _LENGTH = Struct(">i")
 _KEY = Struct(">h")
 
-#: The length and the API key in front of a request.
+#: The length and the API key before a request.
 HEAD_BYTES = _LENGTH.size + _KEY.size
 
 _take_memory = ReusableMemory(_KEPT_BYTES_MAX, is_lazy=True).take
@@ -47,12 +47,12 @@ class RequestFrames:
 
     Args:
         shared: the buffer of the event loop.
-        frame_bytes_max: largest request of an API, given its key; raises RemoteProtocolError for one that is unknown.
+        frame_bytes_max: largest request of an API, given its key; raises RemoteProtocolError for an unknown one.
         limit_bytes: largest request of any API.
 
     Attributes:
-        error: why nothing after the last requests can be read: the next one is longer than its API allows, or of an
-            unknown API. None while there is no such thing.
+        error: why no more requests can be read: the next one is longer than its API allows, or of an unknown API. None
+            without an error.
     """
 
     __slots__ = ("_filled", "_frame_bytes_max", "_large", "_limit_bytes", "_rest", "_shared", "error")
@@ -68,12 +68,12 @@ class RequestFrames:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of an unfinished request are held."""
+        """Bytes held of an unfinished request."""
         return len(self._rest) if self._large is None else self._filled
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes of that request have not come; 0 if there is none."""
+        """Missing bytes of the unfinished request; 0 if there is none."""
         if self._large is not None:
             return len(self._large) - self._filled
         if len(self._rest) < LENGTH_BYTES:
@@ -81,10 +81,10 @@ class RequestFrames:
         return LENGTH_BYTES + int.from_bytes(self._rest[:LENGTH_BYTES], "big") - len(self._rest)
 
     def buffer(self, *, is_short: bool) -> memoryview:
-        """Return where the next bytes go; only until `filled` or the next call.
+        """Return memory for the next bytes; valid until `filled` or the next call.
 
         Args:
-            is_short: whether to take no more than a small request.
+            is_short: whether to receive at most a small request.
         """
         if self._large is not None:
             end = self._filled + _SHORT_READ_BYTES if is_short else len(self._large)
@@ -96,7 +96,7 @@ class RequestFrames:
         return self._shared[start:end]
 
     def filled(self, size_bytes: int) -> list[Buffer]:
-        """Return the requests that the bytes in `buffer` complete, without their lengths; then see `error`."""
+        """Return the requests completed by the bytes in `buffer`, without their lengths; check `error` afterwards."""
         if self._large is None:
             return self._cut(len(self._rest) + size_bytes)
         self._filled += size_bytes
@@ -106,11 +106,11 @@ class RequestFrames:
         return [frame]
 
     def clear(self) -> None:
-        """Drop what is held: nothing comes any more."""
+        """Drop the unfinished request of a closed connection."""
         self._rest, self._large = b"", None
 
     def _cut(self, end: int) -> list[Buffer]:
-        """Cut what is in the shared buffer."""
+        """Split the content of the shared buffer into requests."""
         data = self._shared
         frames: list[Buffer] = []
         start = 0
@@ -135,7 +135,7 @@ class RequestFrames:
         return frames
 
     def _is_refused(self, data: memoryview) -> bool:
-        """Return whether no request may be so long, of this API if its key has come, and note why."""
+        """Return whether the announced length is refused, by API if its key has arrived, and set `error`."""
         try:
             frame_length(data[:LENGTH_BYTES], self._limit_bytes)
             if len(data) >= HEAD_BYTES:

@@ -1,1 +1,1 @@
-"""Expressions that choose topics by name, as Kafka's brokers match them."""
+"""Regular expressions for topic names, with the semantics of Kafka's brokers."""

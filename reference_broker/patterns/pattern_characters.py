@@ -1,6 +1,6 @@
-"""Sets of the characters that names consist of, as numbers with a bit for each: what the classes of an expression are.
+"""Sets of the characters in names, as integers with a bit for each, which represent the classes of an expression.
 
-Nothing else of Unicode has to be told apart, so a class costs a few operations on numbers, however much it spans.
+Other characters of Unicode are irrelevant, so a class costs a few operations on integers, however many it includes.
 Classes and their names are those of RE2/J, which Apache Kafka uses; case is ignored as Unicode's simple folding does,
 where `k` is also the sign for Kelvin and `s` the long s.
 """
@@ -23,7 +23,7 @@ def _words(text: str) -> frozenset[str]:
 #: Letters outside ASCII that differ only by their case from one of ASCII.
 _OTHER_CASES: Final = "\N{KELVIN SIGN}\N{LATIN SMALL LETTER LONG S}"
 
-#: What has the capital I, but in Turkish only.
+#: The lower case of capital I, in Turkish only.
 _DOTLESS: Final = "\N{LATIN SMALL LETTER DOTLESS I}"
 
 _ALNUM: Final = string.ascii_letters + string.digits
@@ -49,7 +49,7 @@ _LISTED: Final = {
     "[:xdigit:]": string.hexdigits,
 }
 
-#: The categories of Unicode 6.0, and the letters that several of them begin with.
+#: The categories of Unicode 6.0, and the prefixes of several of them.
 _CATEGORIES: Final = _words(
     "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs"
 )
@@ -68,7 +68,7 @@ SCRIPTS: Final = _words(
 
 
 class Characters:
-    """The characters that names consist of, and sets of them.
+    """The characters in names, and sets of them.
 
     Args:
         used: the characters.
@@ -76,26 +76,26 @@ class Characters:
 
     def __init__(self, used: Iterable[str]) -> None:
         found = set(used)
-        #: Whether it is known which script each belongs to.
+        #: Whether the script of each character is known.
         self.has_scripts = all(map(str.isascii, found))
         found |= {other for each in found for other in (each.lower(), each.upper())}
         found |= {each for each in _OTHER_CASES if _folded(each) in found}
         self._ordered = sorted(each for each in found if len(each) == 1)
-        # Places, since a number for each of many characters takes memory with their square.
+        # Indexes, since one bit set for each of many characters takes quadratic memory.
         self._places = {character: place for place, character in enumerate(self._ordered)}
         #: The set of all characters.
         self.all = (1 << len(self._ordered)) - 1
         cases: dict[str, list[int]] = {}
         for place, character in enumerate(self._ordered):
             cases.setdefault(_folded(character), []).append(place)
-        #: The places of characters that differ by case only, where there are several.
+        #: Indexes of characters that differ only by case, where there are several.
         self._cases = {folded: places for folded, places in cases.items() if len(places) > 1}
-        #: How many there are: what `ignoring_case` looks at.
+        #: The number of cased characters, which `ignoring_case` has to check.
         self.cased = sum(map(len, self._cases.values()))
         self._known: dict[str, int] = {}
 
     def bit(self, character: str, *, ignores_case: bool = False) -> int:
-        """Return the set of one character, and what differs from it by case only if asked: empty if no name has it."""
+        """Return the set of one character, optionally with its other cases; empty if no name contains it."""
         place = self._places.get(character)
         if place is None:
             return 0
@@ -108,8 +108,8 @@ class Characters:
         return (1 << end) - (1 << begin) if begin < end else 0
 
     def ignoring_case(self, bits: int) -> int:
-        """Return a set and what differs from it by case only."""
-        # By bytes, since each change of a long number copies it.
+        """Return a set with the other cases of its characters."""
+        # In bytes, since each change of a long integer copies it.
         found = bytearray(bits.to_bytes(len(self._ordered) // 8 + 1, "little"))
         for places in self._cases.values():
             if any(found[place >> 3] >> (place & 7) & 1 for place in places):
@@ -124,9 +124,9 @@ class Characters:
         return self._set(name, _LISTED[name].__contains__)
 
     def unicode(self, name: str, *, ignores_case: bool) -> int | None:
-        """Return the set that Unicode has under a name, a category or a script; None if there is none.
+        """Return the set of a Unicode category or script by name; None if it is unknown.
 
-        RE2/J ignores the case of `Lu` and `Ll` only; of the capitals it takes none for `Ll` but K and S.
+        RE2/J ignores the case of `Lu` and `Ll` only; for `Ll`, the only capitals it includes are K and S.
         """
         if name == "Any":
             return self.all
@@ -143,16 +143,16 @@ class Characters:
 
     def _set(self, name: str, has: Callable[[str], bool]) -> int:
         if name not in self._known:
-            # From digits, the last place first: a sum would copy a long number for each character.
+            # From digits, the last index first: a sum would copy a long integer for each character.
             self._known[name] = int("".join("01"[has(character)] for character in reversed(self._ordered)) or "0", 2)
         return self._known[name]
 
 
 def _folded(character: str) -> str:
-    """Return what stands for all characters that differ by case only."""
+    """Return the representative of all characters that differ only by case."""
     folded = character.upper().lower()
     return folded if len(folded) == 1 and character != _DOTLESS else character
 
 
-#: The characters of topics' names.
+#: The characters of topic names.
 TOPIC_CHARACTERS: Final = Characters(_ALNUM + "._-")

@@ -1,10 +1,11 @@
-"""Parses the regular expressions of Apache Kafka: what RE2/J takes, with its meaning; refuses the rest in its words.
+"""Parses the regular expressions of Apache Kafka: accepts the syntax of RE2/J, and refuses the rest with its error
+texts.
 
-Its rarer habits count too: `{` that begins no repetition stands for itself, but cannot be repeated; a repetition right
-after another is refused, unless flags or an empty quotation come between them. Whether an expression is greedy and what
-its groups capture does not matter: names match as a whole.
+Its rarer quirks are kept: a `{` that does not begin a repetition is literal, but cannot be repeated; a repetition right
+after another is refused, unless flags or an empty quotation separate them. Whether an expression is greedy and what its
+groups capture does not matter: names match as a whole.
 
-Source: `Parser` in RE2/J 1.8, asked by `tests/kafka/test_topic_patterns.py`.
+Source: `Parser` in RE2/J 1.8, compared by `tests/kafka/test_topic_patterns.py`.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ __all__ = [
     "parse",
 ]
 
-#: The most times that a part can be repeated, as in RE2/J.
+#: Most repetitions of a part, as in RE2/J.
 REPEAT_MAX: Final = 1_000
 
-#: Parts in parts: what follows them calls itself as often. RE2/J goes on until its stack overflows.
+#: Nesting depth: later steps recurse as deeply. RE2/J continues until its stack overflows.
 DEPTH_MAX: Final = 200
 
-#: What may hold between two characters of a name.
+#: Conditions that may hold between two characters of a name.
 BEGIN_TEXT, END_TEXT, BEGIN_LINE, END_LINE, WORD_BOUNDARY, NO_WORD_BOUNDARY = (1 << place for place in range(6))
 
 _LAST_CODE: Final = 0x10FFFF
@@ -49,10 +50,10 @@ _FLAGS: Final = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
 _NAMED_GROUP: Final = re.compile(r"\(\?P?<")
 _GROUP_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
-#: `{2}`, `{2,}` or `{2,3}`: numbers without zeros in front.
+#: `{2}`, `{2,}` or `{2,3}`: numbers without leading zeros.
 _COUNTED: Final = re.compile(r"\{(0|[1-9][0-9]*)(?:(,)(0|[1-9][0-9]*)?)?\}")
 
-#: Digits of a number; those with more are out of range.
+#: Digits of a number; longer ones are out of range.
 _COUNT_DIGITS_MAX: Final = 8
 
 _ESCAPE: Final = re.compile(
@@ -63,8 +64,8 @@ _ESCAPE: Final = re.compile(
 _CONTROLS: Final = dict(zip("afnrtv", "\a\f\n\r\t\v", strict=True))
 
 
-#: Letters whose case is looked at for the classes of an expression: 100 ns each, before any other request is served.
-#: Of topics, whose names have 52, no expression that is short enough needs as many.
+#: Letters whose case is checked for the classes of an expression: 100 ns each, without interruption. No expression
+#: within the length limit needs as many for topic names, which have 52.
 _CASES_MAX: Final = 300_000
 
 
@@ -80,28 +81,28 @@ class OneOf(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """Nothing, where something holds: `BEGIN_TEXT` and so on."""
+    """Matches nothing, where a condition such as `BEGIN_TEXT` holds."""
 
     holds: int
     depth: int = 1
 
 
 class Sequence(NamedTuple):
-    """Parts one after another; nothing if there are none."""
+    """Parts one after another; matches nothing if empty."""
 
     parts: tuple[Node, ...]
     depth: int = 1
 
 
 class Choice(NamedTuple):
-    """One of several ways: at most one of them is nothing."""
+    """Alternatives, of which at most one matches nothing."""
 
     ways: tuple[Node, ...]
     depth: int
 
 
 class Repeat(NamedTuple):
-    """A part a number of times; as often as one likes if the most is None."""
+    """A part repeated a number of times, without a limit if the maximum is None."""
 
     part: Node
     least: int
@@ -115,7 +116,7 @@ _NOTHING: Final = Sequence(())
 
 
 class _Flags(NamedTuple):
-    """What `(?ims)` switches."""
+    """The flags set by `(?ims)`."""
 
     ignores_case: bool = False
     has_lines: bool = False
@@ -123,7 +124,7 @@ class _Flags(NamedTuple):
 
 
 class _Group:
-    """What is between parentheses, as far as it is parsed: the ways before the last `|`, and the parts after it."""
+    """An open group: the alternatives before the last `|`, and the parts after it."""
 
     def __init__(self, flags_after: _Flags) -> None:
         self.flags_after = flags_after
@@ -136,16 +137,16 @@ def parse(text: str, characters: Characters) -> Node:
 
     Args:
         text: the expression.
-        characters: what names consist of.
+        characters: the characters in names.
 
     Raises:
-        PatternError: it is refused.
+        PatternError: the expression is refused.
     """
     return _Parser(text, characters).parse()
 
 
 class _Parser:
-    """One expression, from its beginning to its end; groups that are open are in a list, so nothing calls itself."""
+    """One expression, from its beginning to its end; open groups are in a list, which avoids recursion."""
 
     def __init__(self, text: str, characters: Characters) -> None:
         self._text = text
@@ -155,7 +156,7 @@ class _Parser:
         self._flags = _Flags()
         self._groups = [_Group(self._flags)]
         self._names: set[str] = set()
-        #: No class such as `[:alpha:]` ends behind it.
+        #: No class such as `[:alpha:]` ends after it.
         self._last_class_end = text.rfind(":]")
 
     def parse(self) -> Node:
@@ -233,7 +234,7 @@ class _Parser:
         self._flags = _Flags(*values)
 
     def _closed(self, group: _Group) -> Node:
-        """Return what a group stands for."""
+        """Return the expression of a closed group."""
         ways = [*group.ways, self._sequence(group.parts)]
         kept = [way for way in ways if way is not _NOTHING]
         if len(kept) < len(ways):
@@ -270,7 +271,7 @@ class _Parser:
         else:
             self._at += 1
         if self._text.startswith("?", self._at):
-            self._at += 1  # as few as will do, which is the same for a whole name
+            self._at += 1  # a lazy repetition, which is equivalent for a whole name
         parts = self._groups[-1].parts
         if is_after_one:
             raise PatternError("invalid nested repetition operator")
@@ -284,7 +285,7 @@ class _Parser:
             raise PatternError("invalid repeat count")
         return int(digits)
 
-    # What a backslash begins.
+    # Escapes.
 
     def _backslash(self) -> None:
         following = self._text[self._at + 1 : self._at + 2]
@@ -307,7 +308,7 @@ class _Parser:
                 parts.append(OneOf(bits))
 
     def _escaped_class(self) -> int | None:
-        """Parse a class such as `\\d` or `\\pL`; None if there is none."""
+        r"""Parse a class such as `\d` or `\pL`; None if there is none here."""
         kind = self._text[self._at : self._at + 2]
         if kind in (r"\p", r"\P"):
             return self._unicode_class(kind)
@@ -345,7 +346,7 @@ class _Parser:
         return self._characters.ignoring_case(bits)
 
     def _escaped(self) -> str:
-        """Parse a character that is escaped, or stands for another."""
+        """Parse an escaped or special character."""
         found = _ESCAPE.match(self._text, self._at)
         if not found:
             is_last = self._at + 1 == len(self._text)
@@ -360,7 +361,7 @@ class _Parser:
             raise PatternError("invalid escape sequence")
         return chr(code)
 
-    # What is in brackets.
+    # Classes in brackets.
 
     def _class(self) -> int:
         self._at += 1
@@ -379,7 +380,7 @@ class _Parser:
         return self._with_sign(bits | self._cases(ranges), is_negated)
 
     def _listed_class(self) -> int | None:
-        """Parse a class such as `[:alpha:]` or `[:^alpha:]`; None if there is none."""
+        """Parse a class such as `[:alpha:]` or `[:^alpha:]`; None if there is none here."""
         if not self._text.startswith("[:", self._at) or self._last_class_end <= self._at:
             return None
         end = self._text.index(":]", self._at) + 2

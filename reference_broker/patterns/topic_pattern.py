@@ -1,8 +1,8 @@
-"""Regular expressions over topic names, matched in time that grows with the name and never explodes.
+"""Regular expressions over topic names, matched in time linear in the length of the name.
 
-`re` may try exponentially many ways to match, and nothing else of the broker runs meanwhile. Here the states that are
-possible after each character are followed together (Thompson's construction). That still takes thousands of states for
-each character of a name, so names are matched in slices of counted steps.
+`re` may take exponential time, which would block the broker. Here all possible states after each character are followed
+together (Thompson's construction). That can still be thousands of states for each character of a name, so names are
+matched in slices of counted steps.
 
 Source: `Utils.throwIfRegularExpressionIsInvalid`, `TopicRegexResolver` in Apache Kafka.
 """
@@ -35,19 +35,19 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["LENGTH_MAX", "SLICE_STEPS", "STATES_MAX", "TopicPattern"]
 
-#: States of one expression: enough for a few of the longest repetitions, such as `a{1000}` or `a{0,1000}`.
+#: Most states of one expression: enough for a few of the longest repetitions, such as `a{1000}` or `a{0,1000}`.
 STATES_MAX: Final = 3_000
 
-#: Characters of one expression: even one that needs few states has to be parsed at once.
+#: Most characters of one expression: even one with few states has to be parsed in one step.
 LENGTH_MAX: Final = 10_000
 
-#: BackgroundQueue of a slice: states looked at, characters and names. It takes a few milliseconds.
+#: Steps of a slice: states, characters and names. A slice takes a few milliseconds.
 SLICE_STEPS: Final = 10_000
 
-#: States in the sets that are remembered with what follows them.
+#: Most states in the sets that are cached with their successors.
 _REMEMBERED_MAX: Final = 20_000
 
-#: What `\b` stands between the beginning or end of.
+#: Characters that form words for `\b`.
 _WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
 
 #: The state in which the whole name has matched.
@@ -55,11 +55,11 @@ _END = 0
 
 
 class TopicPattern:
-    """A regular expression that whole names match, or not.
+    """A regular expression for whole names.
 
     Args:
         text: the expression.
-        characters: what names consist of.
+        characters: the characters in names.
 
     Raises:
         BrokerError: INVALID_REGULAR_EXPRESSION.
@@ -67,13 +67,13 @@ class TopicPattern:
 
     def __init__(self, text: str, characters: Characters = TOPIC_CHARACTERS) -> None:
         self._characters = characters
-        #: By state: the set of characters that leads on, and where they lead; None leads on without a character.
+        #: By state: the character set of its transitions, and their targets; None is a transition without a character.
         self._sets: list[int | None] = [None]
         self._next: list[tuple[int, ...]] = [()]
-        #: What has to hold where a state leads on.
+        #: The condition of a state's transitions.
         self._conditions: dict[int, int] = {}
         self._successors: dict[tuple[frozenset[int], str, int], frozenset[int]] = {}
-        #: The sets among them, one object for each: to compare two that are equal takes time.
+        #: The distinct sets among them, one object for each, since comparing equal sets takes time.
         self._known: dict[frozenset[int], frozenset[int]] = {}
         self._remembered = 0
         self._steps = 0
@@ -121,7 +121,7 @@ class TopicPattern:
     # Following states.
 
     def _between(self, before: str, after: str) -> int:
-        """Return what holds between two characters, as far as this expression asks."""
+        """Return the conditions between two characters that this expression uses."""
         if not self._conditions:
             return 0
         holds = NO_WORD_BOUNDARY if (before in _WORD) == (after in _WORD) else WORD_BOUNDARY
@@ -152,7 +152,7 @@ class TopicPattern:
         return found
 
     def _closure(self, states: Iterable[int], holds: int) -> frozenset[int]:
-        """Return what can be reached from states without a character."""
+        """Return the states that can be reached from others without a character."""
         found: set[int] = set()
         open_ = list(states)
         while open_:
@@ -165,7 +165,7 @@ class TopicPattern:
                 open_ += self._next[state]
         return frozenset(found)
 
-    # Making states, from the end to the beginning.
+    # Building states, from the end to the beginning.
 
     def _state(self, characters: int | None, *following: int) -> int:
         if len(self._next) > STATES_MAX:
@@ -175,7 +175,7 @@ class TopicPattern:
         return len(self._next) - 1
 
     def _part(self, node: Node, following: int) -> int:
-        """Make the states of a part, and return the one where it begins."""
+        """Build the states of a part, and return its first state."""
         match node:
             case OneOf(bits):
                 return self._state(bits, following)

@@ -1,6 +1,6 @@
 """The transaction coordinator as the handlers in `apis/` see it.
 
-It finds the shard of a transactional id, gives out producer ids and has markers written.
+It finds the shard of a transactional id, assigns producer ids and starts the writing of markers.
 
 Every callback is called exactly once: with the outcome when it is committed, or with the error that prevents it.
 
@@ -31,10 +31,10 @@ __all__ = ["TransactionCoordinator"]
 
 R = TypeVar("R")
 
-#: Pause before a step that only an unfinished write or a full queue prevents is tried again.
+#: Pause before retrying a step that only an unfinished write or a full queue prevents.
 _RETRY_MS = 100
 
-#: After these errors another broker goes on with the transaction, or this one once it has loaded the partition again.
+#: After these errors, another broker continues the transaction, or this one after loading the partition again.
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -44,8 +44,8 @@ class TransactionCoordinator:
     Args:
         timers: the broker's timers.
         limits: see `TransactionLimits`.
-        find_logs: returns the logs of the partitions of `__transaction_state`; none if it does not exist yet.
-        producer_ids: where new ids come from.
+        find_logs: returns the logs of the partitions of `__transaction_state`; empty if it does not exist yet.
+        producer_ids: assigns new ids.
         write_marker: see `WriteMarker`.
     """
 
@@ -74,12 +74,12 @@ class TransactionCoordinator:
         return self._runtime.load(now_ms)
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Forget everything if the topic is deleted, before the end of its logs is taken for a failure."""
+        """Forget everything if the topic is deleted, before the end of its logs appears as a failure."""
         if delta.deletes(TRANSACTION_STATE_TOPIC):
             self.unload()
 
     def unload(self) -> None:
-        """Stop serving; everything that waits is answered with NOT_COORDINATOR."""
+        """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
         self._runtime.unload()
         for transactional_id in self._markers.ids():
             self._markers.cancel(transactional_id)
@@ -97,7 +97,7 @@ class TransactionCoordinator:
         now_ms: int,
         fresh_id: int | None = None,
     ) -> None:
-        """Run an operation, and once more with a new producer id if it needs one."""
+        """Run an operation, and retry it once with a new producer id if it needs one."""
 
         def answered(outcome: R | BrokerError) -> None:
             if isinstance(outcome, NeedsProducerId):
@@ -123,12 +123,12 @@ class TransactionCoordinator:
         done: Done[ProducerIdAndEpoch],
         now_ms: int,
     ) -> None:
-        """Give a producer its id and epoch, and fence the ones before it.
+        """Give a producer its id and epoch, and fence earlier ones.
 
         Args:
-            transactional_id: whose; not empty.
+            transactional_id: the id; not empty.
             timeout_ms: how long its transactions may be open.
-            expected: what the producer is, if it only wants its epoch raised.
+            expected: the producer's current id and epoch, if it only wants a higher epoch.
             done: called once with the producer or the error.
             now_ms: the current time.
         """
@@ -156,9 +156,9 @@ class TransactionCoordinator:
         """Add partitions to the transaction, which begins if none is open.
 
         Args:
-            transactional_id: whose.
-            producer: the one that asks.
-            partitions: those of the broker's own topics included.
+            transactional_id: the id.
+            producer: the requesting producer.
+            partitions: the partitions, including those of internal topics.
             client_version: level of transaction.version that the client uses.
             done: called once with None or the error.
             now_ms: the current time.
@@ -181,7 +181,7 @@ class TransactionCoordinator:
         done: Done[Mapping[Partition, BrokerError]],
         now_ms: int,
     ) -> None:
-        """Find out which partitions are not in the transaction; `done` is called once with these or the error."""
+        """Find the partitions that are not in the transaction; `done` is called once with these or the error."""
         if not transactional_id:
             done(_empty_id())
             return
@@ -199,16 +199,16 @@ class TransactionCoordinator:
         done: Callable[[Mapping[Partition, BrokerError]], None],
         now_ms: int,
     ) -> None:
-        """Make sure that partitions are in a transaction before something is appended to them.
+        """Make sure that partitions are in a transaction before an append to them.
 
         Args:
-            transactional_id: whose.
+            transactional_id: the id.
             producer_id: of the batches.
             epoch: of the batches.
-            topic_partitions: where they are to be appended.
-            transaction_version: what the request can do: 2 adds the partitions; 1 only asks, and knows
-                TRANSACTION_ABORTABLE; 0 does not, and gets INVALID_TXN_STATE.
-            done: called once with the partitions that are refused, and why.
+            topic_partitions: the partitions to append to.
+            transaction_version: capabilities of the request: 2 adds the partitions; 1 only checks, and knows
+                TRANSACTION_ABORTABLE; 0 only checks, and gets INVALID_TXN_STATE.
+            done: called once with the refused partitions and the errors.
             now_ms: the current time.
         """
         producer = ProducerIdAndEpoch(producer_id, epoch)
@@ -263,10 +263,10 @@ class TransactionCoordinator:
 
         self._submit_with_id(transactional_id, operation, done, now_ms)
 
-    # What shards tell, see `TransactionListener`.
+    # Called by shards, see `TransactionListener`.
 
     def prepared(self, transaction: Transaction, now_ms: int) -> None:
-        """Write the markers once the record that says so is committed, however long that takes."""
+        """Write the markers once the prepare record is committed, however long that takes."""
 
         def answered(outcome: bool | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
@@ -287,7 +287,7 @@ class TransactionCoordinator:
         )
 
     def timed_out(self, transaction: Transaction, now_ms: int) -> None:
-        """Abort a transaction that has been open for too long; after an error, the next look finds it again."""
+        """Abort a transaction that has been open for too long; after an error, the next check finds it again."""
         self._submit_with_id(
             transaction.transactional_id,
             lambda shard, fresh_id: shard.abort(transaction, fresh_id, now_ms),
@@ -299,12 +299,12 @@ class TransactionCoordinator:
         if error.code not in _MOVED:
             self._timers.at(now_ms + _RETRY_MS, step)
 
-    # Looking.
+    # Inspection.
 
     def describe(self, transactional_id: str, done: Done[Transaction | None], now_ms: int) -> None:
         """Call `done` with a transaction or, if the id is unknown, None.
 
-        A prepared one has the partitions that lack a marker.
+        A prepared transaction has the partitions that still lack a marker.
         """
 
         def answered(outcome: Transaction | BrokerError | None) -> None:

@@ -18,12 +18,12 @@ class TransactionLimits:
     """Limits of transactions, named after the broker's options.
 
     Attributes:
-        max_timeout_ms: longest time for which a producer may ask to keep a transaction open.
-        abort_interval_ms: how often transactions that are open for too long are looked for.
+        max_timeout_ms: longest transaction timeout that a producer may request.
+        abort_interval_ms: how often to check for transactions that are open for too long.
         id_expiration_ms: how long a transactional id without an open transaction is kept.
-        id_expiration_interval_ms: how often expired ones are looked for.
-        retry_backoff_ms: pause before a partition is again added to a transaction while the one before completes.
-        retry_backoff_max_ms: how long that goes on.
+        id_expiration_interval_ms: how often to check for expired ids.
+        retry_backoff_ms: pause before retrying to add a partition while the previous transaction completes.
+        retry_backoff_max_ms: how long to retry.
     """
 
     max_timeout_ms: int
@@ -35,7 +35,7 @@ class TransactionLimits:
 
     @classmethod
     def of(cls, options: BrokerOptions) -> Self:
-        """Return the limits that the options of a broker say."""
+        """Return the limits in the broker's options."""
         return cls(
             max_timeout_ms=options.transaction_max_timeout_ms,
             abort_interval_ms=options.transaction_abort_timed_out_transaction_cleanup_interval_ms,

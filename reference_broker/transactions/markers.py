@@ -1,8 +1,8 @@
-"""Writes the markers of transactions that end, into every partition of each.
+"""Writes the markers of ending transactions into all of their partitions.
 
-A marker that cannot be written is tried again, after pauses that grow, until it is there or its topic is gone: a log
-may be offline, or a group coordinator still loading. Where a later marker of the same producer has been written, ours
-is no longer needed.
+A marker that cannot be written is retried with growing pauses, until it is written or its topic is deleted: a log may
+be offline, or a group coordinator still loading. If a later marker of the same producer has been written, ours is no
+longer needed.
 
 Source: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler` in Apache Kafka, where a refused
 epoch leaves the transaction unfinished until the coordinator moves.
@@ -29,11 +29,11 @@ __all__ = ["Markers", "WriteMarker"]
 #: Most markers that are written in one step: a few milliseconds.
 _STEP_MARKERS = 200
 
-#: Pause before a marker is tried again; it doubles up to the longest.
+#: Pause before a marker is retried; it doubles up to the maximum.
 _BACKOFF_MS = 100
 _BACKOFF_MAX_MS = 5_000
 
-#: The partition needs no marker any more.
+#: Errors after which the partition needs no marker.
 _DONE_ANYWAY = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -62,11 +62,11 @@ class _Sending:
     """The markers of one transaction.
 
     Attributes:
-        transaction: what is ended.
-        remaining: the partitions that have none yet.
-        todo: those that are to be tried in this round.
-        in_flight: how many attempts have no outcome yet.
-        rounds: how many rounds have failed.
+        transaction: the ending transaction.
+        remaining: the partitions without a marker.
+        todo: the partitions to try in this round.
+        in_flight: the number of attempts without an outcome.
+        rounds: the number of failed rounds.
         timer: for the next step.
     """
 
@@ -102,8 +102,8 @@ class Markers:
         """Write the markers of a prepared transaction.
 
         Args:
-            transaction: the transaction; if its markers are being written already, nothing happens.
-            coordinator_epoch: of the coordinator.
+            transaction: the transaction; no effect if its markers are already being written.
+            coordinator_epoch: epoch of the coordinator.
             done: called with the time when all are written; never, if the transactional id is cancelled.
             now_ms: the current time.
         """
@@ -117,12 +117,12 @@ class Markers:
         self._step(sending, now_ms)
 
     def remaining(self, transactional_id: str) -> frozenset[Partition] | None:
-        """Return the partitions that have no marker yet, None if none are being written."""
+        """Return the partitions without a marker, None if no markers are being written."""
         sending = self._sending.get(transactional_id)
         return None if sending is None else frozenset(sending.remaining)
 
     def cancel(self, transactional_id: str) -> None:
-        """Stop writing the markers of a transactional id, because somebody else coordinates it."""
+        """Stop writing the markers of a transactional id, because another broker coordinates it."""
         sending = self._sending.pop(transactional_id, None)
         if sending is not None:
             sending.is_cancelled = True
@@ -134,7 +134,7 @@ class Markers:
         return list(self._sending)
 
     def _step(self, sending: _Sending, now_ms: int) -> None:
-        sending.in_flight += 1  # the step itself: the round is not over before it is
+        sending.in_flight += 1  # the step itself counts: the round is not over before it ends
         for _ in range(min(len(sending.todo), _STEP_MARKERS)):
             partition = sending.todo.popleft()
             sending.in_flight += 1

@@ -1,4 +1,4 @@
-"""Where the transaction coordinator meets the logs and the group coordinator of this broker.
+"""Calls from the transaction coordinator to the logs and the group coordinator of this broker.
 
 Source: `KafkaApis.handleWriteTxnMarkersRequest`, `ReplicaManager.maybeSendPartitionToTransactionCoordinator` in Apache
 Kafka, whose brokers send each other requests for this.

@@ -1,6 +1,6 @@
-"""Producer ids, none of which is given twice: they are reserved on the disk in blocks, before the first is given.
+"""Unique producer ids, reserved on disk in blocks before use.
 
-What is left of a block when the broker ends is lost; there are 2^63.
+The rest of a block is lost when the broker ends; there are 2^63 ids.
 
 Source: `RPCProducerIdManager`, `ProducerIdControlManager` in Apache Kafka, where the controller keeps the reservations.
 """
@@ -14,35 +14,35 @@ from kafkawire.reference_broker.storage.services import LogServices
 
 __all__ = ["BLOCK_IDS", "ProducerIds"]
 
-#: How many ids are reserved at once, as in Kafka: a write to the disk for each thousand producers.
+#: Ids reserved at once, as in Kafka: one disk write for each thousand producers.
 BLOCK_IDS = 1000
 
-#: With so few left, the next block is reserved in advance.
+#: When only this many are left, the next block is reserved in advance.
 _RESERVE_BELOW = BLOCK_IDS // 10
 
 Reserve = Callable[[int], int]
-#: Gets an id, or why there is none.
+#: Receives an id, or the error.
 Then = Callable[[int | OSError], None]
 
 
 class ProducerIds:
-    """Gives producer ids.
+    """Assigns producer ids.
 
     Args:
-        reserve: reserves as many ids as asked for and returns the first; it blocks, and raises OSError.
-        services: run it in the background, and write the lines about failures.
+        reserve: reserves a number of ids and returns the first; it blocks, and raises OSError.
+        services: run it in the background, and log failures.
     """
 
     def __init__(self, reserve: Reserve, services: LogServices) -> None:
         self._reserve = reserve
         self._services = services
         self._blocks: deque[range] = deque()
-        # One for each open connection at most: a connection has one request at a time.
+        # At most one for each open connection, since a connection has one request at a time.
         self._waiting: deque[Then] = deque()
         self._is_reserving = False
 
     def take(self, then: Then) -> None:
-        """Call `then` with an id that nobody has had, at once or when the next block is reserved."""
+        """Call `then` with an unused id, at once or when the next block is reserved."""
         self._waiting.append(then)
         self._give()
 

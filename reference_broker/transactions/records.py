@@ -48,12 +48,12 @@ def transaction_record(transaction: Transaction) -> CoordinatorRecord:
 
 
 def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
-    """Return the record that forgets a transactional id."""
+    """Return the record that removes a transactional id."""
     return CoordinatorRecord(TransactionLogKey(transactional_id), None)
 
 
 def stored_transaction(transactional_id: str, stored: TransactionLogValue) -> Transaction:
-    """Return a transaction as its record says.
+    """Return the transaction of a record.
 
     Raises:
         ValueError: the state is unknown.

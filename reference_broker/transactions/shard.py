@@ -1,7 +1,7 @@
 """The transactions of one partition of `__transaction_state`: a state machine for the coordinator's runtime.
 
-Each operation returns a `Result`; a transaction changes when its record is in the log. The listener is told what
-goes beyond the shard: markers are to be written, a transaction is to be aborted.
+Each operation returns a `Result`; a transaction changes when its record is in the log. The listener does what goes
+beyond the shard: write markers, and abort transactions.
 
 Source: `TransactionStateManager`, `TransactionCoordinator` in Apache Kafka.
 """
@@ -35,13 +35,13 @@ __all__ = ["TransactionListener", "TransactionShard"]
 
 R = TypeVar("R")
 
-#: Most transactional ids that are looked at in one step: to forget them takes 5 ms. What is left follows in further
-#: steps, and other shards have theirs.
+#: Most transactional ids checked in one step: removing them takes 5 ms. The rest follows in further steps, and other
+#: shards have their own.
 _STEP_IDS = 500
 
 
 class TransactionListener(Protocol):
-    """Does what a shard cannot do itself."""
+    """Performs actions outside of a shard."""
 
     def prepared(self, transaction: Transaction, now_ms: int) -> None:
         """Write the markers of a transaction, once its record is committed."""
@@ -54,7 +54,7 @@ class TransactionShard:
     """The transactional ids that belong to one partition.
 
     Args:
-        timers: where deadlines are set.
+        timers: for deadlines.
         limits: see `TransactionLimits`.
         listener: see `TransactionListener`.
 
@@ -67,16 +67,16 @@ class TransactionShard:
         self._limits = limits
         self._listener = listener
         self._is_loaded = False
-        #: The transactions that are open, for which the timeout counts.
+        #: The open transactions, which can time out.
         self._open: dict[str, Transaction] = {}
         self._abort_timer: Timer | None = None
         self._expiry_timer: Timer | None = None
-        #: What the operation whose record is being appended makes of its transaction: the record does not say it all.
+        #: The new state of a transaction whose record is being appended, since the record does not contain all of it.
         self._next: Transaction | None = None
         self._expired: list[CoordinatorRecord] = []
         self.transactions: dict[str, Transaction] = {}
 
-    # What the runtime calls, see `Shard`.
+    # Called by the runtime, see `Shard`.
 
     def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
         record = decode(RECORD_TYPES, key, value)
@@ -106,7 +106,7 @@ class TransactionShard:
             self._follow(transaction, transaction.updated_ms)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """Nothing here belongs to a transaction."""
+        """Do nothing: no record here belongs to a transaction."""
 
     def loaded(self, now_ms: int) -> None:
         self._is_loaded = True
@@ -142,11 +142,11 @@ class TransactionShard:
     ) -> Result[ProducerIdAndEpoch | BrokerError]:
         """Give a producer its id and epoch; see `Transaction.initialized`.
 
-        An open transaction is aborted first, and the producer has to ask again.
+        An open transaction is aborted first, and the producer has to retry.
 
         Raises:
-            BrokerError: the transaction before is not complete, or the producer is fenced.
-            NeedsProducerId: the transactional id is new, or the epochs are used up.
+            BrokerError: the previous transaction is not complete, or the producer is fenced.
+            NeedsProducerId: the transactional id is new, or its epochs are used up.
         """
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
@@ -176,7 +176,7 @@ class TransactionShard:
         """Add partitions to the transaction, which begins if none is open.
 
         Raises:
-            BrokerError: the transaction before is not complete, or the producer is not the current one.
+            BrokerError: the previous transaction is not complete, or the producer is not the current one.
         """
         transaction = self._find(transactional_id)
         transaction.check_not_prepared()
@@ -188,7 +188,10 @@ class TransactionShard:
     def check_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[Partition]
     ) -> Result[Mapping[Partition, BrokerError]]:
-        """Return which partitions are not in the transaction, with TRANSACTION_ABORTABLE for each.
+        """Return the partitions that are not in the transaction, with TRANSACTION_ABORTABLE for each.
+
+        Raises:
+            BrokerError: the transaction is no longer open, or the producer is not the current one.
 
         Raises:
             BrokerError: the transaction is not open any more, or the producer is not the current one.
@@ -211,7 +214,7 @@ class TransactionShard:
         """End the transaction; return the producer of the next one. See `Transaction.end`.
 
         Raises:
-            BrokerError: see there.
+            BrokerError: see `Transaction.end`.
         """
         transaction = self._find(transactional_id)
         prepared = transaction.end(producer, is_commit, client_version, fresh_id, now_ms)
@@ -220,7 +223,7 @@ class TransactionShard:
         return self._write(prepared, prepared.completed(now_ms).producer)
 
     def abort(self, transaction: Transaction, fresh_id: int | None, now_ms: int) -> Result[None]:
-        """Abort a transaction that has been open for too long, unless it has moved on.
+        """Abort a transaction that has been open for too long, unless it has changed since.
 
         Raises:
             NeedsProducerId: its epochs are used up.
@@ -231,11 +234,11 @@ class TransactionShard:
         return self._write(current.aborted(fresh_id, now_ms), None)
 
     def prepared(self, transaction: Transaction) -> Result[bool]:
-        """Return, once its record is committed, whether a transaction is prepared."""
+        """Return whether a transaction is prepared, once its record is committed."""
         return Result(self._is_still(transaction))
 
     def complete(self, transaction: Transaction, now_ms: int) -> Result[None]:
-        """Note that the markers of a prepared transaction are written."""
+        """Record that all markers of a prepared transaction are written."""
         if not self._is_still(transaction):
             return Result(None)
         return self._write(self.transactions[transaction.transactional_id].completed(now_ms), None)
@@ -263,7 +266,7 @@ class TransactionShard:
     # Timeouts and expiry.
 
     def _abort(self, now_ms: int) -> None:
-        """Abort what has been open for too long, and look again later while anything is open."""
+        """Abort transactions that have been open for too long; check again later while any is open."""
         late = [transaction for transaction in self._open.values() if transaction.has_timed_out(now_ms)]
         if self._open:
             self._abort_timer = self._timers.at(now_ms + self._limits.abort_interval_ms, self._abort)
@@ -280,7 +283,7 @@ class TransactionShard:
         self._timers.in_turn(now_ms, lambda now_ms: self._expire(transactional_ids, now_ms))
 
     def _expire(self, transactional_ids: Iterator[str], now_ms: int) -> None:
-        """Forget ids with which nothing has happened for long, a number at a time."""
+        """Remove ids that have been unused for long, a limited number at a time."""
         for seen, transactional_id in enumerate(transactional_ids, 1):
             transaction = self.transactions.get(transactional_id)
             if (

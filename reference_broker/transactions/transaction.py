@@ -1,8 +1,8 @@
-"""A transactional id and its current transaction: what it may become, and who may ask for it.
+"""A transactional id and its current transaction: the allowed steps, and the checks of requests.
 
-Nothing changes here: each step returns what the transaction will be once that is in the log. A producer of
-transaction.version 2 (KIP-890) gets a higher epoch with each transaction, from the step that prepares its end; when the
-epochs of an id are used up, a new id takes over once the markers are written.
+Transactions are immutable: each step returns the new transaction, which takes effect once it is in the log. A producer
+of transaction.version 2 (KIP-890) gets a higher epoch with each transaction, from the step that prepares its end; when
+the epochs of an id are used up, a new id takes over once the markers are written.
 
 Source: `TransactionMetadata`, `TransactionCoordinator` in Apache Kafka.
 """
@@ -29,17 +29,17 @@ __all__ = [
     "state_name",
 ]
 
-#: The last epoch that a producer gets; the one after it is left for fencing it.
+#: The last epoch that a producer gets; the one after it is reserved for fencing it.
 LAST_EPOCH: Final = 2**15 - 2
 
-#: The start of a transaction that has not begun.
+#: Start time of a transaction that has not begun.
 NO_START: Final = -1
 
 _ENDED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 #: A producer of version 2 aborts an empty transaction if it cannot know whether its partitions were added. Dead and
-#: PrepareEpochFence are never stored: an id that is read in one of them is refused every step, as in Kafka.
+#: PrepareEpochFence are never stored: an id loaded in one of them is refused every step, as in Kafka.
 TRANSACTION_EDGES: Final = Edges(
     "a transactional id",
     (TransactionState.EMPTY,),
@@ -69,14 +69,14 @@ TRANSACTION_EDGES: Final = Edges(
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer."""
+    """A producer's id and epoch."""
 
     producer_id: int
     epoch: int
 
 
 class NeedsProducerId(BrokerError):
-    """The step needs a producer id that nobody has had; ask again with one."""
+    """The step needs an unused producer id; retry it with one."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is left")
@@ -89,18 +89,19 @@ def state_name(state: TransactionState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What the coordinator knows of a transactional id.
+    """The coordinator's state of a transactional id.
 
     Attributes:
         transactional_id: the id.
         producer_id: the current producer id.
         epoch: its epoch, -1 before the first is given.
-        last_epoch: the epoch before it, if its owner may ask for this one again; -1 otherwise, and after a restart.
+        last_epoch: the previous epoch, if its owner may request the current one again; -1 otherwise, and after a
+            restart.
         previous_producer_id: the producer id before the last step.
         next_producer_id: takes over once the markers are written, -1 to keep the current one.
         timeout_ms: how long a transaction may be open.
-        state: Kafka's; Dead and PrepareEpochFence are never stored.
-        partitions: what is in the open transaction.
+        state: Kafka's state; Dead and PrepareEpochFence are never stored.
+        partitions: the partitions in the open transaction.
         start_ms: when it began, `NO_START` before the first.
         updated_ms: when the last step was taken.
         client_version: level of transaction.version that the client uses.
@@ -131,7 +132,7 @@ class Transaction:
 
     @property
     def is_commit(self) -> bool:
-        """Whether a prepared transaction is committed, not aborted."""
+        """Whether a prepared transaction is committed instead of aborted."""
         return self.state is TransactionState.PREPARE_COMMIT
 
     @property
@@ -141,22 +142,22 @@ class Transaction:
 
     @property
     def can_expire(self) -> bool:
-        """Whether it is forgotten when nothing happens for long enough."""
+        """Whether the id is removed after being unused for long enough."""
         return self.state is TransactionState.EMPTY or self.state in _ENDED
 
     def is_same_step(self, other: Transaction) -> bool:
-        """Return whether this is the same step of the same transaction, which the epoch alone does not tell."""
+        """Return whether this is the same step of the same transaction, which the epoch alone does not show."""
         mine = self.state, self.producer, self.start_ms, self.updated_ms, self.partitions
         return mine == (other.state, other.producer, other.start_ms, other.updated_ms, other.partitions)
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """Return whether it is open for too long."""
+        """Return whether the transaction has been open for too long."""
         return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
     # Producers.
 
     def check_not_prepared(self) -> None:
-        """Refuse what must wait for the markers.
+        """Check that no markers are being written.
 
         Raises:
             BrokerError: CONCURRENT_TRANSACTIONS.
@@ -165,7 +166,7 @@ class Transaction:
             raise BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{self.transactional_id!r} is {self.state.name}")
 
     def check_producer(self, producer: ProducerIdAndEpoch) -> None:
-        """Refuse everybody but the current producer.
+        """Check that a producer is the current one.
 
         Raises:
             BrokerError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED.
@@ -178,12 +179,12 @@ class Transaction:
     def initialized(
         self, timeout_ms: int, expected: ProducerIdAndEpoch | None, fresh_id: int | None, now_ms: int
     ) -> Transaction:
-        """Return what it is when a producer begins, or begins again.
+        """Return the state after a producer is initialized, possibly again.
 
         Args:
             timeout_ms: how long its transactions may be open.
-            expected: what the producer is, if it was initialized before and only wants its epoch raised.
-            fresh_id: a producer id that nobody has had, if one was needed.
+            expected: the producer's current id and epoch, if it was initialized before and only wants a higher epoch.
+            fresh_id: an unused producer id, if one was needed.
             now_ms: the current time.
 
         Raises:
@@ -206,29 +207,29 @@ class Transaction:
         if expected is not None and (self.epoch == NO_PRODUCER_EPOCH or expected.epoch == self.epoch):
             last_epoch = self.epoch
         elif expected is not None and not self.is_exhausted and expected.epoch == self.last_epoch:
-            epoch, last_epoch = self.epoch, self.last_epoch  # the answer to this was lost
+            epoch, last_epoch = self.epoch, self.last_epoch  # the response with the current epoch was lost
         elif expected is not None:
             raise self._fenced(expected)
         return replace(begun, epoch=epoch, last_epoch=last_epoch)
 
     def check_expected(self, expected: ProducerIdAndEpoch | None) -> None:
-        """Refuse a producer that was initialized before, but has been followed by another.
+        """Refuse a producer that was initialized before, but has been replaced by another.
 
-        Its epoch is not looked at: an open transaction is aborted even for a producer that will be refused afterwards.
+        Its epoch is not checked: an open transaction is aborted even for a producer that will be refused afterwards.
 
         Raises:
             BrokerError: PRODUCER_FENCED.
         """
         if expected is None or self.epoch == NO_PRODUCER_EPOCH or expected.producer_id == self.producer_id:
             return
-        # The answer that told of the new id may have been lost.
+        # The response with the new id may have been lost.
         if expected.producer_id != self.previous_producer_id or expected.epoch < LAST_EPOCH:
             raise self._fenced(expected)
 
     # The transaction.
 
     def with_partitions(self, partitions: Iterable[Partition], client_version: int, now_ms: int) -> Transaction:
-        """Return what it is when partitions are in the transaction, which begins if none is open."""
+        """Return the state after adding partitions to the transaction, which begins if none is open."""
         start_ms = self.start_ms if self.state is TransactionState.ONGOING else now_ms
         return replace(
             self._moved(TransactionState.ONGOING, now_ms),
@@ -240,13 +241,13 @@ class Transaction:
     def end(
         self, producer: ProducerIdAndEpoch, is_commit: bool, client_version: int, fresh_id: int | None, now_ms: int
     ) -> Transaction | None:
-        """Return what it is when its producer has ended the transaction; None if that was done before.
+        """Return the state after the producer ends the transaction; None if it has already ended.
 
         Args:
-            producer: the one that asks.
+            producer: the requesting producer.
             is_commit: whether to commit or abort.
-            client_version: level of transaction.version that the request belongs to.
-            fresh_id: a producer id that nobody has had, if one was needed.
+            client_version: level of transaction.version of the request.
+            fresh_id: an unused producer id, if one was needed.
             now_ms: the current time.
 
         Raises:
@@ -266,7 +267,7 @@ class Transaction:
     def _end(
         self, producer: ProducerIdAndEpoch, is_commit: bool, fresh_id: int | None, now_ms: int
     ) -> Transaction | None:
-        """End a transaction of version 2: the epoch tells a repeated request from the end of the next transaction."""
+        """End a transaction of version 2, whose epoch tells a repeated request from the end of the next one."""
         self.check_not_prepared()
         is_rotated = (
             self.previous_producer_id == producer.producer_id and producer.epoch == LAST_EPOCH and self.epoch == 0
@@ -288,7 +289,10 @@ class Transaction:
         raise self._invalid(is_commit)
 
     def aborted(self, fresh_id: int | None, now_ms: int) -> Transaction:
-        """Return what an open transaction is when it is aborted without its producer, which is fenced by that.
+        """Return the state after an abort without the producer, which is fenced by it.
+
+        Raises:
+            NeedsProducerId: the epochs are used up.
 
         Raises:
             NeedsProducerId: the epochs are used up.
@@ -314,7 +318,7 @@ class Transaction:
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """Return what a prepared transaction is when all markers are written."""
+        """Return the state of a prepared transaction after all markers are written."""
         state = TransactionState.COMPLETE_COMMIT if self.is_commit else TransactionState.COMPLETE_ABORT
         rotates = self.next_producer_id != NO_PRODUCER_ID
         return replace(
@@ -326,7 +330,7 @@ class Transaction:
         )
 
     def without_others(self, partitions: frozenset[Partition]) -> Transaction:
-        """Return it with fewer partitions, for showing it."""
+        """Return the transaction with fewer partitions, for describing it."""
         return replace(self, partitions=partitions)
 
     def _moved(self, state: TransactionState, now_ms: int) -> Transaction:

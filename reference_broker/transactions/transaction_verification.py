@@ -1,7 +1,8 @@
-"""Whether a produced batch may begin a transaction in its partition: the transaction coordinator is asked (KIP-890).
+"""Verification that a produced batch may begin a transaction in its partition, by the transaction coordinator
+(KIP-890).
 
-A partition in which the transaction is open already needs no question. Old clients add partitions themselves, so theirs
-are only looked up; for clients of Produce 12 and later the coordinator adds them.
+A partition in which the transaction is already open needs no verification. Old clients add partitions themselves, so
+the coordinator only checks theirs; for clients of Produce 12 and later, it adds them.
 
 Source: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager` in Apache Kafka.
 """
@@ -21,14 +22,14 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Unverified", "Verifier", "append_verified", "transaction_version"]
 
-#: Called with the partitions that are refused, and why.
+#: Called with the refused partitions and their errors.
 Answered = Callable[[Mapping[Partition, BrokerError]], None]
 
 #: KIP-890 added no field for TRANSACTION_ABORTABLE in version 11, nor for partitions that are added in version 12.
 _ABORTABLE_SINCE = 11
 _ADDS_SINCE = 12
 
-#: What passes by itself. Not every client sends its batch again after these, but all do after NOT_ENOUGH_REPLICAS.
+#: Temporary errors. Not every client resends its batch after these, but all do after NOT_ENOUGH_REPLICAS.
 _PASSING = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -40,7 +41,7 @@ _PASSING = frozenset(
 
 
 class Verifier(Protocol):
-    """The transaction coordinator, as Produce sees it."""
+    """The interface of the transaction coordinator for Produce."""
 
     def ensure_partitions(
         self,
@@ -52,14 +53,14 @@ class Verifier(Protocol):
         done: Answered,
         now_ms: int,
     ) -> None:
-        """Look whether partitions are in a transaction, or add them.
+        """Check that partitions are in a transaction, or add them.
 
         Args:
             transactional_id: of the producer.
             producer_id: of the producer.
             epoch: of the producer.
-            topic_partitions: in question.
-            transaction_version: what the client understands, see `transaction_version`.
+            topic_partitions: the partitions.
+            transaction_version: capabilities of the client, see `transaction_version`.
             done: called once.
             now_ms: the current time.
         """
@@ -70,11 +71,11 @@ class Unverified(NamedTuple):
     """A checked batch of a transaction that has not been appended.
 
     Attributes:
-        partition: where it belongs.
+        partition: the partition of the batch.
         log: of the partition.
         header: of the batch.
         append: appends it, with what `Producers.begin_verification` returned.
-        refuse: called instead if the coordinator does not agree.
+        refuse: called instead if the coordinator refuses.
     """
 
     partition: Partition
@@ -85,7 +86,10 @@ class Unverified(NamedTuple):
 
 
 def transaction_version(produce_version: int) -> TransactionVersion:
-    """Return what a client that sends this version of Produce understands.
+    """Return the transaction version that a client with this version of Produce supports.
+
+    Returns:
+        `TV_2` if its partitions are added; `TV_1` if it knows TRANSACTION_ABORTABLE; `TV_0` otherwise.
 
     Returns:
         `TV_2` if its partitions are added; `TV_1` if it knows TRANSACTION_ABORTABLE; `TV_0` otherwise.
@@ -105,7 +109,7 @@ def append_verified(
     """Append the batches that belong to an open transaction, and refuse the others.
 
     Args:
-        verifier: the transaction coordinator; None to believe the producer.
+        verifier: the transaction coordinator; None to trust the producer.
         transactional_id: of the producer.
         batches: of one producer and one request.
         version: see `transaction_version`.
@@ -144,7 +148,7 @@ def append_verified(
 
 
 def _told(error: BrokerError, version: TransactionVersion) -> BrokerError:
-    """Return what the client is told of an error of the coordinator."""
+    """Return the client's error for an error of the coordinator."""
     if error.code == ErrorCode.INVALID_TXN_STATE:
         return BrokerError(error.code, "the partition is not in the transaction")
     if error.code == ErrorCode.CONCURRENT_TRANSACTIONS and version >= TransactionVersion.TV_2:

@@ -1,1 +1,1 @@
-"""Work that is done later or in pieces: timers, long computations, what runs in the background."""
+"""Deferred work: timers, long computations, work in pieces and in the background."""

@@ -1,4 +1,4 @@
-"""Blocking work: how it is handed to another thread, and how its end is reported where requests are handled."""
+"""Interfaces for blocking work: handing it to another thread, and reporting its end where requests are handled."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def at_once(work: Callable[[], None], done: Callable[[Exception | None], None]) 
 
 
 def call(callback: Callable[..., object], *arguments: object) -> None:
-    """Call back; a callback that fails takes no other with it, nor what it is told of."""
+    """Run a callback; a failing callback does not stop others, or the work that it is called for."""
     try:
         callback(*arguments)
     except Exception:
         logger.exception("a callback of a log failed")
 
 
-#: Runs pieces of blocking work that have nothing to do with each other, and returns when all are done.
+#: Runs independent pieces of blocking work, and returns when all are done.
 Each = Callable[[Iterable[Callable[[], None]]], None]
 
 
 def one_by_one(works: Iterable[Callable[[], None]]) -> None:
-    """Run pieces of work one after the other."""
+    """Run pieces of work one after another."""
     for work in works:
         work()

@@ -1,6 +1,6 @@
-"""What changes names on the disk, one step after the other in the background.
+"""Changes of names on disk, one step after another in the background.
 
-Topics that are created and deleted, checkpoints, and the upkeep of logs: no two of them meet in a folder.
+Creation and deletion of topics, checkpoints, and the upkeep of logs never run in a folder at the same time.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from kafkawire.reference_broker.work.background import Background
 
 __all__ = ["BackgroundQueue"]
 
-#: Calls what it is given once a step may be done.
+#: Calls its argument once a step may run.
 When = Callable[[Callable[[], None]], None]
 
 
 class _Step(NamedTuple):
-    """Something to be done in the background.
+    """A step to run in the background.
 
     Attributes:
         prepare: called when its turn comes; returns the work, see `Background`.
@@ -32,7 +32,7 @@ class _Step(NamedTuple):
 
 
 class BackgroundQueue:
-    """Pieces of blocking work that are done one after the other.
+    """A queue of blocking work, run one step after another.
 
     Args:
         background: see `Background`.
@@ -40,7 +40,7 @@ class BackgroundQueue:
 
     def __init__(self, background: Background) -> None:
         self._background = background
-        #: One for each topic that a client creates or deletes, one checkpoint, and one of the upkeep.
+        #: One for each topic that a client creates or deletes, one checkpoint, and one upkeep step.
         self._steps: deque[_Step] = deque()
         self._is_stepping = False
         self._is_closed = False
@@ -53,13 +53,14 @@ class BackgroundQueue:
         place: int | None = None,
         when: When = lambda begin: begin(),
     ) -> None:
-        """Do something in the background.
+        """Queue a step in the background.
 
         Args:
             prepare: called when its turn comes; returns the work, see `Background`.
             done: see `Background`.
-            place: how many of the steps that wait may come before it; None for all of them.
-            when: called when its turn comes; calls what it is given once the step may be done. Others wait meanwhile.
+            place: number of waiting steps that may come before it; None for all of them.
+            when: called when its turn comes; calls its argument once the step may run. Other steps wait in the
+                meantime.
         """
         self._steps.insert(len(self._steps) if place is None else place, _Step(prepare, done, when))
         self._next()
@@ -83,12 +84,12 @@ class BackgroundQueue:
             try:
                 work = step.prepare()
             except Exception as error:
-                done(error)  # those behind it must not wait for ever
+                done(error)  # later steps must not wait forever
             else:
                 self._background(work, done)
 
         step.when(begin)
 
     def close(self) -> None:
-        """Begin no further step."""
+        """Begin no more steps."""
         self._is_closed = True

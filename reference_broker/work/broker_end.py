@@ -1,7 +1,7 @@
-"""What ends the broker, wherever it is raised.
+"""The exception that ends the broker, wherever it is raised.
 
 The code of a handler may raise anything, `SystemExit` and `asyncio.CancelledError` included: its client gets an error,
-and the others notice nothing. Code that catches all that lets a `BrokerEnd` pass.
+and other clients are not affected. Code that catches all exceptions lets a `BrokerEnd` pass.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ __all__ = ["BrokerEnd"]
 
 
 class BrokerEnd(BaseException):
-    """Nothing of the broker may go on: in simulations, because the power is gone."""
+    """The broker must stop: in simulations, because of a power cut."""

@@ -1,5 +1,5 @@
-"""Long computations in slices: the broker's timers run one slice of one of them at a time, in turn, so that neither
-requests nor each other wait for more than that.
+"""Long computations in slices: the broker's timers run one slice at a time, alternating between computations, so that
+requests and other computations wait for at most one slice.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["Computations"]
 
 R = TypeVar("R")
 
-#: Computations that take turns; others wait, so that what they need of memory is bounded.
+#: Computations that take turns; others wait, which bounds their memory.
 _ACTIVE_MAX = 64
 
 
 class _Work(NamedTuple, Generic[R]):
-    """A computation: its slices, whether anybody still waits for it, and who gets the result."""
+    """A computation: its slices, a check whether it is still wanted, and the callback for the result."""
 
     slices: Generator[None, None, R]
     is_wanted: Callable[[], bool]
@@ -49,7 +49,7 @@ class Computations:
 
         Args:
             slices: yields after each slice, and returns the result.
-            is_wanted: asked before each slice; if nobody waits any more, the rest is not computed.
+            is_wanted: checked before each slice; if it returns False, the computation is dropped.
             done: called with the result and the time.
             now_ms: the current time.
         """
@@ -63,7 +63,7 @@ class Computations:
         done: Callable[[R, int], None],
         now_ms: int,
     ) -> None:
-        """Do the first slice of a computation now, and the others as `add` does."""
+        """Run the first slice of a computation now, and the others as `add` does."""
         try:
             next(slices)
         except StopIteration as end:

@@ -1,4 +1,4 @@
-"""Work in pieces: generators that yield after each entry, so that others have their turn between any two pieces."""
+"""Work in pieces: generators that yield after each entry, so that other work gets a turn between any two pieces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Work: TypeAlias = Generator[None, None, R]
 
 
 def each(entries: Iterable[E], act: Callable[[E], R]) -> Work[list[R]]:
-    """Return what a function returns for each entry."""
+    """Call a function for each entry; return its results."""
     results = []
     for entry in entries:
         results.append(act(entry))
@@ -25,7 +25,7 @@ def each(entries: Iterable[E], act: Callable[[E], R]) -> Work[list[R]]:
 
 
 def counted(entries: Iterable[K]) -> Work[dict[K, int]]:
-    """Return how often each entry comes, in the order in which they come first."""
+    """Return the number of occurrences of each entry, in order of first occurrence."""
     counts: dict[K, int] = {}
     for entry in entries:
         counts[entry] = counts.get(entry, 0) + 1
@@ -34,7 +34,7 @@ def counted(entries: Iterable[K]) -> Work[dict[K, int]]:
 
 
 class Pieces:
-    """Counts the entries of a large request over loops in a loop; an empty inner loop counts as an entry, too.
+    """Counts the entries of a large request over nested loops; an empty inner loop counts as an entry, too.
 
     Args:
         size: entries of a piece.
@@ -46,7 +46,7 @@ class Pieces:
         self._size = self._left = size
 
     def ends(self) -> bool:
-        """Count one more entry; return whether others have their turn after it."""
+        """Count one more entry; return whether the piece ends after it."""
         self._left -= 1
         if self._left:
             return False

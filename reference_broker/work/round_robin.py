@@ -1,4 +1,4 @@
-"""Turns for connections whose requests take long, one after the other."""
+"""Round-robin turns for connections with long requests."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ __all__ = ["RoundRobin"]
 
 
 class RoundRobin:
-    """Connections whose requests take more than one turn: of all of them, one has its turn before new requests have.
+    """Connections whose requests take several turns; one of them has a turn before each round of new requests.
 
-    However many there are, a request that needs little waits for one of them only.
+    However many there are, a short request waits for only one of them.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def later(self, step: Callable[[], None], defer: Callable[[Callable[[], None]], object]) -> None:
-        """Call `step` when those that came before have been called.
+        """Call `step` after all earlier ones.
 
         Args:
-            step: what is done in a turn.
-            defer: calls a function soon, but not now.
+            step: the work of one turn.
+            defer: calls a function soon, but not immediately.
         """
         self._waiting.append(step)
         if len(self._waiting) == 1:

@@ -1,11 +1,11 @@
-"""Timers without a clock: callbacks with a deadline, fired by a caller that knows the time.
+"""Timers without a clock: callbacks with a deadline, which the caller fires with the current time.
 
 The core and the group coordinator set timers; the server (or a test) asks for the next deadline, waits, and calls
 `fire`. A deadline that moves often (a member's session) is stored beside its timer and checked when the timer fires,
-which costs less than a new timer for each move. A callback that fails is logged and takes no other timer with it.
+which costs less than a new timer for each move. A failing callback is logged, and does not affect other timers.
 
-A piece of work gets the time when it begins. If it ends later, the clock may have jumped: what is done then is done
-`as_of` its beginning, so that the deadlines it sets, or keeps, are moved as if they had been set at once.
+Work gets the time when it begins. By its end, the clock may have jumped: later steps run `as_of` its beginning, so that
+deadlines that they set or keep are shifted as if they had been set at the beginning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 
 Action = Callable[[int], None]
 
-#: Below this number of entries, cancelled ones are not worth removing.
+#: Below this number of entries, removing cancelled ones is not worthwhile.
 _SIZE_MIN = 1_000
 
 _log = logging.getLogger("kafkawire.broker")
@@ -44,7 +44,7 @@ class Timer:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it has been neither fired nor cancelled."""
+        """Whether the timer has been neither fired nor cancelled."""
         return self._action is not None
 
     def cancel(self) -> None:
@@ -68,23 +68,23 @@ class Timers:
     def __init__(self) -> None:
         self.on_earlier: Callable[[int], None] | None = None
         self._jumped_ms = 0
-        #: What `jumped_ms` was when the work began that goes on now, None for one that has the current time.
+        #: The value of `jumped_ms` when the current work began, None for work with the current time.
         self._as_of_ms: int | None = None
         self._heap: list[tuple[int, int, Timer]] = []
         self._numbers = count()
         self._size_max = _SIZE_MIN
         self._lines = LogLimit(_log)
-        #: What waits for its turn, and whether somebody has had the present one.
+        #: Actions waiting for their turn, and whether one has already had the current turn.
         self._turns: deque[Timer] = deque()
         self._is_turn_taken = False
 
     @property
     def jumped_ms(self) -> int:
-        """By how much the clock has jumped in all. Deadlines that are kept elsewhere are stored minus this."""
+        """The total of all clock jumps. Deadlines kept elsewhere are stored minus this."""
         return self._jumped_ms if self._as_of_ms is None else self._as_of_ms
 
     def as_of(self, jumped_ms: int, step: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
-        """Do a step that knows the time only from when the clock had jumped by `jumped_ms`."""
+        """Run a step whose time is from when the clock had jumped by `jumped_ms`."""
         before, self._as_of_ms = self._as_of_ms, jumped_ms
         try:
             step(*arguments, **named)
@@ -92,7 +92,7 @@ class Timers:
             self._as_of_ms = before
 
     def as_of_now(self, step: Callable[P, object]) -> Callable[P, None]:
-        """Return a step for later that will know the time only from now; see `as_of`."""
+        """Return a step for later that uses the time of now; see `as_of`."""
         return partial(self.as_of, self.jumped_ms, step)
 
     def at(self, deadline_ms: int, action: Action) -> Timer:
@@ -113,9 +113,9 @@ class Timers:
         return timer
 
     def in_turn(self, now_ms: int, action: Action) -> Timer:
-        """Call `action(now_ms)` at once, or later if somebody was called like this since the timers have fired.
+        """Call `action(now_ms)` at once, or later if another action has had a turn since the timers last fired.
 
-        For long work in pieces: requests come between any two of them.
+        For long work in pieces: requests are handled between any two of them.
         """
         timer = Timer(now_ms, action)
         self._turns.append(timer)
@@ -146,7 +146,7 @@ class Timers:
         self._size_max = max(2 * len(self._heap), _SIZE_MIN)
 
     def fire(self, now_ms: int) -> None:
-        """Call everything that is due at `now_ms`, but nothing that is set meanwhile: that waits for the next call."""
+        """Call all actions due at `now_ms`; those set in the meantime wait for the next call."""
         due = []
         while self._heap and self._heap[0][0] <= now_ms:
             due.append(heapq.heappop(self._heap)[2])
@@ -155,11 +155,11 @@ class Timers:
                 timer.fire(now_ms)
             except BrokerEnd:
                 raise
-            except BaseException:  # a handler's too: without the others, the broker would hang
+            except BaseException:  # includes errors of handlers: without the other timers, the broker would hang
                 self._lines.exception("timer", now_ms, "a timer that was due at %d ms failed", timer.deadline_ms)
 
     def shift(self, by_ms: int) -> None:
-        """Move all deadlines, because the clock has jumped: what was to happen in 5 s still happens in 5 s."""
+        """Move all deadlines, because the clock has jumped: a timer due in 5 s is still due in 5 s."""
         self._jumped_ms += by_ms
         for _, _, timer in self._heap:
             timer.deadline_ms += by_ms

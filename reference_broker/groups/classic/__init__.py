@@ -1,1 +1,1 @@
-"""Classic groups: the members assign among themselves, the coordinator keeps them together."""
+"""Classic groups: the leader makes the assignment, the coordinator tracks the members."""

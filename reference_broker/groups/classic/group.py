@@ -1,7 +1,7 @@
-"""A classic group: its members, its state, and what follows from them.
+"""A classic group: its members, its state, and derived properties.
 
-`members.py` and `rebalances.py` move a group from state to state; nothing here does I/O or reads a clock. Members are
-kept in the order in which they joined, which decides who leads.
+`members.py` and `rebalances.py` change its state; nothing here does I/O or reads a clock. Members are kept in the order
+of joining, which determines the leader.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids); `ClassicGroup` in Apache Kafka.
 """
@@ -35,51 +35,51 @@ Protocols = Sequence[tuple[str, bytes]]
 
 _SUBSCRIPTION = program(ConsumerProtocolSubscription, 0)
 
-#: Size of the version before a subscription.
+#: Size of the version prefix of a subscription.
 _VERSION_BYTES = 2
 
 
 class GroupState(StrEnum):
     """The state of a group; the values are those of DescribeGroups."""
 
-    #: It has no members, but it may have offsets.
+    #: The group has no members, but may have offsets.
     EMPTY = "Empty"
     #: Members are joining.
     PREPARING_REBALANCE = "PreparingRebalance"
-    #: The leader is making the assignment, or it is being written.
+    #: The leader is computing the assignment, or it is being written.
     COMPLETING_REBALANCE = "CompletingRebalance"
-    #: The members have their assignment.
+    #: The members have their assignments.
     STABLE = "Stable"
-    #: It is gone; no request reaches it any more.
+    #: The group was removed; no request reaches it.
     DEAD = "Dead"
 
     @property
     def is_joined(self) -> bool:
-        """Whether the members of the current generation have joined: one that goes makes the others join again."""
+        """Whether the members of the current generation have joined: when one leaves, the others must rejoin."""
         return self in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
-#: A group that is read from its record, or was a consumer group before, begins empty or stable.
+#: A group that is replayed, or was a consumer group before, begins empty or stable.
 CLASSIC_GROUP_EDGES: Final = Edges(
     "a classic group",
     (GroupState.EMPTY, GroupState.STABLE),
     {
         GroupState.EMPTY: {
             GroupState.PREPARING_REBALANCE: "the first member joins",
-            GroupState.DEAD: "deleted, or not used any more",
+            GroupState.DEAD: "deleted, or no longer used",
         },
         GroupState.PREPARING_REBALANCE: {
-            GroupState.COMPLETING_REBALANCE: "all have joined, or the time is up",
-            GroupState.EMPTY: "the last member has gone",
+            GroupState.COMPLETING_REBALANCE: "all have joined, or the timeout has passed",
+            GroupState.EMPTY: "the last member has left",
             GroupState.DEAD: "becomes a consumer group",
         },
         GroupState.COMPLETING_REBALANCE: {
             GroupState.STABLE: "the leader's assignment is committed",
-            GroupState.PREPARING_REBALANCE: "a member comes, changes, goes or does not sync",
+            GroupState.PREPARING_REBALANCE: "a member joins, changes, leaves or does not sync",
             GroupState.DEAD: "becomes a consumer group",
         },
         GroupState.STABLE: {
-            GroupState.PREPARING_REBALANCE: "a member comes, changes or goes",
+            GroupState.PREPARING_REBALANCE: "a member joins, changes or leaves",
             GroupState.DEAD: "becomes a consumer group",
         },
     },
@@ -95,14 +95,14 @@ class Member:
         instance_id: the id of a static member, None for a dynamic one.
         client_id: the client's name for itself.
         client_host: the host it connects from.
-        session_timeout_ms: how long it may go without a heartbeat.
-        rebalance_timeout_ms: how long it may take to rejoin.
+        session_timeout_ms: longest time without a heartbeat.
+        rebalance_timeout_ms: longest time to rejoin.
         protocols: the protocols it supports.
         assignment: its assignment in the current generation, from the leader.
-        is_new: whether it joins for the first time: it cannot send heartbeats yet, and nobody would miss it.
+        is_new: whether it joins for the first time: it cannot send heartbeats yet, and its removal is harmless.
         awaiting_join: completes its delayed JoinGroup, which waits for the others.
         awaiting_sync: completes its delayed SyncGroup, which waits for the leader.
-        session_deadline_ms: when it is removed unless it sends a heartbeat first, less the clock's jumps.
+        session_deadline_ms: when it is removed unless it sends a heartbeat, minus the clock's jumps.
         session_timer: checks the deadline.
     """
 
@@ -121,7 +121,7 @@ class Member:
     session_timer: Timer | None = None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for a protocol; empty for one that it does not support."""
+        """Return the member's metadata for a protocol; empty for an unsupported one."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
@@ -138,10 +138,10 @@ class ClassicGroup:
         leader_id: the member that performs the assignment.
         members: by member id, in the order of joining.
         static_members: member ids by instance id.
-        pending_members: ids handed out (KIP-394) whose owners have not rejoined yet, with their expiry.
+        pending_members: assigned ids (KIP-394) whose owners have not rejoined yet, with their expiry.
         pending_sync: members of the current generation that have not sent SyncGroup yet.
-        rebalance_timer: limits the wait for members to join, then for their SyncGroup; None while nobody is waited for.
-        is_first_rebalance: whether the group was empty, so that it waits for the initial delay instead.
+        rebalance_timer: limits the wait for members to join, then for their SyncGroup; None without a wait.
+        is_first_rebalance: whether the group was empty, so that it waits for the initial delay.
         member_added: whether a member joined since the initial delay was last extended.
         state_changed_ms: when the state last changed.
     """
@@ -163,12 +163,12 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: the longest rebalance timeout of its members."""
+        """The longest rebalance timeout of the members, which limits a rebalance."""
         return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
 
     @property
     def joined_count(self) -> int:
-        """How many members wait in JoinGroup."""
+        """The number of members that wait in JoinGroup."""
         return sum(member.awaiting_join is not None for member in self.members.values())
 
     def add(self, member: Member) -> None:
@@ -180,7 +180,7 @@ class ClassicGroup:
             self.static_members[member.instance_id] = member.member_id
 
     def remove(self, member_id: str) -> Member:
-        """Remove a member; the lead passes to the one that joined next."""
+        """Remove a member; the earliest remaining member becomes the leader."""
         member = self.members.pop(member_id)
         self.pending_sync.discard(member_id)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
@@ -192,7 +192,7 @@ class ClassicGroup:
         return member
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Replace the id of a static member that rejoined under a new one, keeping its place."""
+        """Replace the id of a static member that rejoined under a new one, keeping its position."""
         self.members = {(member_id if known is member else known_id): known for known_id, known in self.members.items()}
         if self.leader_id == member.member_id:
             self.leader_id = member_id
@@ -202,7 +202,7 @@ class ClassicGroup:
             self.static_members[member.instance_id] = member_id
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether a member with these protocols can join the present ones."""
+        """Return whether a member with these protocols is compatible with the current members."""
         names = {name for name, _ in protocols}
         if not names or not protocol_type:
             return False
@@ -211,7 +211,7 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and bool(names & self._common_protocols())
 
     def select_protocol(self) -> str:
-        """Return the protocol that all members support and that most of them prefer."""
+        """Return the protocol that all members support and most of them prefer."""
         common = self._common_protocols()
         votes = Counter(
             next(name for name, _ in member.protocols if name in common) for member in self.members.values()
@@ -260,7 +260,7 @@ class ClassicGroup:
         return self.members[member_id]
 
     def check_generation(self, generation_id: int) -> None:
-        """Check that a request is of the current generation.
+        """Check that a request has the current generation.
 
         Raises:
             BrokerError: ILLEGAL_GENERATION.
@@ -276,7 +276,7 @@ class ClassicGroup:
         self.state_changed_ms = now_ms
 
     def die(self) -> None:
-        """Be gone."""
+        """Enter the state DEAD."""
         self.state = CLASSIC_GROUP_EDGES.follow(self.state, GroupState.DEAD)
 
     @property
@@ -285,7 +285,7 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def subscribed_topics(self) -> set[str] | None:
-        """Return the topics that members are subscribed to, None if that cannot be known."""
+        """Return the topics that members are subscribed to, None if unknown."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -298,7 +298,7 @@ class ClassicGroup:
             if len(metadata) < _VERSION_BYTES:
                 return None
             try:
-                # Version 0 is the beginning of every version.
+                # Every version begins with the fields of version 0.
                 subscription, _ = _SUBSCRIPTION.decode(metadata, _VERSION_BYTES)
             except DecodeError:
                 return None

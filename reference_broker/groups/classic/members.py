@@ -1,7 +1,7 @@
-"""What members of classic groups ask for: to join, to be assigned partitions, to stay, to leave, to commit.
+"""Requests of members of classic groups: joining, getting assignments, heartbeats, leaving and committing.
 
-A state machine: requests come in with the time, responses of JoinGroup and SyncGroup leave through the callbacks given
-with them, records through the outbox.
+A state machine: requests arrive with the current time; responses of JoinGroup and SyncGroup go to the callbacks given
+with them, and records to the outbox.
 
 Source: KIP-62, KIP-345 (static members), KIP-394 (member ids), KIP-814 (skipped assignment); `GroupMetadataManager` in
 Apache Kafka.
@@ -38,12 +38,12 @@ class ClassicMembers:
 
     Args:
         groups: the groups by id.
-        timers: where deadlines are set.
-        outbox: gets the records of groups.
+        timers: for deadlines.
+        outbox: receives the records of groups.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
         has_offsets: whether a group has committed offsets.
-        endings_of_other: returns the records that end an empty group of another type, none if there is no such group.
+        endings_of_other: returns the records that remove an empty group of another type, empty without such a group.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ClassicMembers:
         self._unused = UnusedGroups(groups, has_offsets, outbox)
 
     def loaded(self, now_ms: int) -> None:
-        """Give members that were loaded a full session timeout to be heard."""
+        """Begin a full session timeout for each loaded member."""
         for group in list(self._groups.values()):
             for member in group.members.values():
                 self._sessions.extend(group, member, now_ms)
@@ -74,7 +74,7 @@ class ClassicMembers:
                 self._rebalances.start(group, now_ms)
 
     def unloaded(self) -> None:
-        """Answer every JoinGroup and SyncGroup that waits."""
+        """Answer all waiting JoinGroup and SyncGroup requests."""
         for group in self._groups.values():
             self._end(group, ErrorCode.NOT_COORDINATOR)
 
@@ -89,8 +89,8 @@ class ClassicMembers:
             now_ms: the current time.
 
         Returns:
-            The request to come again with once the records are committed, None if it is taken: a group that does not
-            exist is only written, so that nothing is to be undone if that fails.
+            The request to retry once the records are committed, None if it was processed: for a missing group only the
+                group is written, so that a failure needs no rollback.
         """
         try:
             response = self._join(request, reply, now_ms)
@@ -103,7 +103,7 @@ class ClassicMembers:
         return None
 
     def _join(self, request: Join, reply: JoinReply, now_ms: int) -> JoinGroupResponse | Join | None:
-        """Return the response, None if it is delayed, or the request if it has to come again."""
+        """Return the response, None if it is delayed, or the request to retry."""
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER_ID:
@@ -119,7 +119,7 @@ class ClassicMembers:
             return self._join_known(group, request, reply, now_ms)
         member_id = request.new_member_id or f"{request.instance_id or request.client_id}-{self._new_id()}"
         if (size := len(member_id.encode())) > MAX_STRING_BYTES:
-            text = f"a member id made of the client id would have {size} bytes, {MAX_STRING_BYTES} are allowed"
+            text = f"a member id made of the client id would have {size} bytes, the limit is {MAX_STRING_BYTES}"
             raise BrokerError(ErrorCode.INVALID_REQUEST, text)
         if request.group_id not in self._groups:
             self._outbox.add_all(self._endings_of_other(request.group_id))
@@ -128,7 +128,7 @@ class ClassicMembers:
         return self._join_unknown(group, request, member_id, reply, now_ms)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return whether a member may join: a group that had to shrink takes those that come first."""
+        """Return whether a member may join: a group that had to shrink accepts the first ones to rejoin."""
         size_max = self._limits.group_max_size
         if group.state is GroupState.EMPTY:
             return True
@@ -213,10 +213,10 @@ class ClassicMembers:
             self._rebalances.start(group, now_ms)
             return None
 
-        # The group stays as it is, but for the id, which counts once it is committed.
+        # The group stays the same except for the id, which changes once it is committed.
         def committed(error: BrokerError | None) -> None:
             if group.members.get(member_id) is not member or member.awaiting_join is not reply:
-                return  # replaced again, or gone
+                return  # replaced again, or removed
             if error is not None:
                 group.rename(member, old_id)
                 for name, value in before.items():
@@ -260,7 +260,7 @@ class ClassicMembers:
         self._rebalances.synced(group, member)
         if group.state is GroupState.STABLE:
             return assigned(group, member)
-        # An older SyncGroup of the member is failed, since its client has given up on it.
+        # An older SyncGroup of the member fails, since its client has given up on it.
         respond_to_sync(group, member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.awaiting_sync = reply
         if member.member_id == group.leader_id:
@@ -275,7 +275,7 @@ class ClassicMembers:
         """Extend a member's session.
 
         Raises:
-            BrokerError: it is not a member, is of an old generation, or has to rejoin (REBALANCE_IN_PROGRESS).
+            BrokerError: the id is unknown, the generation is old, or the member has to rejoin (REBALANCE_IN_PROGRESS).
         """
         group = self._group_of_member(group_id)
         member = group.member_of(member_id, instance_id)
@@ -289,7 +289,8 @@ class ClassicMembers:
 
         Args:
             group_id: the group.
-            members: member ids, which may be empty beside an instance id, and instance ids, None for dynamic members.
+            members: pairs of member id, which may be empty with an instance id, and instance id, None for dynamic
+                members.
             now_ms: the current time.
 
         Returns:
@@ -318,17 +319,17 @@ class ClassicMembers:
         return ErrorCode.NONE
 
     def check_commit(self, commit: Commit, now_ms: int) -> None:
-        """Check that offsets may be committed: by a member of the current generation, or from outside an empty group.
+        """Check a commit of offsets: by a member of the current generation, or from outside an empty group.
 
         As in Kafka, the group with the empty id may have offsets, but no members.
 
         Raises:
-            BrokerError: they may not.
+            BrokerError: it is refused.
         """
         group = self._groups.get(commit.group_id)
         if group is None:
             if commit.generation_id >= 0:
-                # Before KIP-848 there was no other name for it.
+                # Before KIP-848, this was the only code for it.
                 code = ErrorCode.GROUP_ID_NOT_FOUND if commit.knows_epochs else ErrorCode.ILLEGAL_GENERATION
                 raise BrokerError(code, f"Group {commit.group_id} not found.")
             return
@@ -341,12 +342,12 @@ class ClassicMembers:
         self._extend(group, member, now_ms)
 
     def check_commit_in_transaction(self, commit: Commit) -> None:
-        """Check that offsets may be committed with a transaction.
+        """Check a commit of offsets in a transaction.
 
-        A producer that says nothing of itself may always do so: it comes from before KIP-447.
+        A producer without member data, as before KIP-447, is always allowed to.
 
         Raises:
-            BrokerError: it names a member that is not of the current generation.
+            BrokerError: the member is unknown, or its generation is not the current one.
         """
         group = self._groups.get(commit.group_id)
         if group is None:
@@ -360,7 +361,7 @@ class ClassicMembers:
             group.check_generation(commit.generation_id)
 
     def _extend(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
-        """Extend the session of a member that was heard; the first join of a new one keeps its limit."""
+        """Extend a member's session; the first join of a new member keeps its limit."""
         if not member.is_new:
             self._sessions.extend(group, member, now_ms)
 
@@ -371,14 +372,14 @@ class ClassicMembers:
         return group
 
     def forget(self, group_id: str) -> None:
-        """Forget a group that is gone: an empty one, or one that has become a consumer group, whose members rejoin."""
+        """Drop the state of a group that was removed, or became a consumer group, whose members rejoin."""
         self._unused.remove(group_id)
         group = self._groups.pop(group_id, None)
         if group is not None:
             self._end(group, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def adopt(self, group: ClassicGroup, now_ms: int, *, is_rebalancing: bool) -> None:
-        """Take over a group that was a consumer group."""
+        """Adopt a group that was a consumer group."""
         self._groups[group.group_id] = group
         for member in group.members.values():
             self._sessions.extend(group, member, now_ms)
@@ -386,7 +387,7 @@ class ClassicMembers:
             self._rebalances.start(group, now_ms)
 
     def _end(self, group: ClassicGroup, error_code: ErrorCode) -> None:
-        """Wait for nothing that concerns a group any more, and answer everything that waits for it."""
+        """Cancel a group's timers, and answer all its waiting requests."""
         group.die()
         self._rebalances.cancel_timer(group)
         for member_id in list(group.pending_members):
@@ -400,8 +401,8 @@ class ClassicMembers:
 def _replaced(group: ClassicGroup, member_id: str, led_as: str | None, request: Join) -> JoinGroupResponse:
     """Return the response for a static member that was replaced in a stable group.
 
-    A leader must not assign again, since nobody would adopt its assignment: a client that knows `skip_assignment` gets
-    it, any other is told that another member leads.
+    A leader must not assign again, since no member would adopt its assignment: a client that supports `skip_assignment`
+    gets it set, and any other is told that another member leads.
     """
     response = group.joined_result(member_id)
     if not request.may_skip_assignment:
@@ -425,6 +426,6 @@ def _update(member: Member, request: Join) -> None:
 
 
 def _await_join(member: Member, reply: JoinReply) -> None:
-    """Delay a member's join; an older one that waits is failed, since its client has given up on it."""
+    """Delay a member's join; an older waiting one fails, since its client has given up on it."""
     respond_to_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=member.member_id))
     member.awaiting_join = reply

@@ -23,11 +23,11 @@ __all__ = ["Rebalances", "assigned", "respond_to_join", "respond_to_sync"]
 
 
 class Rebalances:
-    """What moves a group from one generation to the next.
+    """Moves a group from one generation to the next.
 
     Args:
-        timers: where deadlines are set.
-        outbox: gets the records of groups.
+        timers: for deadlines.
+        outbox: receives the records of groups.
         limits: see `GroupLimits`.
 
     Attributes:
@@ -63,7 +63,7 @@ class Rebalances:
             self._set_timer(group, now_ms + group.rebalance_timeout_ms, partial(self._end_joining, group))
 
     def continue_joining(self, group: ClassicGroup, now_ms: int) -> None:
-        """End the joining if it waited for nobody else; an empty group's first members wait for the initial delay."""
+        """End the joining if all members have joined; an empty group's first members wait for the initial delay."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.is_first_rebalance:
             return
         if group.all_joined():
@@ -72,7 +72,7 @@ class Rebalances:
             self._set_timer(group, now_ms + group.rebalance_timeout_ms, partial(self._end_joining, group))
 
     def dismiss(self, group: ClassicGroup, member: Member) -> None:
-        """Remove a member and answer what it waits for; the caller lets the group go on."""
+        """Remove a member and answer its waiting request; the caller continues the rebalance."""
         respond_to_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         respond_to_sync(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
         group.remove(member.member_id)
@@ -85,7 +85,7 @@ class Rebalances:
             self._continue_without(group, now_ms)
 
     def _continue_without(self, group: ClassicGroup, now_ms: int) -> None:
-        """Continue without a member whose time is over; this ends even the initial delay, as in Kafka."""
+        """Continue without a member that timed out; as in Kafka, this even ends the initial delay."""
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
             self._end_joining(group, now_ms)
 
@@ -106,7 +106,7 @@ class Rebalances:
         self._set_timer(group, now_ms + delay_ms, delay_ends)
 
     def _end_joining(self, group: ClassicGroup, now_ms: int) -> None:
-        """Start the next generation with the members that joined; static members keep their place for their session."""
+        """Start the next generation with the members that joined; static members stay until their session ends."""
         for member in list(group.members.values()):
             if member.awaiting_join is None and member.instance_id is None:
                 group.remove(member.member_id)
@@ -114,14 +114,14 @@ class Rebalances:
         group.is_first_rebalance = False
         self.cancel_timer(group)
         if group.members and not joined:
-            # Static members that keep silent. The first one that joins waits for the others; if none does, their
-            # sessions end. Looking again and again, as Kafka does, never pauses with a rebalance timeout of 0.
+            # Silent static members. The first one that joins waits for the others; if none joins, their sessions end.
+            # Retrying, as Kafka does, would never pause with a rebalance timeout of 0.
             return
         group.generation_id += 1
         if not group.members:
             group.protocol_name = None
             group.enter(GroupState.EMPTY, now_ms)
-            # Nobody waits for it: if it cannot be written, the generation in the log comes back and times out.
+            # This write is not awaited: if it fails, the generation in the log returns and times out.
             self._outbox.add(group_record(group))
             return
         if group.leader_id not in {member.member_id for member in joined}:
@@ -138,7 +138,7 @@ class Rebalances:
     # Assigning.
 
     def synced(self, group: ClassicGroup, member: Member) -> None:
-        """Note that a member has sent its SyncGroup; nobody is waited for once all have."""
+        """Record a member's SyncGroup; the wait ends once all members have sent theirs."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self.cancel_timer(group)
@@ -157,7 +157,7 @@ class Rebalances:
         error: BrokerError | None,
     ) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return  # another rebalance has begun, which has answered everybody
+            return  # another rebalance has begun, which has answered all members
         if error is not None:
             for member in group.members.values():
                 member.assignment = b""
@@ -169,7 +169,7 @@ class Rebalances:
         group.enter(GroupState.STABLE, now_ms)
         for member in group.members.values():
             if member.awaiting_sync is not None:
-                # The session may have been extended while the assignment was written.
+                # The session may have been extended while the assignment was being written.
                 self.sessions.extend(
                     group, member, max(now_ms, self.sessions.deadline_ms(member) - member.session_timeout_ms)
                 )
@@ -190,7 +190,7 @@ class Rebalances:
         group.rebalance_timer = self._timers.at(deadline_ms, action)
 
     def cancel_timer(self, group: ClassicGroup) -> None:
-        """Wait no longer for members."""
+        """Cancel the wait for members."""
         if group.rebalance_timer is not None:
             group.rebalance_timer.cancel()
             group.rebalance_timer = None
@@ -204,14 +204,14 @@ def assigned(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 
 
 def respond_to_join(member: Member, response: JoinGroupResponse) -> None:
-    """Answer a member's JoinGroup, if one waits."""
+    """Answer a member's JoinGroup, if it waits."""
     if (reply := member.awaiting_join) is not None:
         member.awaiting_join = None
         reply(response)
 
 
 def respond_to_sync(group: ClassicGroup, member: Member, error_code: ErrorCode) -> None:
-    """Answer a member's SyncGroup, if one waits, with its assignment or an error."""
+    """Answer a member's SyncGroup, if it waits, with the assignment or an error."""
     if (reply := member.awaiting_sync) is not None:
         member.awaiting_sync = None
         reply(assigned(group, member) if error_code is ErrorCode.NONE else SyncGroupResponse(error_code=error_code))

@@ -1,4 +1,4 @@
-"""How long members of classic groups may stay silent.
+"""Session timeouts of members of classic groups.
 
 A deadline that moves with every heartbeat is stored beside its timer and checked when the timer fires, which costs less
 than a new timer for each heartbeat.
@@ -15,22 +15,22 @@ from kafkawire.reference_broker.groups.classic.group import ClassicGroup, Member
 
 __all__ = ["NEW_MEMBER_JOIN_TIMEOUT_MS", "PENDING_MEMBERS_MAX", "Sessions"]
 
-#: How long the first JoinGroup of a member may wait. Its client cannot send heartbeats yet, and may have gone and tried
-#: again under another id: without a limit, such members would stay until the rebalance ends.
+#: How long the first JoinGroup of a member may wait. Its client cannot send heartbeats yet, and may have retried under
+#: another id: without a limit, such members would stay until the rebalance ends.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 
-#: Most ids of a group that were handed out and not used yet. Clients use theirs at once: the oldest belong to nobody.
+#: Most assigned but unused ids of a group. Clients use theirs at once, so the oldest ones are abandoned.
 PENDING_MEMBERS_MAX = 1_000
 
-#: How often a member that waits is looked at, at most: a session of 1 ms would be looked at without a pause.
+#: Shortest interval between checks of a waiting member: a session of 1 ms would be checked without a pause.
 _WAITING_MS_MIN = 1_000
 
 
 class Sessions:
-    """The session timeouts of members, and those of ids that were handed out.
+    """The session timeouts of members, and expiry of assigned ids.
 
     Args:
-        timers: where deadlines are set.
+        timers: for deadlines.
         expired: called with a member whose session has ended.
         pending_expired: called with an id that was not used in time; it is no longer pending.
     """
@@ -64,7 +64,7 @@ class Sessions:
         return member.session_deadline_ms + self._timers.jumped_ms
 
     def await_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int, now_ms: int) -> None:
-        """Hand out an id that must be used in time; the oldest is forgotten if there are too many."""
+        """Add an assigned id that must be used in time; the oldest is dropped if there are too many."""
 
         def expire(now_ms: int) -> None:
             del group.pending_members[member_id]
@@ -75,7 +75,7 @@ class Sessions:
         group.pending_members[member_id] = self._timers.at(now_ms + timeout_ms, expire)
 
     def forget_pending(self, group: ClassicGroup, member_id: str) -> bool:
-        """Forget an id that was handed out; return whether it was known."""
+        """Drop an assigned id; return whether it was known."""
         timer = group.pending_members.pop(member_id, None)
         if timer is not None:
             timer.cancel()
@@ -95,7 +95,7 @@ class Sessions:
             if group.members.get(member.member_id) is not member:
                 return
             if not member.is_new and (member.awaiting_join or member.awaiting_sync):
-                # It waits for this coordinator and cannot send heartbeats meanwhile.
+                # It waits for this coordinator, and cannot send heartbeats in the meantime.
                 waiting_ms = max(member.session_timeout_ms, _WAITING_MS_MIN)
                 member.session_deadline_ms = now_ms + waiting_ms - self._timers.jumped_ms
             if self.deadline_ms(member) > now_ms:

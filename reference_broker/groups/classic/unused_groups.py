@@ -1,4 +1,4 @@
-"""Classic groups that exist only because an id was handed out: there are never too many."""
+"""Classic groups that exist only because an id was assigned; their number is limited."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kafkawire.reference_broker.groups.records import group_tombstone
 
 __all__ = ["UnusedGroups"]
 
-#: Most of them in a shard: each costs memory until the shard cleans up, and every request for an id makes one.
+#: Most such groups in a shard: each takes memory until the shard cleans up, and every request for an id creates one.
 _UNUSED_GROUPS_MAX = 10_000
 
 
 class UnusedGroups:
-    """The groups of a shard that hold nothing; those that are not deleted here go when the shard cleans up.
+    """The groups of a shard without data; those not deleted here are removed by the shard's clean-up.
 
     Args:
         groups: the groups by id.
         has_offsets: whether a group has committed offsets.
-        outbox: gets the records that delete them.
+        outbox: receives the records that delete them.
     """
 
     def __init__(self, groups: dict[str, ClassicGroup], has_offsets: Callable[[str], bool], outbox: Outbox) -> None:
@@ -31,19 +31,19 @@ class UnusedGroups:
         self._ids: dict[str, None] = {}
 
     def note(self, group: ClassicGroup) -> None:
-        """Note a group for which an id was handed out; the oldest one is deleted if there are too many."""
+        """Add a group for which an id was assigned; the oldest group is deleted if there are too many."""
         if not self._is_unused(group) or group.group_id in self._ids:
             return
         while len(self._ids) >= _UNUSED_GROUPS_MAX:
             group_id = next(iter(self._ids))
             del self._ids[group_id]
             oldest = self._groups.get(group_id)
-            if oldest is not None and self._is_unused(oldest):  # offsets may have come without a member
+            if oldest is not None and self._is_unused(oldest):  # offsets may have been committed without a member
                 self._outbox.add(group_tombstone(group_id))
         self._ids[group.group_id] = None
 
     def remove(self, group_id: str) -> None:
-        """Take a group for one that is used, or gone."""
+        """Remove a group that is used or deleted."""
         self._ids.pop(group_id, None)
 
     def _is_unused(self, group: ClassicGroup) -> bool:

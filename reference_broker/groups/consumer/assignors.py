@@ -1,4 +1,4 @@
-"""The assignors of KIP-848 that run in the broker, by name: uniform spreads evenly and moves little, range keeps
+"""The server-side assignors of KIP-848, by name: uniform spreads evenly and moves few partitions, range keeps
 partitions of the same number together.
 
 Source: KIP-848; `RangeAssignor` in Apache Kafka.
@@ -17,7 +17,7 @@ __all__ = ["ASSIGNORS", "DEFAULT_ASSIGNOR", "Assignor", "range_assignment"]
 
 
 class Assignor(Protocol):
-    """Computes what each member is to own."""
+    """Computes the target assignment of each member."""
 
     def __call__(
         self, members: Subscribers, counts: Mapping[bytes, int], /, *, is_homogeneous: bool
@@ -29,12 +29,12 @@ class Assignor(Protocol):
 def range_assignment(
     members: Subscribers, counts: Mapping[bytes, int], *, is_homogeneous: bool = False
 ) -> dict[str, Partitions]:
-    """Give each member that wants a topic a range of it, in the same order of members for each topic.
+    """Assign each member a range of each of its topics, with the same order of members for each topic.
 
     Args:
         members: by member id; static members come first, in the order of their instance ids.
         counts: partitions of each topic.
-        is_homogeneous: makes no difference.
+        is_homogeneous: has no effect.
     """
     order = sorted(members, key=lambda member_id: _rank(member_id, members[member_id].instance_id))
     assignment: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in members}
@@ -53,7 +53,7 @@ def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
     return (True, member_id) if instance_id is None else (False, instance_id)
 
 
-#: By the names that members ask for.
+#: By the names in requests.
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform_assignment, "range": range_assignment}
 
 DEFAULT_ASSIGNOR = "uniform"

@@ -1,7 +1,7 @@
-"""What follows when members of a consumer group come, change or go: the records of the member, of the group's next
-epoch, of the target assignment, and of the member's next step towards that.
+"""Effects of members that join, change or leave a consumer group: records of the member, of the group's next epoch, of
+the target assignment, and of the member's next step towards it.
 
-Shared by both ways to be a member, `heartbeats.py` and `classic_protocol.py`. Records alone change a group.
+Shared by both member protocols, `heartbeats.py` and `classic_protocol.py`. Only records change a group.
 
 Source: KIP-848; `GroupMetadataManager.updateSubscriptionMetadata`, `maybeUpdateTargetAssignment`, `maybeReconcile` in
 Apache Kafka.
@@ -50,13 +50,13 @@ __all__ = ["Change", "Changes", "preferred_assignor"]
 
 
 class Change:
-    """A member that comes or changes, and the group as it will be.
+    """A joining or changing member, and the resulting group.
 
     Args:
-        group: as it is.
-        member: as it was, or one of which nothing is known yet.
-        updated: what it says of itself now.
-        replaced: the id of the static member whose place it takes.
+        group: the current group.
+        member: its previous state, or an empty one.
+        updated: its new state.
+        replaced: the id of the static member that it replaces.
     """
 
     def __init__(
@@ -67,44 +67,44 @@ class Change:
         self.updated = updated
         self.replaced = replaced
         self.is_known = updated == member
-        #: A member that takes another's place gives up its own: what it had is free.
+        #: A replacing member takes over; the partitions of the replaced one are free.
         self.leaves_place = replaced not in (None, updated.member_id) and updated.member_id in group.members
         self.has_subscription_changed = updated.subscription != member.subscription
         places = [group.members.get(name) for name in {replaced or updated.member_id, updated.member_id}]
         self.subscriptions = group.subscriptions_after([each for each in places if each is not None], updated)
-        #: Whether its topics are others now; those of an expression that is not resolved yet will be once it is.
+        #: Whether the subscribed topics change; those of an unresolved expression change once it is resolved.
         self.have_topics_changed = updated.topics != member.topics or (
             updated.regex != member.regex and (not updated.regex or updated.regex in group.resolved)
         )
 
     def members(self) -> dict[str, ConsumerMember]:
-        """Return all members as they will be."""
+        """Return the resulting members."""
         members = {name: known for name, known in self.group.members.items() if name != self.replaced}
         members[self.updated.member_id] = self.updated
         return members
 
     def target_of(self, member_id: str) -> Partitions:
-        """Return what a member is to own by the last target assignment."""
+        """Return a member's partitions in the last target assignment."""
         if member_id == self.updated.member_id and self.replaced is not None:
             return self.group.target.get(self.replaced, NOTHING)
         return self.group.target.get(member_id, NOTHING)
 
 
 class Changes:
-    """What changes the consumer groups of a shard.
+    """Applies changes to the consumer groups of a shard.
 
     Args:
-        groups: the groups by id, which change by replayed records only.
-        timers: where deadlines are set.
-        outbox: gets the records.
+        groups: the groups by id, which only change by replayed records.
+        timers: for deadlines.
+        outbox: receives the records.
         limits: see `GroupLimits`.
         topics: see `Topics`.
-        migration: turns them into classic groups.
-        computations: where names are matched.
+        migration: converts them to classic groups.
+        computations: runs the matching of names.
 
     Attributes:
-        deadlines: of their members.
-        resolution: of their expressions.
+        deadlines: deadlines of their members.
+        resolution: resolution of their expressions.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Changes:
 
         self.resolution = Resolution(groups, timers, computations, outbox, limits, topics)
 
-    # Coming and changing.
+    # Joins and changes.
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         """Check that a member may join.
@@ -141,10 +141,10 @@ class Changes:
             raise BrokerError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
     def replace_static(self, group: ConsumerGroup, holder: ConsumerMember, member_id: str) -> ConsumerMember:
-        """Return the member that takes a static member's place, as it begins."""
+        """Return the initial state of a member that replaces a static one."""
         new = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
         if member_id != holder.member_id:
-            # Its timers are kept until it is gone for certain.
+            # Its timers are kept until its removal is certain.
             self._outbox.add_all(member_tombstones(group.group_id, holder.member_id))
         self._outbox.add(member_record(group.group_id, new))
         self._outbox.add(target_record(group.group_id, member_id, group.target.get(holder.member_id, NOTHING)))
@@ -152,7 +152,7 @@ class Changes:
         return new
 
     def write_member(self, change: Change, now_ms: int, *, raises_epoch: bool = False) -> int:
-        """Write what a member says of itself; return the group's epoch, which subscriptions and their topics raise."""
+        """Write a member's new state; return the group epoch, which grows with changed subscriptions or topics."""
         group = change.group
         if not change.is_known:
             self._outbox.add(member_record(group.group_id, change.updated))
@@ -171,16 +171,16 @@ class Changes:
         return epoch
 
     def write_step(self, change: Change, epoch: int, owned: Partitions | None, now_ms: int) -> ConsumerMember:
-        """Write the target assignment of a new epoch, if it is time for one, and the member's next step towards it.
+        """Write the target assignment of a new epoch, if it is due, and the member's next step towards it.
 
         Args:
-            change: of the member.
-            epoch: of the group.
-            owned: what the member says that it owns, None if it does not say.
+            change: the member's change.
+            epoch: the group epoch.
+            owned: the partitions that the member reports as owned, None if not reported.
             now_ms: the current time.
 
         Returns:
-            The member after that step.
+            The member after its step.
         """
         group, updated = change.group, change.updated
         target_epoch, target = group.assignment_epoch, change.target_of(updated.member_id)
@@ -192,7 +192,7 @@ class Changes:
     def write_reconciled(
         self, change: Change, target_epoch: int, target: Partitions, owned: Partitions | None, now_ms: int
     ) -> ConsumerMember:
-        """Write a member's next step towards a target assignment; return the member after it."""
+        """Write a member's next step towards a target assignment; return the resulting member."""
         group, updated = change.group, change.updated
         if updated.is_reconciled_to(target_epoch) and not change.has_subscription_changed:
             return updated
@@ -212,7 +212,7 @@ class Changes:
         return moved
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a member to revoke partitions; one that speaks the classic protocol rejoins and syncs."""
+        """Expect a member to revoke partitions; with the classic protocol it rejoins and syncs."""
         if member.classic is not None:
             return
         if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -229,13 +229,13 @@ class Changes:
                 self._expect_revocation(group.group_id, member, now_ms)
 
     def expect_heard(self, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-        """Begin a member's session anew."""
+        """Restart a member's session."""
         classic = member.classic
         limits = self._limits
         timeout_ms = limits.consumer_session_timeout_ms(group_id) if classic is None else classic.session_timeout_ms
         self.deadlines.set(Deadline.SESSION, group_id, member.member_id, timeout_ms, now_ms)
 
-    # Going.
+    # Leaving.
 
     def fence(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> None:
         """Remove members; the others get their partitions at their next heartbeats."""
@@ -249,7 +249,7 @@ class Changes:
         self._outbox.add(group_value_record(group.group_id, group.epoch + 1, self._metadata_hash(group, others)))
 
     def _forget_regexes(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> None:
-        """Write that expressions that nobody is subscribed to any more stand for nothing."""
+        """Write the removal of expressions without subscribers."""
         if group.resolved:
             used = regexes_of(subscriptions)
             self._outbox.add_all(
@@ -259,11 +259,11 @@ class Changes:
     # Epochs and assignments.
 
     def _metadata_hash(self, group: ConsumerGroup, subscriptions: Iterable[Subscription]) -> int:
-        """Return a number that changes with the topics of subscriptions; 0 if there are none."""
+        """Return a hash that changes with the topics of subscriptions; 0 if there are none."""
         return metadata_hash(topics_of(subscriptions, group.resolved), self._topics)
 
     def is_outdated(self, group: ConsumerGroup) -> bool:
-        """Return whether topics of a group have changed, which the next request of a member to join takes over."""
+        """Return whether a group's topics have changed, which the next joining request of a member applies."""
         changes = self._topics.changes
         if group.has_looked_at(changes):
             return False
@@ -273,10 +273,10 @@ class Changes:
         return False
 
     def awaited_epoch(self, group: ConsumerGroup, now_ms: int) -> int:
-        """Return the epoch for which members that speak the classic protocol have to join again.
+        """Return the epoch for which members with the classic protocol have to rejoin.
 
-        A member of KIP-848 makes a new target assignment in passing; without any, one of the others has to, once that
-        is allowed: until then, joining again changes nothing.
+        A heartbeat of a KIP-848 member also computes a new target assignment. Without KIP-848 members, a rejoining one
+        has to, once that is allowed: until then, rejoining has no effect.
         """
         return group.epoch if group.is_classic and self._may_assign(group, now_ms) else group.assignment_epoch
 
@@ -286,7 +286,7 @@ class Changes:
         return not group.assigned_ms or not interval_ms or now_ms - group.assigned_ms >= interval_ms
 
     def _assign(self, change: Change, epoch: int, now_ms: int) -> dict[str, Partitions]:
-        """Compute the target assignment of a new epoch and write what has changed."""
+        """Compute the target assignment of a new epoch, and write the changes."""
         group = change.group
         counts: dict[bytes, int] = {}
         subscribers: dict[str, Subscriber] = {}
@@ -312,17 +312,17 @@ class Changes:
 
 
 def _are_same(subscriptions: Collection[Subscription]) -> bool:
-    """Return whether all members are subscribed to the same names, or by the same expression alone."""
+    """Return whether all members are subscribed to the same names, or only to the same expression."""
     return len(subscriptions) == 1 and not all(next(iter(subscriptions)))
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMember]) -> str:
-    """Return the assignor that most members ask for."""
+    """Return the assignor that most members request."""
     return _first(_votes(members))
 
 
 def _preferred_after(change: Change) -> str:
-    """Return the assignor that most members ask for after a change; of two, the one just asked for."""
+    """Return the assignor that most members request after a change; a tie goes to the one just requested."""
     votes = _votes(change.group.members)
     before, now = change.member.assignor, change.updated.assignor
     if before is not None:
@@ -335,7 +335,7 @@ def _preferred_after(change: Change) -> str:
 
 
 def _votes(members: Mapping[str, ConsumerMember]) -> dict[str, int]:
-    """Return how many members ask for an assignor, in the order that decides between equals."""
+    """Return the number of members per assignor, in tie-breaking order."""
     counts = Counter(member.assignor for member in members.values())
     return {name: counts[name] for name in ASSIGNORS if counts[name]}
 

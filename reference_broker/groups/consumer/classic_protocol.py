@@ -1,10 +1,10 @@
-"""Members of consumer groups that speak the classic protocol, while their group changes from one protocol to the other.
+"""Members of consumer groups that use the classic protocol, during a migration of their group.
 
-Their generation is the member's epoch, JoinGroup takes the member's next step, and SyncGroup returns what it has;
-nobody leads. A heartbeat tells a member to rejoin when there is a step to take. Whatever a member does not name as
-owned when it joins, it has revoked: cooperative consumers say what they keep, others have revoked everything.
+Their generation is the member's epoch, JoinGroup takes the member's next step, and SyncGroup returns its assignment;
+there is no leader. A heartbeat tells a member to rejoin when it has a step to take. Partitions that a joining member
+does not list as owned are revoked: cooperative consumers list what they keep, and others have revoked everything.
 
-Source: KIP-848; `GroupMetadataManager.classicGroupJoinToConsumerGroup` and its neighbours in Apache Kafka.
+Source: KIP-848; `GroupMetadataManager.classicGroupJoinToConsumerGroup` and related methods in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = ["ClassicProtocolMembers"]
 
 
 class ClassicProtocolMembers:
-    """The members of consumer groups that speak the classic protocol.
+    """The members of consumer groups that use the classic protocol.
 
     Args:
-        changes: what changes groups.
-        migration: turns them into classic groups.
-        outbox: gets the records.
+        changes: applies changes to groups.
+        migration: converts them to classic groups.
+        outbox: receives the records.
         new_id: returns a member id.
         topics: see `Topics`.
     """
@@ -59,7 +59,7 @@ class ClassicProtocolMembers:
     # Joining.
 
     def join(self, group: ConsumerGroup, request: Join, reply: JoinReply, now_ms: int) -> None:
-        """Join a member, or let it take its next step.
+        """Join a member, or take its next step.
 
         Args:
             group: the group, which has members.
@@ -68,7 +68,7 @@ class ClassicProtocolMembers:
             now_ms: the current time.
 
         Raises:
-            BrokerError: it cannot join.
+            BrokerError: it is refused.
         """
         member_id = request.member_id or self._new_id()
         self._changes.check_room(group, member_id)
@@ -77,7 +77,7 @@ class ClassicProtocolMembers:
         if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(names):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{request.protocol_type} {names}")
         if request.needs_member_id and request.member_id == UNKNOWN_MEMBER_ID and request.instance_id is None:
-            # Nothing is remembered: a client that comes back with any id is a member.
+            # No state is kept: a client that returns with any id is a member.
             reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
             return
         try:
@@ -95,7 +95,7 @@ class ClassicProtocolMembers:
         else:
             moved = self._changes.write_step(change, epoch, subscription.owned, now_ms)
         if not is_downgraded:
-            # Whatever becomes of the reply: a member without a session would stay for ever.
+            # Whatever the outcome of the reply, a member without a session would stay forever.
             self._changes.expect_heard(group.group_id, moved, now_ms)
         response = JoinGroupResponse(
             generation_id=moved.epoch,
@@ -116,7 +116,7 @@ class ClassicProtocolMembers:
         self._outbox.on_committed(committed)
 
     def _downgrade(self, change: Change, epoch: int, subscription: Subscription, now_ms: int) -> ConsumerMember:
-        """Write that the last member that spoke KIP-848 was replaced by one that does not; return that."""
+        """Write the conversion after a classic member replaced the last KIP-848 member; return the classic member."""
         group, moved = change.group, change.updated
         is_rebalancing = epoch > group.assignment_epoch
         if not is_rebalancing:
@@ -127,7 +127,7 @@ class ClassicProtocolMembers:
         return moved
 
     def _member(self, group: ConsumerGroup, member_id: str, request: Join) -> tuple[ConsumerMember, str | None]:
-        """Return the member that joins, and the id of the static member that it replaces."""
+        """Return the joining member, and the id of the static member that it replaces."""
         if request.instance_id is None:
             return group.members.get(member_id, ConsumerMember(member_id)), None
         if request.member_id != UNKNOWN_MEMBER_ID:
@@ -144,12 +144,12 @@ class ClassicProtocolMembers:
 
         Args:
             group: the group.
-            request: the member's request; what a leader may have assigned is ignored.
+            request: the member's request; assignments of a leader are ignored.
             reply: called with the response.
             now_ms: the current time.
 
         Raises:
-            BrokerError: it is not a member, is of an old generation, or has to rejoin (REBALANCE_IN_PROGRESS).
+            BrokerError: the id is unknown, the generation is old, or the member has to rejoin (REBALANCE_IN_PROGRESS).
         """
         member, classic = _known(group, request.member_id, request.instance_id, request.generation_id)
         name, metadata = classic.protocols[0]
@@ -183,7 +183,7 @@ class ClassicProtocolMembers:
         """Extend a member's session.
 
         Raises:
-            BrokerError: it is not a member, is of an old generation, or has to rejoin (REBALANCE_IN_PROGRESS).
+            BrokerError: the id is unknown, the generation is old, or the member has to rejoin (REBALANCE_IN_PROGRESS).
         """
         member, _ = _known(group, member_id, instance_id, generation_id)
         self._changes.expect_heard(group.group_id, member, now_ms)
@@ -201,7 +201,8 @@ class ClassicProtocolMembers:
 
         Args:
             group: the group.
-            members: member ids, which may be empty beside an instance id, and instance ids, None for dynamic members.
+            members: pairs of member id, which may be empty with an instance id, and instance id, None for dynamic
+                members.
             now_ms: the current time.
 
         Returns:
@@ -223,7 +224,7 @@ class ClassicProtocolMembers:
         return codes
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Expect a member to rejoin, from the first time that it is told to."""
+        """Expect a member to rejoin, counted from the first request to do so."""
         if not self._deadlines.is_set(Deadline.JOIN, group.group_id, member.member_id):
             timeout_ms = member.rebalance_timeout_ms
             self._deadlines.set(Deadline.JOIN, group.group_id, member.member_id, timeout_ms, now_ms)

@@ -1,7 +1,7 @@
-"""What members of consumer groups have to do in time: be heard, revoke partitions, rejoin, ask for their assignment.
+"""Deadlines of members of consumer groups: for heartbeats, revoking partitions, rejoining and SyncGroup.
 
-A timer that has become meaningless, because its member is gone or has done what was asked, does nothing. One whose
-consequence could not be written fires again.
+A timer has no effect if its member is gone or has met the deadline. If the resulting record cannot be written, the
+timer fires again.
 
 Source: KIP-848; `GroupMetadataManager` in Apache Kafka.
 """
@@ -19,7 +19,7 @@ from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["Deadline", "Deadlines"]
 
-#: When to fence a member again whose fencing could not be written.
+#: When to retry fencing a member after a failed write.
 _RETRY_MS = 500
 
 #: Fences a member.
@@ -27,13 +27,13 @@ Fence = Callable[[ConsumerGroup, ConsumerMember, int], None]
 
 
 class Deadline(Enum):
-    """What a member has to do."""
+    """The kinds of deadlines of a member."""
 
-    #: To be heard.
+    #: To send a heartbeat.
     SESSION = auto()
-    #: To revoke partitions, before it goes on to the next epoch.
+    #: To revoke partitions, before it moves to the next epoch.
     REVOCATION = auto()
-    #: To send JoinGroup, after a heartbeat has told it so.
+    #: To send JoinGroup, after a heartbeat requested it.
     JOIN = auto()
     #: To send SyncGroup, after JoinGroup.
     SYNC = auto()
@@ -44,9 +44,9 @@ class Deadlines:
 
     Args:
         groups: the groups by id.
-        timers: where deadlines are set.
-        outbox: gets the records of fencing.
-        fence: fences a member that missed one.
+        timers: for deadlines.
+        outbox: receives the records of fencing.
+        fence: fences a member that missed a deadline.
     """
 
     def __init__(self, groups: dict[str, ConsumerGroup], timers: ShardTimers, outbox: Outbox, fence: Fence) -> None:
@@ -60,14 +60,14 @@ class Deadlines:
     def set(
         self, deadline: Deadline, group_id: str, member_id: str, timeout_ms: int, now_ms: int, epoch: int | None = None
     ) -> None:
-        """Expect something of a member, instead of what was expected before.
+        """Set a deadline of a member, which replaces its previous one of this kind.
 
         Args:
-            deadline: what.
-            group_id, member_id: of whom.
-            timeout_ms: how long it may take; nothing if negative.
+            deadline: its kind.
+            group_id, member_id: the member.
+            timeout_ms: the time left; no deadline if negative.
             now_ms: the current time.
-            epoch: the member's, if reaching another one is what is expected.
+            epoch: the member's epoch, if the deadline is to reach another one.
         """
 
         def expire(now_ms: int) -> None:
@@ -78,7 +78,7 @@ class Deadlines:
                 return
 
             def committed(error: BrokerError | None) -> None:
-                # A member that was removed for all that, and has come back since, has a deadline of its own.
+                # A member that was removed regardless, and has rejoined since, has its own deadline.
                 if error is not None and not self.is_set(deadline, group_id, member_id):
                     self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
 
@@ -86,7 +86,7 @@ class Deadlines:
             try:
                 self._fence(group, member, now_ms)
             except Exception:
-                # A member that nobody expects anything of would stay for ever.
+                # A member without a deadline would stay forever.
                 self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
                 raise
 
@@ -95,11 +95,11 @@ class Deadlines:
         self._set.setdefault((group_id, member_id), {})[deadline] = timer
 
     def is_set(self, deadline: Deadline, group_id: str, member_id: str) -> bool:
-        """Return whether something is expected of a member."""
+        """Return whether a member has a deadline of a kind."""
         return deadline in self._set.get((group_id, member_id), ())
 
     def done(self, deadline: Deadline, group_id: str, member_id: str) -> None:
-        """Expect something no longer."""
+        """Remove a deadline."""
         timers = self._set.get((group_id, member_id), {})
         timer = timers.pop(deadline, None)
         if timer is not None:
@@ -108,11 +108,11 @@ class Deadlines:
                 del self._set[group_id, member_id]
 
     def forget(self, group_id: str, member_id: str) -> None:
-        """Expect nothing of a member that is gone."""
+        """Remove all deadlines of a removed member."""
         for timer in self._set.pop((group_id, member_id), {}).values():
             timer.cancel()
 
     def cancel(self) -> None:
-        """Expect nothing of anybody."""
+        """Remove all deadlines."""
         for group_id, member_id in list(self._set):
             self.forget(group_id, member_id)

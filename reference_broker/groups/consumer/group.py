@@ -1,6 +1,6 @@
-"""A consumer group of KIP-848: members, the target assignment, and who owns which partition.
+"""A consumer group of KIP-848: members, the target assignment, and the owner of each partition.
 
-Changes come from records alone, so that a loaded group equals the one that wrote them.
+Only records change it, so that a loaded group equals the one that wrote them.
 
 Source: KIP-848; `ConsumerGroup`, `ConsumerGroupMember`, `ModernGroup` in Apache Kafka.
 """
@@ -39,10 +39,10 @@ Partitions = Mapping[bytes, frozenset[int]]
 
 NOTHING: Partitions = {}
 
-#: Names of topics, and an expression for further ones, which may be empty.
+#: Names of topics, and a regular expression for further ones, which may be empty.
 Subscription = tuple[tuple[str, ...], str]
 
-#: What a producer says that knows nothing of a member.
+#: Epoch sent by a producer without member data.
 _NO_EPOCH = -1
 
 #: The epoch of a new group and of its target assignment, as in Kafka; its first subscription raises it.
@@ -56,11 +56,11 @@ class ConsumerGroupState(StrEnum):
     EMPTY = "Empty"
     #: The target assignment is older than the group: it is being computed.
     ASSIGNING = "Assigning"
-    #: Not every member has what the target assignment gives it.
+    #: Some members have not reached the target assignment.
     RECONCILING = "Reconciling"
-    #: Every member has what the target assignment gives it.
+    #: All members have reached the target assignment.
     STABLE = "Stable"
-    #: It does not exist; only a request that asks for it is told so.
+    #: It does not exist; only seen by the request that looks it up.
     DEAD = "Dead"
 
 
@@ -70,23 +70,23 @@ CONSUMER_GROUP_EDGES: Final = Edges(
     (ConsumerGroupState.EMPTY,),
     {
         ConsumerGroupState.EMPTY: {
-            ConsumerGroupState.STABLE: "the first member joins, and gets everything",
-            ConsumerGroupState.ASSIGNING: "the first member joins, its topics are not known yet",
+            ConsumerGroupState.STABLE: "the first member joins, and gets all partitions",
+            ConsumerGroupState.ASSIGNING: "the first member joins, its topics are not yet known",
         },
         ConsumerGroupState.ASSIGNING: {
             ConsumerGroupState.RECONCILING: "a heartbeat computes the target, and partitions move",
-            ConsumerGroupState.STABLE: "a heartbeat computes the target, and nobody has to wait",
-            ConsumerGroupState.EMPTY: "the last member goes",
+            ConsumerGroupState.STABLE: "a heartbeat computes the target, and no member has to wait",
+            ConsumerGroupState.EMPTY: "the last member leaves",
         },
         ConsumerGroupState.RECONCILING: {
-            ConsumerGroupState.STABLE: "the last member has what it is to own",
+            ConsumerGroupState.STABLE: "the last member reaches the target",
             ConsumerGroupState.ASSIGNING: "members, subscriptions or topics change",
-            ConsumerGroupState.EMPTY: "the last member goes",
+            ConsumerGroupState.EMPTY: "the last member leaves",
         },
         ConsumerGroupState.STABLE: {
             ConsumerGroupState.ASSIGNING: "members, subscriptions or topics change",
             ConsumerGroupState.RECONCILING: "they change by a heartbeat, which computes the target",
-            ConsumerGroupState.EMPTY: "the last member goes",
+            ConsumerGroupState.EMPTY: "the last member leaves",
         },
     },
     is_derived=True,
@@ -94,15 +94,15 @@ CONSUMER_GROUP_EDGES: Final = Edges(
 
 
 class MemberState(IntEnum):
-    """How far a member is; the values are those of its record. A later release may write others."""
+    """The state of a member; the values are those of its record. A later release may write others."""
 
-    #: It has what the target assignment gives it.
+    #: It has reached the target assignment.
     STABLE = 0
-    #: It has to give partitions up before it gets others.
+    #: It has to revoke partitions before it gets others.
     UNREVOKED_PARTITIONS = 1
-    #: It waits for partitions that other members still have.
+    #: It waits for partitions that other members still own.
     UNRELEASED_PARTITIONS = 2
-    #: A later release wrote a state that is not known here.
+    #: A later release wrote an unknown state.
     UNKNOWN = 127
 
     @classmethod
@@ -110,41 +110,41 @@ class MemberState(IntEnum):
         return cls.UNKNOWN
 
 
-#: A member that is read from its record, or comes from a classic group, may be in any of these states.
+#: A member that is replayed, or comes from a classic group, may be in any of these states.
 MEMBER_EDGES: Final = Edges(
     "a member of a consumer group",
     (MemberState.STABLE,),
     {
         MemberState.STABLE: {
-            MemberState.STABLE: "it gets all that it is to own, or nothing changes",
-            MemberState.UNREVOKED_PARTITIONS: "it has what it is not to own any more",
-            MemberState.UNRELEASED_PARTITIONS: "others still have what it is to own",
+            MemberState.STABLE: "it gets its full target, or nothing changes",
+            MemberState.UNREVOKED_PARTITIONS: "it owns partitions outside its target",
+            MemberState.UNRELEASED_PARTITIONS: "others still own part of its target",
         },
         MemberState.UNREVOKED_PARTITIONS: {
-            MemberState.STABLE: "it has revoked, and gets all that it is to own",
+            MemberState.STABLE: "it has revoked, and gets its full target",
             MemberState.UNREVOKED_PARTITIONS: "there is more to revoke",
-            MemberState.UNRELEASED_PARTITIONS: "it has revoked, and others still have what it is to own",
+            MemberState.UNRELEASED_PARTITIONS: "it has revoked, and others still own part of its target",
         },
         MemberState.UNRELEASED_PARTITIONS: {
             MemberState.STABLE: "the others have revoked",
-            MemberState.UNREVOKED_PARTITIONS: "the next target assignment takes something away",
+            MemberState.UNREVOKED_PARTITIONS: "the next target assignment takes partitions away",
             MemberState.UNRELEASED_PARTITIONS: "some of the others have revoked",
         },
         MemberState.UNKNOWN: {
-            MemberState.STABLE: "it joins again, owning nothing, and gets all that it is to own",
-            MemberState.UNRELEASED_PARTITIONS: "it joins again, owning nothing, and others have what it is to own",
+            MemberState.STABLE: "it rejoins without partitions, and gets its full target",
+            MemberState.UNRELEASED_PARTITIONS: "it rejoins without partitions, and others own part of its target",
         },
     },
 )
 
 
 class Resolved(NamedTuple):
-    """What a regular expression stands for.
+    """The resolved topics of a regular expression.
 
     Attributes:
         topics: the names that it matches.
-        version: of the topics among which they were found: a topic that comes raises it.
-        resolved_ms: when they were found.
+        version: version of the searched topics: a new topic increases it.
+        resolved_ms: when they were resolved.
     """
 
     topics: frozenset[str]
@@ -153,10 +153,10 @@ class Resolved(NamedTuple):
 
 
 class ClassicProtocol(NamedTuple):
-    """What is known of a member that speaks the classic protocol, while its group changes from one to the other.
+    """State of a member that uses the classic protocol during a migration of its group.
 
     Attributes:
-        session_timeout_ms: how long it may go without a heartbeat.
+        session_timeout_ms: longest time without a heartbeat.
         protocols: the assignors it supports, with its metadata for each.
     """
 
@@ -169,22 +169,22 @@ class ConsumerMember:
     """A member of a consumer group.
 
     Attributes:
-        member_id: of the member.
+        member_id: id of the member.
         instance_id: the id of a static member, None for a dynamic one.
-        rack_id: where it runs, None if not known.
+        rack_id: its rack, None if unknown.
         client_id: the client's name for itself.
         client_host: the host it connects from.
         rebalance_timeout_ms: how long it may take to revoke partitions.
         topics: the names it is subscribed to, sorted.
-        assignor: the one it asks for, None for the group's.
+        assignor: the requested assignor, None for the group's.
         epoch: the group epoch that it has reached.
-        previous_epoch: the one before, which it still has if a response was lost.
+        previous_epoch: the previous epoch, which it still has if a response was lost.
         state: see `MemberState`.
-        assigned: what it owns and may keep.
-        revoking: what it owns until it says that it does not.
+        assigned: owned partitions that it may keep.
+        revoking: partitions that it owns until it reports their revocation.
         since: the epoch at which it was given each of these partitions, by topic id and number (KIP-1251).
-        regex: an expression for further names that it is subscribed to; empty for none.
-        classic: set if it speaks the classic protocol, where its epoch is called a generation.
+        regex: subscription pattern for further names; empty for none.
+        classic: set if it uses the classic protocol, where its epoch is called a generation.
     """
 
     member_id: str
@@ -206,7 +206,7 @@ class ConsumerMember:
 
     @property
     def owned(self) -> Partitions:
-        """What it owns, whether it may keep it or not."""
+        """The partitions that it owns, including those to revoke."""
         return {
             topic_id: self.assigned.get(topic_id, frozenset()) | self.revoking.get(topic_id, frozenset())
             for topic_id in {**self.assigned, **self.revoking}
@@ -214,11 +214,11 @@ class ConsumerMember:
 
     @property
     def subscription(self) -> Subscription:
-        """The names that it is subscribed to, and the expression."""
+        """The subscribed names, and the expression."""
         return self.topics, self.regex
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Return whether it has exactly what an assignment of this epoch gives it."""
+        """Return whether it owns exactly its partitions in an assignment of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
@@ -228,18 +228,18 @@ class ConsumerGroup:
 
     Attributes:
         group_id: its id.
-        epoch: grows with members, subscriptions and topics.
-        metadata_hash: of the topics that members are subscribed to, when they were last looked at.
+        epoch: increases with changes of members, subscriptions and topics.
+        metadata_hash: hash of the subscribed topics at the last check.
         members: by member id.
         static_members: member ids by instance id.
-        target: what each member is to own.
+        target: the target assignment by member.
         assignment_epoch: the group epoch of the target assignment.
-        assigned_ms: when that was computed, 0 if never.
-        owners: the member that owns a partition, by topic id and number.
-        resolved: what regular expressions stand for; not there yet if that is still to be found out.
-        subscriptions: how many members have each of them, so that a heartbeat need not look at all members.
-        classic_count: how many members speak the classic protocol.
-        looked_at: see `has_looked_at`; no part of what the log says.
+        assigned_ms: when it was computed, 0 if never.
+        owners: the owner of each partition, by topic id and number.
+        resolved: resolved regular expressions; unresolved ones are missing.
+        subscriptions: number of members with each subscription, so that a heartbeat need not check all members.
+        classic_count: number of members that use the classic protocol.
+        looked_at: see `has_looked_at`; not part of the log's state.
     """
 
     group_id: str
@@ -258,7 +258,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """How far the group is."""
+        """The state of the group."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -269,7 +269,7 @@ class ConsumerGroup:
 
     @property
     def is_classic(self) -> bool:
-        """Whether all members speak the classic protocol, as when the group may not become a classic one."""
+        """Whether all members use the classic protocol, as when the group may not become a classic one."""
         return self.classic_count == len(self.members)
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -280,28 +280,28 @@ class ConsumerGroup:
         )
 
     def has_looked_at(self, changes: int) -> bool:
-        """Return whether the topics of its members are known to be those of `metadata_hash`.
+        """Return whether the topics of its members are known to match `metadata_hash`.
 
         Args:
-            changes: see `Topics`; the epoch that was written then must have come into the log.
+            changes: see `Topics`; the epoch written with it must have reached the log.
         """
         return self.looked_at[0] == changes and self.looked_at[1] <= self.epoch
 
     def subscriptions_after(
         self, leaving: Iterable[ConsumerMember], coming: ConsumerMember | None = None
     ) -> Collection[Subscription]:
-        """Return the subscriptions of all members once some have left and one has come or changed."""
+        """Return the subscriptions of all members after some have left and one has joined or changed."""
         gone = Counter(member.subscription for member in leaving)
         left = [each for each, count in self.subscriptions.items() if count > gone[each]]
         return left if coming is None else {*left, coming.subscription}
 
     def supports_classic(self, names: Collection[str]) -> bool:
-        """Return whether the members that speak the classic protocol have one of these assignors in common."""
+        """Return whether the members with the classic protocol share one of these assignors."""
         classic = [member.classic for member in self.members.values() if member.classic is not None]
         return any(all(name in dict(each.protocols) for each in classic) for name in names)
 
     def waits_for_release(self, member: ConsumerMember) -> bool:
-        """Return whether another member still owns what a member is to own."""
+        """Return whether another member still owns part of a member's target."""
         return any(
             number not in member.assigned.get(topic_id, ()) and (topic_id, number) in self.owners
             for topic_id, numbers in self.target.get(member.member_id, NOTHING).items()
@@ -309,7 +309,7 @@ class ConsumerGroup:
         )
 
     def put(self, member: ConsumerMember) -> None:
-        """Add a member, or replace what was known of it."""
+        """Add or replace a member."""
         known = self.members.get(member.member_id)
         self._disown(known)
         self._count(known, -1)
@@ -341,7 +341,7 @@ class ConsumerGroup:
         self.classic_count += step * (member.classic is not None)
 
     def _free_instance(self, member: ConsumerMember) -> None:
-        """Forget who has an instance id, unless a member that replaces the static one has taken it over."""
+        """Release an instance id, unless a replacing member has taken it over."""
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
 
@@ -386,18 +386,18 @@ class ConsumerGroup:
         *,
         knows_epochs: bool = True,
     ) -> None:
-        """Check that offsets may be committed.
+        """Check a commit of offsets.
 
         Args:
-            member_id: of the member.
-            epoch: the one that it knows.
-            partitions: what it commits, by topic id and number; an epoch that has passed will do for what it has had
-                since then (KIP-1251), or for nothing.
+            member_id: id of the member.
+            epoch: the epoch in the request.
+            partitions: the partitions, by topic id and number; an old epoch suffices for those it has owned since then
+                (KIP-1251), or for none.
             knows_epochs: see `Commit`.
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID; UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, which the member overcomes by a
-                heartbeat, or ILLEGAL_GENERATION if it speaks the classic protocol.
+            BrokerError: UNKNOWN_MEMBER_ID; UNSUPPORTED_VERSION; STALE_MEMBER_EPOCH, which a heartbeat of the member
+                resolves, or ILLEGAL_GENERATION if it uses the classic protocol.
         """
         if epoch < 0 and not self.members:
             return
@@ -413,19 +413,19 @@ class ConsumerGroup:
         """Check that a member may read offsets.
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION if it speaks the classic protocol.
+            BrokerError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION if it uses the classic protocol.
         """
         _check_epoch(self.known(member_id, None), epoch)
 
     def check_commit_in_transaction(self, commit: Commit, partitions: Collection[tuple[bytes, int]]) -> None:
-        """Check that offsets may be committed with a transaction, by a member, or by a producer that names none.
+        """Check a commit of offsets in a transaction, by a member, or by a producer without member data.
 
         Args:
-            commit: by whom, and what is known of the group.
+            commit: the committer.
             partitions: see `check_commit`.
 
         Raises:
-            BrokerError: UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION, the only name for another epoch that producers know.
+            BrokerError: UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION, the only code for another epoch that producers know.
         """
         if commit.generation_id == _NO_EPOCH and not commit.member_id and commit.instance_id is None:
             return
@@ -443,7 +443,7 @@ def regexes_of(subscriptions: Iterable[Subscription]) -> Set[str]:
 
 
 def topics_of(subscriptions: Iterable[Subscription], resolved: Mapping[str, Resolved]) -> Set[str]:
-    """Return the names of subscriptions, of the topics that exist or not."""
+    """Return the names of subscriptions, of existing and missing topics."""
     found: set[str] = set()
     for names, regex in subscriptions:
         found.update(names)

@@ -1,6 +1,6 @@
-"""Heartbeats of KIP-848: members join, follow the target assignment, change what they read, and leave by them.
+"""Heartbeats of KIP-848: members use them to join, follow the target assignment, change subscriptions, and leave.
 
-A heartbeat is answered when the records that it caused are committed, and those alone change the group.
+A heartbeat is answered when its records are committed, and only these change the group.
 
 Source: KIP-848; `GroupMetadataManager.consumerGroupHeartbeat` in Apache Kafka.
 """
@@ -25,22 +25,22 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["JOIN_EPOCH", "Heartbeats", "check_beat"]
 
-#: The epoch of a member that joins.
+#: The epoch of a joining member.
 JOIN_EPOCH = 0
 
-#: What Java's `String.trim` removes.
+#: Characters that Java's `String.trim` removes.
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))
 
-#: A timeout that is not given, or unchanged.
+#: A timeout that is missing or unchanged.
 _UNCHANGED_MS = -1
 
 
 class Heartbeats:
-    """The members of consumer groups that speak KIP-848.
+    """The members of consumer groups that use KIP-848.
 
     Args:
-        changes: what changes groups.
-        outbox: gets the records.
+        changes: applies changes to groups.
+        outbox: receives the records.
         new_id: returns a member id.
         limits: see `GroupLimits`.
     """
@@ -54,17 +54,17 @@ class Heartbeats:
     def beat(
         self, group: ConsumerGroup, request: Beat, now_ms: int, *, is_assigned: bool = True
     ) -> ConsumerGroupHeartbeatResponse:
-        """Handle a heartbeat of a member that joins, stays or leaves.
+        """Handle a heartbeat of a joining, staying or leaving member.
 
         Args:
-            group: the group, which a member that joins may have made.
-            request: the heartbeat, checked by itself.
+            group: the group, which a joining member may have created.
+            request: the heartbeat, checked by `check_beat`.
             now_ms: the current time.
-            is_assigned: whether the members have been assigned all there is; not if this heartbeat has made a consumer
-                group of a classic one during a rebalance, which Kafka would leave unassigned until the next change.
+            is_assigned: whether all partitions are assigned; not if this heartbeat converted a classic group during a
+                rebalance, whose partitions Kafka would leave unassigned until the next change.
 
         Raises:
-            BrokerError: the member must correct its request, join again, or give up.
+            BrokerError: the member must correct its request, rejoin, or give up.
         """
         if request.epoch < JOIN_EPOCH:
             return self._leave(group, request, now_ms)
@@ -76,7 +76,7 @@ class Heartbeats:
         epoch = self._changes.write_member(change, now_ms, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
         for deadline in (Deadline.JOIN, Deadline.SYNC):
-            # It may have spoken the classic protocol before; no more requests of that will come.
+            # It may have used the classic protocol before; it sends no more such requests.
             self._changes.deadlines.done(deadline, group.group_id, moved.member_id)
         self._changes.expect_heard(group.group_id, moved, now_ms)
         return self._response(group.group_id, request, moved, has_moved=moved.assigned != member.assigned)
@@ -121,7 +121,7 @@ class Heartbeats:
     def _leave(self, group: ConsumerGroup, request: Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         member = group.known(request.member_id, request.instance_id)
         if request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
-            # It keeps its partitions until its session ends, for the member that comes back with its instance id.
+            # Its partitions stay assigned until its session ends, for a member with the same instance id.
             epoch, since = LEAVE_GROUP_STATIC_MEMBER_EPOCH, dict.fromkeys(member.since, JOIN_EPOCH)
             away = replace(member, epoch=epoch, revoking=NOTHING, since=since)
             self._outbox.add(current_record(group.group_id, away))
@@ -147,7 +147,7 @@ def _updated(member: ConsumerMember, request: Beat) -> ConsumerMember:
 
 
 def _check_epoch(member: ConsumerMember, request: Beat) -> None:
-    """Check a member's epoch; the previous one is accepted with what it owns, since a response may have been lost."""
+    """Check a member's epoch; the previous one is accepted with owned partitions, as a response may be lost."""
     if request.epoch == member.epoch:
         return
     is_behind = request.epoch == member.previous_epoch and request.epoch < member.epoch
@@ -166,7 +166,7 @@ def _is_part(owned: Partitions, assigned: Partitions) -> bool:
 
 
 def check_beat(request: Beat) -> None:
-    """Check a heartbeat by itself, for one fault after the other, as Kafka does.
+    """Check the fields of a heartbeat in Kafka's order.
 
     Raises:
         BrokerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
@@ -209,5 +209,5 @@ def check_beat(request: Beat) -> None:
 
 
 def _is_blank(text: str | None) -> bool:
-    """Return whether a text that is given is empty, but for what Java takes for blanks."""
+    """Return whether a text is set, but blank by Java's definition."""
     return text is not None and not text.strip(_BLANKS)

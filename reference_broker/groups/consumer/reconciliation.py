@@ -1,7 +1,8 @@
-"""The next step of a member towards the target assignment: revoke first, then move to the epoch, then take over.
+"""The next step of a member towards the target assignment: revoke first, then move to the epoch, then take new
+partitions.
 
-A member never keeps what it is not subscribed to any more, whatever the target assignment says, which may be older than
-its subscription.
+A member never keeps partitions that it is no longer subscribed to, even if the target assignment, which may be older
+than its subscription, includes them.
 
 Source: KIP-848; `CurrentAssignmentBuilder` in Apache Kafka.
 """
@@ -37,19 +38,19 @@ def reconciled(
     *,
     has_changed: bool,
 ) -> ConsumerMember:
-    """Return a member after its next step, the same if it has to wait.
+    """Return a member after its next step, or the same one if it has to wait.
 
     Args:
-        member: as it is.
-        target_epoch: of the target assignment.
-        target: what it is to own.
-        owned: what it says that it owns, None if it does not say.
+        member: the current member.
+        target_epoch: epoch of the target assignment.
+        target: its target.
+        owned: the partitions that it reports as owned, None if not reported.
         is_owned: whether any member owns a partition.
-        topic_ids: of what it is subscribed to.
+        topic_ids: ids of its subscribed topics.
         has_changed: whether its subscription has changed with this request.
 
     Raises:
-        BrokerError: FENCED_MEMBER_EPOCH, nobody knows how far it is, and it owns something.
+        BrokerError: FENCED_MEMBER_EPOCH, its state is unknown, and it owns partitions.
     """
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         text = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
@@ -66,7 +67,7 @@ def reconciled(
         wanted = target.get(topic_id, frozenset()) if topic_id in topic_ids else frozenset()
         current = member.assigned.get(topic_id, frozenset())
         missing = wanted - current
-        # What the member itself has just revoked is free.
+        # Partitions that the member itself has just revoked are free.
         own = member.revoking.get(topic_id, frozenset())
         free = frozenset(number for number in missing if number in own or not is_owned(topic_id, number))
         waits = waits or free != missing
@@ -82,7 +83,7 @@ def reconciled(
 
 
 def _without_others(member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[bytes]) -> ConsumerMember:
-    """Return a member that gives up what it is not subscribed to; it waits for a target assignment for the rest."""
+    """Return a member without unsubscribed partitions; for the rest it waits for a target assignment."""
     others = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id not in topic_ids}
     if not others:
         return member
@@ -99,7 +100,7 @@ def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions
 ) -> ConsumerMember:
     since = {
-        # What it revoked and is given again counts as owned from now on.
+        # Revoked partitions that are assigned again count as owned from now on.
         (topic_id, number): epoch
         if number not in had.get(topic_id, ())
         else member.since.get((topic_id, number), epoch)
@@ -119,7 +120,7 @@ def _moved(
 
 
 def _still_owns(owned: Partitions | None, revoking: Partitions) -> bool:
-    """Return whether a member owns, or may own, what it is to revoke."""
+    """Return whether a member owns, or may own, partitions that it has to revoke."""
     if owned is None:
         return True
     return any(owned.get(topic_id, frozenset()) & numbers for topic_id, numbers in revoking.items())

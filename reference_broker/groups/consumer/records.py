@@ -1,4 +1,4 @@
-"""Records of consumer groups in `__consumer_offsets`, written and replayed.
+"""Records of consumer groups in `__consumer_offsets`: encoding and replay.
 
 Source: `GroupCoordinatorRecordHelpers`, `GroupMetadataManager.replay` in Apache Kafka.
 """
@@ -78,7 +78,7 @@ __all__ = [
     "target_record",
 ]
 
-#: What Apache Kafka notes of topics and expressions, of which only the key counts here.
+#: Apache Kafka's records of topics and expressions, of which only the key matters here.
 NOTED_RECORD_TYPES = types_by_key((PartitionsKey, PartitionsValue), (RegexKey, RegexValue))
 
 #: The types of records of consumer groups.
@@ -100,7 +100,7 @@ def group_value_record(group_id: str, epoch: int, metadata_hash: int) -> Coordin
 
 
 def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """Return the record of what a member says of itself."""
+    """Return the record of a member's subscription and properties."""
     value = MemberValue(
         member.instance_id,
         member.rack_id,
@@ -126,13 +126,13 @@ def epoch_record(group_id: str, assignment_epoch: int, now_ms: int) -> Coordinat
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> CoordinatorRecord:
-    """Return the record of what a member is to own."""
+    """Return the record of a member's target assignment."""
     value = TargetValue([TargetValue.TopicPartition(topic_id, sorted(part)) for topic_id, part in target.items()])
     return CoordinatorRecord(TargetKey(group_id, member_id), value)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """Return the record of what a member owns, and how far it is."""
+    """Return the record of a member's current assignment and state."""
     value = CurrentValue(
         member.epoch,
         member.previous_epoch,
@@ -159,22 +159,22 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def regex_record(group_id: str, regex: str, resolved: Resolved) -> CoordinatorRecord:
-    """Return the record of what a regular expression stands for."""
+    """Return the record of a resolved regular expression."""
     value = RegexValue(sorted(resolved.topics), resolved.version, resolved.resolved_ms)
     return CoordinatorRecord(RegexKey(group_id, regex), value)
 
 
 def regex_tombstones(group_id: str, regexes: Iterable[str]) -> list[CoordinatorRecord]:
-    """Return the records that remove what regular expressions stand for."""
+    """Return the records that remove resolved regular expressions."""
     return [CoordinatorRecord(RegexKey(group_id, regex), None) for regex in regexes]
 
 
 def group_tombstones(
     group_id: str, member_ids: Collection[str], regexes: Iterable[str] = ()
 ) -> list[CoordinatorRecord]:
-    """Return the records that remove a group, its members, and what their regular expressions stand for.
+    """Return the records that remove a group, its members, and its resolved regular expressions.
 
-    Releases before 4.1 wrote what they knew of the group's topics, too.
+    Releases before 4.1 also wrote metadata of the group's topics.
     """
     keys: list[Message] = [CurrentKey(group_id, member_id) for member_id in member_ids]
     keys += [TargetKey(group_id, member_id) for member_id in member_ids]
@@ -186,7 +186,7 @@ def group_tombstones(
 
 
 def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
-    """Take over a record of a consumer group; return the group's id."""
+    """Replay a record of a consumer group; return the group's id."""
     key, value = record.key, record.value
     if isinstance(key, GroupKey):
         if isinstance(value, GroupValue):
@@ -230,7 +230,7 @@ def replay(groups: dict[str, ConsumerGroup], record: CoordinatorRecord) -> str:
 
 
 def _since(value: CurrentValue) -> dict[tuple[bytes, int], int]:
-    """Return since when a member has its partitions: since its epoch, if an older record does not say."""
+    """Return the epochs since which a member has its partitions: by default its own, in older records."""
     since: dict[tuple[bytes, int], int] = {}
     for part in (*value.assigned_partitions, *value.partitions_pending_revocation):
         since.update(dict.fromkeys(((part.topic_id, number) for number in part.partitions), value.member_epoch))

@@ -1,8 +1,8 @@
-"""Which topics the regular expressions of consumer groups stand for: looked up beside the heartbeats, kept in records.
+"""Resolution of regular expressions of consumer groups to topics: done in the background, and stored in records.
 
-A heartbeat that finds an expression of its group not resolved, or resolved before a topic came, starts a resolution of
-all of them; a group has one at a time. Its result is an operation of its own: the records, and the next epoch of the
-group if topics have changed. Until then members have what was found before.
+A heartbeat that finds an unresolved expression of its group, or one resolved before a topic was added, starts a
+resolution of all expressions; a group has one at a time. Its result is a separate operation: the records, and the next
+group epoch if topics have changed. Until then, members keep the previous result.
 
 Source: `GroupMetadataManager.maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` in Apache Kafka.
 """
@@ -27,15 +27,15 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["REFRESH_PAUSE_MS", "Resolution"]
 
-#: The least time between two resolutions of a group, whatever has changed.
+#: Minimum time between two resolutions of a group, whatever has changed.
 REFRESH_PAUSE_MS = 10_000
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Most characters of all names that a group's expressions stand for: more do not fit into a batch of the offsets topic.
+#: Most characters of all names matched by a group's expressions: more do not fit into a batch of the offsets topic.
 _NAMES_CHARACTERS_MAX = 1024 * 1024
 
-#: The topics of expressions; None for one that cannot be resolved.
+#: The topics of expressions; None for an invalid one.
 _Found = dict[str, frozenset[str] | None]
 
 
@@ -43,10 +43,10 @@ class Resolution:
     """The expressions of a shard's groups.
 
     Args:
-        groups: the groups by id, which change by replayed records only.
+        groups: the groups by id, which only change by replayed records.
         timers: the shard's.
-        computations: where names are matched.
-        outbox: gets the records.
+        computations: runs the matching of names.
+        outbox: receives the records.
         limits: see `GroupLimits`.
         topics: see `Topics`.
     """
@@ -66,9 +66,9 @@ class Resolution:
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
-        #: What tells the resolution of a group that is under way from others, by group id.
+        #: Token of a group's current resolution, by group id.
         self._running: dict[str, object] = {}
-        #: When a resolution could not be written, by group id.
+        #: When a resolution last failed to be written, by group id.
         self._failed_ms: dict[str, int] = {}
         self._base = 0
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
@@ -76,25 +76,25 @@ class Resolution:
 
     @property
     def version(self) -> int:
-        """Grows with every topic that comes."""
+        """A version that increases with every new topic."""
         return self._base + self._topics.came
 
     def loaded(self) -> None:
-        """Go on after what the records say: which topics have come since then is not known."""
+        """Continue from replayed records: whether topics were added since then is unknown."""
         versions = [each.version for group in self._groups.values() for each in group.resolved.values()]
         self._base = max(versions, default=0) + 1 - self._topics.came
 
     def cancel(self) -> None:
-        """Resolve nothing any more."""
+        """Cancel all resolutions."""
         self._running.clear()
 
     def forget(self, group_id: str) -> None:
-        """Forget what is known of a group that is gone."""
+        """Drop the state of a removed group."""
         self._running.pop(group_id, None)
         self._failed_ms.pop(group_id, None)
 
     def begin_if_stale(self, group: ConsumerGroup, regexes: Collection[str], now_ms: int) -> None:
-        """Begin to resolve the expressions that members of a group have, unless what is known will do."""
+        """Begin to resolve the expressions of a group's members, unless the known results are current."""
         if regexes and group.group_id not in self._running and self._is_stale(group, regexes, now_ms):
             run = self._running[group.group_id] = object()
             self._computations.add(
@@ -108,7 +108,7 @@ class Resolution:
         known = group.resolved.values()
         last_ms = max((each.resolved_ms for each in known), default=None)
         failed_ms = self._failed_ms.get(group.group_id)
-        # A time to come is that of a clock that was set back.
+        # A future time means that the clock was set back.
         if any(each is not None and 0 <= now_ms - each <= REFRESH_PAUSE_MS for each in (last_ms, failed_ms)):
             return False
         return (
@@ -119,7 +119,7 @@ class Resolution:
         )
 
     def _resolve(self, group_id: str, regexes: Collection[str], now_ms: int) -> Generator[None, None, _Found | None]:
-        """Match names in slices; return what was found, None if it is too much."""
+        """Match names in slices; return the result, None if it is too large."""
         found: _Found = {}
         room = _NAMES_CHARACTERS_MAX
         names = self._all_names()
@@ -127,7 +127,7 @@ class Resolution:
             try:
                 pattern = TopicPattern(regex)
             except BrokerError as error:
-                # Apache Kafka has taken it, whose expressions can do more.
+                # Apache Kafka, which supports more expressions, has accepted it.
                 text = "an expression of the group %s, which was loaded, cannot be resolved: %s"
                 self._lines.warning(group_id, now_ms, text, group_id, error.detail)
                 found[regex] = None
@@ -146,12 +146,12 @@ class Resolution:
         return found
 
     def _is_wanted(self, group_id: str, regex: str) -> bool:
-        """Return whether a member of a group has an expression, or may still turn out to have it."""
+        """Return whether a member of a group has an expression, or may yet turn out to."""
         group = self._groups.get(group_id)
         return group is None or any(each == regex for _, each in group.subscriptions)
 
     def _all_names(self) -> tuple[str, ...]:
-        """Return the names of all topics, shared by all that are resolved until topics change."""
+        """Return the names of all topics, shared by all resolutions until topics change."""
         if self._names[0] != self._topics.changes:
             self._names = self._topics.changes, tuple(self._topics)
         return self._names[1]
@@ -173,7 +173,7 @@ class Resolution:
             return
 
         def committed(error: BrokerError | None) -> None:
-            # Another error is the log's, which says so itself.
+            # The log reports other errors itself.
             if error is not None and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
                 self._fail(group_id, error.detail, now_ms)
 
@@ -182,7 +182,7 @@ class Resolution:
         after = dict(group.resolved)
         for regex in sorted(regexes_of(group.subscriptions)):
             if regex not in found:
-                continue  # it came meanwhile, or was not wanted for a while
+                continue  # it was added in the meantime, or was unused for a while
             topics = found[regex]
             if topics is None:
                 topics = after[regex].topics if regex in after else frozenset()
@@ -198,7 +198,7 @@ class Resolution:
             group.looked_at = self._topics.changes, group.epoch + 1
 
     def _fail(self, group_id: str, reason: str, now_ms: int) -> None:
-        """Note that what was found cannot be written, which would be so at once again."""
+        """Record that a result cannot be written, since an immediate retry would fail, too."""
         if group_id in self._groups:
             self._failed_ms[group_id] = now_ms
             text = "the topics of expressions of the group %s cannot be written: %s"

@@ -11,7 +11,7 @@ __all__ = ["Subscriber", "Subscribers"]
 
 
 class Subscriber(NamedTuple):
-    """A member: its instance id, the ids of its topics, and what it has by the last assignment."""
+    """A member: its instance id, the ids of its topics, and its partitions in the last assignment."""
 
     instance_id: str | None
     topic_ids: frozenset[bytes]

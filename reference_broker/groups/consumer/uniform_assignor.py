@@ -1,7 +1,6 @@
-"""The uniform assignor: everybody gets the same number of partitions, give or take one, and keeps what it has if that
-fits.
+"""The uniform assignor: members get the same number of partitions, give or take one, and keep theirs where possible.
 
-Where one choice is as good as another, it is Kafka's, which comes from the order of Java's hash tables.
+Ties are resolved as in Kafka, by the order of Java's hash tables.
 
 Source: KIP-848; `UniformAssignor`, `UniformHomogeneousAssignmentBuilder`, `UniformHeterogeneousAssignmentBuilder` in
 Apache Kafka.
@@ -23,7 +22,7 @@ Key = TypeVar("Key")
 #: Partition numbers by topic id, being changed.
 Parts = dict[bytes, set[int]]
 
-#: Most rounds through the topics: each about halves what is left to level.
+#: Most rounds through the topics: each about halves the imbalance.
 _ROUNDS_MAX = 16
 
 
@@ -48,7 +47,7 @@ def uniform_assignment(
 
 
 def _spread_same(order: list[str], members: Subscribers, counts: Mapping[bytes, int]) -> dict[str, Parts]:
-    """Assign partitions of topics that all members want: what exceeds a member's quota goes to those below theirs."""
+    """Assign partitions of topics that all members want; those above a quota go to members below theirs."""
     quota, extra = divmod(sum(counts.values()), len(members))
     taken = {
         (topic_id, number)
@@ -77,7 +76,7 @@ def _spread_same(order: list[str], members: Subscribers, counts: Mapping[bytes, 
             room -= len(parts[topic_id])
         has_extra = extra > 0
         if has_extra and room and len(order) - place > extra:
-            # It would be a new one; a member later in the order may have one already.
+            # It would be a new one; a later member in the order may already have one.
             has_extra, room = False, room - 1
         extra -= has_extra
         if room:
@@ -94,7 +93,7 @@ class _Levelling:
     """The assignment of partitions to members that want different topics.
 
     Args:
-        order: of the members, who are known by their places in it.
+        order: the members; they are identified by their index in it.
         members: by member id.
         counts: partitions of each topic.
     """
@@ -113,7 +112,7 @@ class _Levelling:
                     self._give(topic_id, number, place)
 
     def run(self) -> dict[str, Parts]:
-        """Return what each member gets: what nobody has goes to those that have least, then loads are levelled."""
+        """Return the assignment: unowned partitions go to the members with the fewest, then loads are levelled."""
         ordered = sorted(self._wanting, key=self._rank)
         for topic_id in ordered:
             ladder = _Ladder(self._wanting[topic_id], self._loads)
@@ -129,12 +128,12 @@ class _Levelling:
         return assigned
 
     def _rank(self, topic_id: bytes) -> tuple[float, int, tuple[int, int]]:
-        """Return a topic's place: the more partitions per member that wants it, the earlier."""
+        """Return a topic's rank: the more partitions per subscriber, the earlier."""
         wanting = len(self._wanting[topic_id])
         return -self._counts[topic_id] / wanting, wanting, _halves(topic_id)
 
     def _level(self, ordered: list[bytes]) -> None:
-        """Go through the topics until a whole round has moved nothing."""
+        """Go through the topics until a whole round moves no partition."""
         last: bytes | None = None
         for _ in range(_ROUNDS_MAX):
             for topic_id in ordered:
@@ -144,7 +143,7 @@ class _Levelling:
                     last = topic_id
 
     def _level_topic(self, topic_id: bytes) -> bool:
-        """Move partitions of a topic from those that have most to those that have least; return whether any moved."""
+        """Move partitions of a topic from members with the most to those with the fewest; return whether any moved."""
         ladder = _Ladder(self._wanting[topic_id], self._loads)
         if ladder.is_level_at_first:
             return False
@@ -179,13 +178,13 @@ class _Levelling:
 
 
 class _Ladder:
-    """Members by load: which is next to get a partition, and which is next to give one away.
+    """Members by load, with the next member to get a partition, and the next to give one away.
 
-    Both go round among members of the same load, and take in those of the next load when the round is over.
+    Both cycle through members of the same load, and include those of the next load after each cycle.
 
     Args:
-        members: by their places.
-        loads: partitions by place, which change meanwhile.
+        members: by index.
+        loads: numbers of partitions by index, which change during the run.
     """
 
     def __init__(self, members: list[int], loads: list[int]) -> None:
@@ -227,7 +226,7 @@ class _Ladder:
         return self._sorted[self._next_rich + 1]
 
     def leave_out_rich(self) -> None:
-        """Leave out the member that `next_rich` returned last: it has nothing to give."""
+        """Exclude the member that `next_rich` returned last: it has no partition to give."""
         here, end = self._next_rich + 1, self._rich_end - 1
         self._sorted[here], self._sorted[end] = self._sorted[end], self._sorted[here]
         self._rich_end = end
@@ -247,7 +246,7 @@ def _uuid_hash(topic_id: bytes) -> int:
 
 
 def _copied_order(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """Return keys in the order of a table that was made for all of them at once, which may have more buckets."""
+    """Return keys in the order of a table that was created for all of them at once, which may have more buckets."""
     buckets = 16
     while buckets < int(len(keys) / 0.75) + 1:
         buckets *= 2
