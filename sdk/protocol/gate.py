@@ -1,10 +1,10 @@
-"""The states of a client's connection: what must happen before requests may be sent, and again later.
+"""The states of a client's connection: the steps before requests can be sent, and the later logins.
 
     dns → tcp → tls → versions → sasl → ready ⇄ re-authentication
 
-The network reports the first three. The gate then asks for the broker's versions, logs in, and, if the broker limits
-the session, says when to log in again. It is part of `ClientConnection`, which carries its requests and holds back
-those of others while the broker takes none.
+The network reports the first three. The gate then requests the broker's versions, logs in, and, if the broker limits
+the session, decides when to log in again. It is part of `ClientConnection`, which carries its requests and holds back
+other ones while the broker takes none.
 
 Source: `SaslClientAuthenticator` in Apache Kafka; KIP-43, KIP-152, KIP-368 (re-authentication).
 """
@@ -26,25 +26,25 @@ from kafkawire.sdk.states import Edges
 
 __all__ = ["CHALLENGE_BYTES_MAX", "CONNECTION_EDGES", "ROUNDS_MAX", "ConnectionState", "Gate"]
 
-#: As much as Kafka's brokers take themselves (`sasl.server.max.receive.size`); a Kerberos token has up to 64 KiB.
+#: The limit of Kafka's brokers for themselves (`sasl.server.max.receive.size`); a Kerberos token has up to 64 KiB.
 CHALLENGE_BYTES_MAX = 512 * 1024
 
-#: Challenges of one login. Kerberos, the longest, needs four; a hostile broker could go on for ever.
+#: Most challenges of one login. Kerberos, the longest, needs four; a hostile broker could continue forever.
 ROUNDS_MAX = 16
 
-#: The part of a session after which the client logs in again, lowest and highest: those of Kafka's own client.
+#: The fraction of a session after which the client logs in again, lowest and highest: those of Kafka's own client.
 _SESSION_SHARE_MIN = 0.85
 _SESSION_SHARE_MAX = 0.95
 
-#: The first version of SaslHandshake after which tokens travel in SaslAuthenticate; before, they had no header.
+#: The first version of SaslHandshake after which SaslAuthenticate carries the tokens; before, they had no header.
 _HANDSHAKE_VERSION_MIN = 1
 
-#: How much of what the broker says goes into an error.
+#: Most characters of a broker's text that an error repeats.
 _SHOWN_CHARACTERS = 200
 
 
 class ConnectionState(Enum):
-    """How far a connection is; the values of the first five name the phase in which connecting failed."""
+    """The state of a connection; the values of the first five name the phase in which connecting failed."""
 
     RESOLVING = "dns"
     CONNECTING = "tcp"
@@ -61,18 +61,18 @@ class ConnectionState(Enum):
 
     @property
     def is_before_ready(self) -> bool:
-        """Whether the broker is connected, but the connection is not ready for the first time."""
+        """Whether the network is connected, but the connection has not been ready yet."""
         return self in (ConnectionState.VERSIONS, ConnectionState.AUTHENTICATION)
 
 
-#: What the network reports, in any order: it may try several addresses, and leave out what it does not do.
+#: The states that the network reports, in any order: it may try several addresses, and skip steps.
 _OF_THE_NETWORK: Final = {
     ConnectionState.RESOLVING: "the name is looked up",
     ConnectionState.CONNECTING: "an address is tried",
     ConnectionState.TLS: "the TLS handshake begins",
 }
 
-#: Of one connection. One that fails is not used again, whatever its state.
+#: The edges of one connection. A connection that fails, in any state, is not used again.
 CONNECTION_EDGES: Final = Edges(
     "a connection",
     (ConnectionState.RESOLVING,),
@@ -94,16 +94,16 @@ CONNECTION_EDGES: Final = Edges(
 
 
 class Gate:
-    """The state of one connection, and what must be asked next.
+    """The state of one connection, and the next request that it must send.
 
     Args:
-        negotiation: learns the broker's versions.
+        negotiation: receives the broker's versions.
         authenticates: whether the connection must log in.
 
     Attributes:
         state: see `ConnectionState`.
         reauthenticate_at_ms: when to log in again; infinite if the session has no end.
-        session_ends_ms: when the broker stops taking requests, estimated not to be too late.
+        session_ends_ms: when the broker stops taking requests: an estimate that is not too late.
     """
 
     def __init__(self, negotiation: Negotiation, *, authenticates: bool) -> None:
@@ -113,14 +113,14 @@ class Gate:
         self._negotiation = negotiation
         self._authenticates = authenticates
         self._authenticator: Authenticator | None = None
-        # Of the latest login.
+        # the state of the latest login
         self._rounds: int
         self._began_ms: int
         self._share: float
 
     @property
     def is_shut(self) -> bool:
-        """Whether the broker takes only requests of the gate now."""
+        """Whether the broker currently takes only the gate's requests."""
         return self._authenticator is not None or self.state.is_before_ready
 
     @property
@@ -129,17 +129,17 @@ class Gate:
         return self.state is ConnectionState.AUTHENTICATION and self._authenticator is None
 
     def report(self, state: ConnectionState) -> None:
-        """Note how far the network is: RESOLVING, CONNECTING or TLS.
+        """Record the step that the network has reached: RESOLVING, CONNECTING or TLS.
 
         Raises:
-            LocalProtocolError: it is another state, or the gate was opened before.
+            LocalProtocolError: the state is another one, or the gate was opened before.
         """
         if state not in _OF_THE_NETWORK:
             raise LocalProtocolError(f"a network does not report {state.name}, but RESOLVING, CONNECTING or TLS")
         self._enter(state)
 
     def start(self) -> Message:
-        """Return the first request; the broker is connected, TLS included.
+        """Return the first request, once the network is connected, TLS included.
 
         Raises:
             LocalProtocolError: the gate was opened before.
@@ -151,13 +151,13 @@ class Gate:
         """Begin to log in, for the first time or again, and return the first request of the login.
 
         Args:
-            authenticator: for this login alone.
-            now_ms: the time now, monotonic.
-            fraction: a random number in [0, 1), so that connections that began together do not log in again together.
+            authenticator: an authenticator for this login only.
+            now_ms: the current time, monotonic.
+            fraction: a random number in [0, 1), so that connections opened together do not log in again together.
 
         Raises:
             LocalProtocolError: the connection is not in a state to log in.
-            RemoteProtocolError: the broker has no SASL that is known here.
+            RemoteProtocolError: the broker offers no known version of SASL.
         """
         if not self.wants_login and (self.state is not ConnectionState.READY or not self._authenticates):
             raise LocalProtocolError(f"a login cannot begin in the state {self.state.value!r}")
@@ -179,12 +179,12 @@ class Gate:
         """Take the response to a request of the gate.
 
         Returns:
-            The next request; None if there is none now: the connection is ready, or it waits for `log_in`.
+            The next request; None if the connection is ready or waits for `log_in`.
 
         Raises:
             BrokerError: the broker refuses the login.
-            RemoteProtocolError: the broker breaks the rules.
-            LocalProtocolError: the gate has not asked for it.
+            RemoteProtocolError: the broker breaks the protocol.
+            LocalProtocolError: the gate has not requested this response.
         """
         if isinstance(response, ApiVersionsResponse):
             return self._versions_known(response)
@@ -223,7 +223,7 @@ class Gate:
         return SaslAuthenticateRequest(answer)
 
     def _authenticated(self, lifetime_ms: int) -> None:
-        """The broker counts from the end of the login; from its beginning the session ends a little early."""
+        """Count the session from the start of the login, a little early: the broker counts from the end."""
         self._authenticator = None
         self._enter(ConnectionState.READY)
         self.session_ends_ms = self._began_ms + lifetime_ms if lifetime_ms > 0 else inf
@@ -238,6 +238,6 @@ def _handshake_refusal(mechanism: str, response: SaslHandshakeResponse) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return what may be shown of a text from the broker."""
+    """Return a text from the broker in a form that is safe to show."""
     short = text[:_SHOWN_CHARACTERS]
     return "".join(character if character.isprintable() else "?" for character in short)

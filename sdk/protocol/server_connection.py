@@ -1,8 +1,8 @@
-"""The broker's side of a connection, without the socket: requests in, responses out in their order.
+"""The broker's side of a connection, without the socket: requests in, responses out in the same order.
 
-Requests may be pipelined; a connection whose `receive` raised is to be closed. `connection.py` offers this side beside
-the client's. What does not change between the requests of a client, or the responses to it, is read and written once: a
-broker handles tens of thousands of them a second.
+Requests can be pipelined; a connection whose `receive` raised must be closed. `connection.py` exports this side and the
+client's. Parts that are the same in all requests of a client, or in all responses to it, are read and written once: a
+broker handles tens of thousands of requests a second.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
@@ -29,18 +29,18 @@ __all__ = ["Request", "ServerConnection", "framed"]
 
 
 class Request:
-    """A request as a broker sees it.
+    """A request, as a broker receives it.
 
     Attributes:
-        api: what is asked.
-        version: of the request; its response is written in the same one.
-        asked_version: what the header says: `version`, except where `version_error` is set.
-        correlation_id: what the response will carry.
-        client_id: what the client calls itself.
-        message: the request; one of defaults where `version_error` is set, as in Kafka, which does not read it either.
-        version_error: the client asks ApiVersions in a version that is not supported here: answer with the error
-            UNSUPPORTED_VERSION and the supported versions. `version` is then the first one.
-        size_bytes: of the frame, without its length.
+        api: the requested API.
+        version: the version of the request and of its response.
+        asked_version: the version in the header: `version`, unless `version_error` is set.
+        correlation_id: the id that the response must carry.
+        client_id: the client's name for itself.
+        message: the request; with `version_error`, one of defaults, as in Kafka, which does not read it either.
+        version_error: whether the client sent ApiVersions in an unsupported version: answer with the error
+        UNSUPPORTED_VERSION and the supported versions. `version` is then the first one.
+        size_bytes: the size of the frame, without its length.
     """
 
     __slots__ = (
@@ -67,11 +67,11 @@ class Request:
         self.version_error = asked_version is not None
         self.size_bytes = size_bytes
         self._parts: list[Buffer] | None = None
-        self._queue: deque[Request] | None = None  # of the connection that received it
+        self._queue: deque[Request] | None = None  # the token of the connection that received it
 
     @property
     def has_response(self) -> bool:
-        """Whether it is answered: every request is, but Produce with `acks` 0."""
+        """Whether the request has a response: every one has, except Produce with `acks` 0."""
         return self.api.key != ApiKey.PRODUCE or getattr(self.message, "acks", None) != Acks.NONE
 
     def __repr__(self) -> str:
@@ -84,16 +84,16 @@ class Request:
 
 
 class _ServedForm(NamedTuple):
-    """How the requests of one API are read and answered in one version: looked up once a connection.
+    """How to read and answer requests of one API in one version: looked up once per connection.
 
     Attributes:
-        api: what is asked.
-        version: of the request and of its response.
+        api: the API.
+        version: the version of the request and its response.
         request_header: reads the header.
         request: reads the request.
         response_header_end: the response header after its correlation id, the same in each response.
         response: the class of the response.
-        response_bytes_max: its largest frame.
+        response_bytes_max: the size of its largest frame.
     """
 
     api: Api
@@ -109,13 +109,13 @@ class ServerConnection:
     """The broker's side of a connection.
 
     Args:
-        supported: the versions that are served, by API key.
-        apis: what can be served, `ApiRegistry(APIS, …)` for APIs of one's own.
-        response_bytes_max: largest response of an API that is not Kafka's. Those of Kafka's may take what a frame can
-            hold: brokers bound them by what they are asked for.
+        supported: the versions to serve, by API key.
+        apis: the known APIs; use `ApiRegistry(APIS, …)` to add your own.
+        response_bytes_max: largest response of an API other than Kafka's. Responses of Kafka's APIs can fill a frame:
+        the requests bound their size.
 
     Raises:
-        LocalProtocolError: an API that is served is not in the registry, or has not all these versions.
+        LocalProtocolError: the registry lacks a served API or one of its versions.
     """
 
     def __init__(
@@ -130,22 +130,22 @@ class ServerConnection:
         self._response_bytes_max = response_bytes_max
         self._pending: deque[Request] = deque()
         self._forms: dict[tuple[int, int], _ServedForm] = {}
-        # What followed the correlation id last time: clients say the same in each request.
+        # The bytes after the correlation id in the last request: clients send the same ones each time.
         self._header_end = b""
         self._header_form: _ServedForm | None = None
         self._client_id: str | None = None
 
     @property
     def pending(self) -> int:
-        """The number of requests without a response yet; a transport stops reading at its limit."""
+        """The number of unanswered requests; a transport stops reading at its limit."""
         return len(self._pending)
 
     def receive(self, frame: Buffer) -> Request:
         """Read the request in a frame.
 
         Raises:
-            RemoteProtocolError: an API or version that is not served, or bytes that cannot be decoded. Kafka closes the
-                connection then, and so must the caller.
+            RemoteProtocolError: the API or version is not served, or the bytes cannot be decoded. The caller must close
+                the connection then, as Kafka does.
         """
         if type(frame) is not bytearray:
             frame = frame_bytes(frame)
@@ -166,15 +166,15 @@ class ServerConnection:
         return request
 
     def respond(self, request: Request, message: Message | None) -> list[Buffer]:
-        """Give the response to a request.
+        """Answer a request.
 
         Args:
-            request: from `receive`, answered once.
+            request: a request from `receive`, to be answered once.
             message: the response; None if the request has none, see `Request.has_response`.
 
         Returns:
-            What may be written now, in pieces for `writelines`: nothing while an earlier request waits, else this
-            response and all later ones that were held back by it.
+            The bytes to write now, in pieces for `writelines`: nothing while an earlier request waits, otherwise this
+            response and all later ones that it held back.
 
         Raises:
             LocalProtocolError: the response is missing, of another API, does not fit its version, or is too large; or
@@ -195,7 +195,7 @@ class ServerConnection:
         return ready
 
     def _form(self, key: int, version: int) -> _ServedForm | None:
-        """Return how a version of an API is read; None for one of ApiVersions that is unknown here."""
+        """Return how to read a version of an API; None for an unknown version of ApiVersions."""
         if key not in self._supported:
             raise RemoteProtocolError(f"API key {key} is not served here")
         api = self._apis[key]
@@ -217,7 +217,7 @@ class ServerConnection:
         return form
 
     def _read_header(self, frame: Buffer, form: _ServedForm) -> int:
-        """Note the client id, and return where the request begins."""
+        """Store the client id, and return the start of the request."""
         begin = HEADER_START.size
         end = begin + len(self._header_end)
         if form is not self._header_form or frame[begin:end] != self._header_end:
@@ -237,10 +237,10 @@ class ServerConnection:
 
 
 def framed(head: bytes, parts: Sequence[Buffer], bytes_max: int = MAX_LENGTH) -> list[Buffer]:
-    """Return the frame of a header and the parts of a message, of which the first is bytes, perhaps none.
+    """Return the frame of a header and the parts of a message, the first of which is bytes, possibly empty.
 
     Raises:
-        LocalProtocolError: it is larger than `bytes_max`.
+        LocalProtocolError: the frame is larger than `bytes_max`.
     """
     length = len(head) + sum(map(len, parts))
     if length > bytes_max:

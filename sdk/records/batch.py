@@ -1,7 +1,6 @@
-"""Change batches of magic 2: stamp one in place or correct its timestamp, compress it otherwise, rewrite it with fewer
-records.
+"""Change batches of magic 2: stamp them or correct their timestamps in place, recompress them, remove records.
 
-A broker does so: it stamps and compresses what it appends, and rewrites what it compacts.
+A broker stamps and recompresses the batches that it appends, and rewrites those that it compacts.
 
 Source: `LogValidator`, `MemoryRecords.filterTo`, `DefaultRecordBatch.writeEmptyHeader` in Apache Kafka.
 """
@@ -58,7 +57,7 @@ _CHECKSUM = packed("RecordBatch", "crc")
 _ATTRIBUTES = packed("RecordBatch", "attributes")
 _MAX_TIMESTAMP = packed("RecordBatch", "max_timestamp")
 
-#: What else the attributes say; as in Kafka, unknown bits are dropped when they are written anew.
+#: The other known attributes; as in Kafka, a rewrite drops unknown bits.
 _ATTRIBUTES_KEPT = (
     BATCH_COMPRESSION_MASK | BATCH_IS_TRANSACTIONAL_MASK | BATCH_IS_CONTROL_MASK | BATCH_HAS_DELETE_HORIZON_MASK
 )
@@ -72,20 +71,20 @@ def stamp(
     position: int = 0,
     log_append_time: int | None = None,
 ) -> None:
-    """Write into a batch of magic 2 what its leader decides, in place and without decompressing it.
+    """Write the leader's fields into a batch of magic 2, in place and without decompressing it.
 
-    Offset and epoch are outside the checksum; a timestamp is not, and the checksum is computed again.
+    The checksum does not cover offset and epoch, but is recomputed after a change of the timestamp.
 
     Args:
-        buffer: holds the batch, writable.
-        base_offset: of the first record.
-        partition_leader_epoch: of the leader.
+        buffer: a writable buffer with the batch.
+        base_offset: the offset of the first record.
+        partition_leader_epoch: the leader's epoch.
         position: where the batch begins.
         log_append_time: the timestamp of all its records; None to keep the records' own.
 
     Raises:
-        DecodeError: there is no whole batch of magic 2.
-        EncodeError: a number does not fit, or the buffer cannot be written. Nothing was written then.
+        DecodeError: the buffer has no whole batch of magic 2 there.
+        EncodeError: a number does not fit, or the buffer is read-only. Nothing was written then.
     """
     view = _writable(buffer)
     size = _batch_bytes(view, position)
@@ -93,7 +92,7 @@ def stamp(
     partition_leader_epoch = checked_number("partition_leader_epoch", partition_leader_epoch, *LIMITS["int32"])
     if log_append_time is not None:
         log_append_time = checked_number("log_append_time", log_append_time, *LIMITS["int64"])
-    # From here on nothing can be refused.
+    # From here on no value can be refused.
     _BASE_OFFSET.pack_into(view, position + BATCH_BASE_OFFSET_AT, base_offset)
     _PARTITION_LEADER_EPOCH.pack_into(view, position + BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
     if log_append_time is not None:
@@ -101,28 +100,28 @@ def stamp(
 
 
 def place(batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int) -> None:
-    """Write offset and epoch into a batch of magic 2 that has been checked; `stamp` looks at one that has not.
+    """Write offset and epoch into a checked batch of magic 2; `stamp` is for unchecked ones.
 
     Args:
-        batch: begins with the batch, writable.
-        base_offset: of the first record.
-        partition_leader_epoch: of the leader.
+        batch: a writable buffer that begins with the batch.
+        base_offset: the offset of the first record.
+        partition_leader_epoch: the leader's epoch.
     """
     _BASE_OFFSET.pack_into(batch, BATCH_BASE_OFFSET_AT, base_offset)
     _PARTITION_LEADER_EPOCH.pack_into(batch, BATCH_PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
 
 
 def set_max_timestamp(buffer: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int) -> None:
-    """Write the highest timestamp of a batch of magic 2, and who set it; the checksum is computed again.
+    """Write the highest timestamp of a batch of magic 2 and its type, and recompute the checksum.
 
     Args:
-        buffer: begins with the batch, writable.
-        timestamp_type: who set it.
-        max_timestamp: for LOG_APPEND_TIME that of all its records.
+        buffer: a writable buffer that begins with the batch.
+        timestamp_type: who set the timestamp.
+        max_timestamp: the highest timestamp; for LOG_APPEND_TIME that of all records.
 
     Raises:
-        DecodeError: there is no whole batch of magic 2.
-        EncodeError: the number does not fit, or the buffer cannot be written. Nothing was written then.
+        DecodeError: the buffer has no whole batch of magic 2 there.
+        EncodeError: the number does not fit, or the buffer is read-only. Nothing was written then.
     """
     view = _writable(buffer)
     size = _batch_bytes(view, 0)
@@ -141,11 +140,11 @@ def _write_max_timestamp(view: memoryview, timestamp_type: TimestampType, max_ti
 
 
 def recompress(batch: RecordBatch, compression: Compression, level: int | None = None) -> bytearray:
-    """Return a batch with its records in another compression; all that they say stays.
+    """Return a batch with the same records in another compression.
 
     Args:
-        batch: as it was.
-        compression: that it gets.
+        batch: the original batch.
+        compression: the new compression.
         level: see `compress`.
 
     Raises:
@@ -163,13 +162,13 @@ def recompress(batch: RecordBatch, compression: Compression, level: int | None =
 def rewrite(batch: RecordBatch, records: Iterable[Record], *, delete_horizon_ms: int | None = None) -> bytes:
     """Return a batch with some of its records, as compaction writes it.
 
-    Base offset, last offset delta and base sequence stay, so that offsets and sequence numbers remain accounted for.
-    Without any record the header alone is left, uncompressed.
+    Base offset, last offset delta and base sequence are kept, so offsets and sequence numbers remain accounted for.
+    If no record remains, the result is only a header, uncompressed.
 
     Args:
-        batch: as it was.
-        records: what remains, in order.
-        delete_horizon_ms: when tombstones may go; None to keep what the batch says, which counts from 0 up.
+        batch: the original batch.
+        records: the remaining records, in order.
+        delete_horizon_ms: when tombstones may be removed; None to keep that of the batch, if it is 0 or above.
 
     Raises:
         EncodeError: the records are not in order, or have times below -1. A batch with such a log append time can be
@@ -224,9 +223,9 @@ def empty_batch(
     is_transactional: bool = False,
     is_control: bool = False,
 ) -> bytes:
-    """Return the header that is left when compaction has removed all records of a batch.
+    """Return the header that remains after compaction has removed all records of a batch.
 
-    It keeps offsets, producer and sequence numbers; compression, base timestamp and delete horizon are gone.
+    It keeps offsets, producer and sequence numbers, without compression, base timestamp and delete horizon.
 
     Raises:
         EncodeError: a number does not fit.
@@ -259,10 +258,10 @@ def empty_batch(
 
 
 def _writable(buffer: bytearray | memoryview) -> memoryview:
-    """Return the bytes of a buffer that can be written.
+    """Return a writable view of a buffer.
 
     Raises:
-        EncodeError: it cannot, or it is no contiguous buffer.
+        EncodeError: the buffer is read-only or not contiguous.
     """
     view = checked_content("buffer", buffer)
     if view.readonly:
@@ -274,7 +273,7 @@ def _batch_bytes(view: memoryview, position: int) -> int:
     """Return the size of the batch of magic 2 at `position`.
 
     Raises:
-        DecodeError: there is none, or it is cut.
+        DecodeError: no batch begins there, or it is cut.
     """
     if not 0 <= position <= len(view) - BATCH_HEADER_BYTES or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
         raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")

@@ -1,4 +1,4 @@
-"""What callers give as bytes, and as places in them: every engine takes the same, and says the same of the rest."""
+"""Check byte buffers and positions from callers: every engine takes the same ones and refuses others alike."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ __all__ = ["bytes_of", "not_bytes", "size_of"]
 
 
 def bytes_of(buffer: object) -> memoryview:
-    """Return a view of a buffer as bytes, after one look at it.
+    """Return a view of a buffer as bytes, exporting the buffer only once.
 
     Raises:
-        TypeError: it is not a contiguous buffer.
+        TypeError: the value is not a contiguous buffer.
     """
-    if type(buffer) is bytes:  # which most are
+    if type(buffer) is bytes:  # the usual case
         return memoryview(buffer)
     try:
         return as_bytes(buffer)
-    except (TypeError, BufferError, ValueError) as error:  # packages differ in what they raise
+    except (TypeError, BufferError, ValueError) as error:  # packages raise different errors
         raise not_bytes(buffer) from error
 
 
 def not_bytes(value: object) -> TypeError:
-    """Return the error for what is not a contiguous buffer."""
+    """Return the error for a value that is not a contiguous buffer."""
     return TypeError(f"expected bytes or another contiguous buffer, got {type(value).__name__}")
 
 
 def size_of(value: Any) -> int:
-    """Return a number of bytes as the extension takes it, whose `Py_ssize_t` has 64 bits.
+    """Return a number of bytes, within the range of the extension's 64-bit `Py_ssize_t`.
 
     Raises:
-        TypeError: it is no integer.
-        OverflowError: it does not fit.
+        TypeError: the value is not an integer.
+        OverflowError: the number does not fit.
     """
     size = value if type(value) is int else int.__int__(index(value))
     if not -(2**63) <= size < 2**63:

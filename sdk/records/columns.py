@@ -1,8 +1,8 @@
-"""Records as columns: offsets, timestamps, keys, values, without an object for each record.
+"""Decode records to columns (offsets, timestamps, keys, values), without an object for each record.
 
-Keys and values are Arrow views (BinaryView): sixteen bytes each, which point into the fetched bytes, or into the
-decompressed ones. Making Arrow arrays costs as much as decoding hundreds of records, so join many batches in one call.
-`pyarrow` is needed for Arrow's own objects alone.
+Keys and values are Arrow views (BinaryView): sixteen bytes each, which point into the fetched or decompressed bytes.
+Creating Arrow arrays costs as much as decoding hundreds of records, so decode many batches in one call.
+Only Arrow's own objects need `pyarrow`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafkawire.sdk.records.engines.shared_columns import (
 
 __all__ = ["Columns", "OffsetRange", "ReadableBatch", "ViewColumn", "columns", "cut_columns"]
 
-#: Of columns in memory, in bytes: what Arrow recommends.
+#: Alignment of columns in memory, in bytes, as Arrow recommends.
 _ALIGNMENT = 64
 
 
@@ -32,8 +32,8 @@ def columns(batches: Iterable[ReadableBatch], *, headers: bool = False) -> Colum
     """Return the records of several batches as columns.
 
     Args:
-        batches: in order, of any magic.
-        headers: whether the headers are decoded too; they are an object for each record that has some.
+        batches: the batches in order, of any magic.
+        headers: whether to decode headers too; that creates an object for each record with headers.
 
     Raises:
         DecodeError: a batch is broken.
@@ -45,11 +45,11 @@ def columns(batches: Iterable[ReadableBatch], *, headers: bool = False) -> Colum
 def cut_columns(
     batches: Sequence[ReadableBatch], ranges: Sequence[OffsetRange], *, headers: bool = False
 ) -> tuple[Columns, list[int]]:
-    """Return some of the records of several batches as columns, and how many there are of each batch.
+    """Return some of the records of several batches as columns, and the number of them from each batch.
 
     Args:
-        batches: in order, of any magic.
-        ranges: of each batch, which records are wanted.
+        batches: the batches in order, of any magic.
+        ranges: the wanted records of each batch.
         headers: see `columns`.
 
     Raises:
@@ -85,7 +85,7 @@ def cut_columns(
 
 
 def _memory(count: int) -> tuple[memoryview, list[int]]:
-    """Return memory for columns of so many rows, and where in it each begins."""
+    """Allocate memory for columns of `count` rows; return it and the position of each column."""
     places, end = [], 0
     for size in (INT64.size, INT64.size, INLINE.size, 0, INLINE.size, 0):
         places.append(end)

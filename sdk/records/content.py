@@ -1,7 +1,7 @@
-"""What a program gives as the content of a record, checked before any of it is buffered.
+"""Check and convert a program's record content before any of it is buffered.
 
-Text becomes UTF-8. A number is refused, as confluent-kafka and kafka-python do, since nothing says which of its
-encodings readers expect. Names of headers are text; their values are bytes, text or None.
+Text becomes UTF-8. Numbers are refused, as in confluent-kafka and kafka-python, since readers might expect any of
+several encodings. Names of headers are text; their values are bytes, text or None.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.sdk.records.engines.shared_arguments import checked_content, chec
 
 __all__ = ["HeadersInput", "record_content", "record_headers"]
 
-#: What a producer has a serializer for.
+#: The parts of a record that a producer has serializers for.
 _SERIALIZED: Final = ("key", "value")
 
 #: Headers as a program gives them: pairs of a name and a value in order, or a mapping if names are unique.
@@ -26,11 +26,11 @@ def record_content(path: str, value: object) -> Buffer | None:
     """Return a key or a value as bytes.
 
     Args:
-        path: what the error names.
+        path: the name of the part, for the error.
         value: bytes, another contiguous buffer, text, or None.
 
     Raises:
-        EncodeError: it is something else, or has half a surrogate pair.
+        EncodeError: the value is of another type, or has half a surrogate pair.
     """
     if value is None or type(value) is bytes:
         return value
@@ -42,17 +42,17 @@ def record_content(path: str, value: object) -> Buffer | None:
     if isinstance(value, int | float):
         raise EncodeError(path, f"expected bytes, text or None, got {quoted(value)}; {_remedy(path)}")
     try:
-        memoryview(value)  # type: ignore[arg-type]  # that is the question
+        memoryview(value)  # type: ignore[arg-type]  # the call finds out
     except TypeError:
         reason = f"expected bytes, text or None, got {type(value).__name__}; {_remedy(path)}"
         raise EncodeError(path, reason) from None
     except BufferError:
-        pass  # of what cannot be read as bytes
+        pass  # for values that are not buffers
     return checked_content(path, value)
 
 
 def _remedy(path: str) -> str:
-    """Return what to do about content that is neither bytes nor text."""
+    """Return advice for content that is neither bytes nor text."""
     serializer = f"give the producer a {path}_serializer, such as lambda {path}: json.dumps({path}), or "
     return f"{serializer if path in _SERIALIZED else ''}encode it as your readers expect it"
 
@@ -61,7 +61,7 @@ def record_headers(headers: HeadersInput) -> tuple[tuple[str, Buffer | None], ..
     """Return headers as pairs of a name and bytes.
 
     Raises:
-        EncodeError: they are not pairs, a name is not text, or a value is refused by `record_content`.
+        EncodeError: the headers are not pairs, a name is not text, or `record_content` refuses a value.
     """
     items: object = headers.items() if isinstance(headers, Mapping) else headers
     if not isinstance(items, Iterable) or isinstance(items, str | bytes):

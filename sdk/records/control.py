@@ -1,8 +1,8 @@
-"""Control records: what coordinators and KRaft leaders write between the records of applications.
+"""Control records, which coordinators and KRaft leaders write between the records of applications.
 
-The key says what kind of record it is; readers skip kinds that they do not know. The value is a message of
-`schemas/records/control/`. A marker of a later version is read as the highest known one. Bodies of KRaft are read and
-written in their first version, whatever version they state: Kafka 4.3 defines a second one of LeaderChange, unused.
+The key gives the kind of record; readers skip kinds that they do not know. The value is a message of
+`schemas/records/control/`. A marker of a later version is read as the highest known one. KRaft's bodies are read and
+written in their first version, whatever version they state: Kafka 4.3 defines a second version of LeaderChange, unused.
 
 Source: `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`, `MemoryRecordsBuilder` in Apache Kafka.
 """
@@ -30,7 +30,7 @@ __all__ = [
     "end_transaction_marker",
 ]
 
-#: The message in the value of each kind. Those of KRaft begin with their version; a marker has its version in front.
+#: The message in the value of each kind. KRaft's messages begin with their version; a marker's version precedes it.
 BODIES = {
     ControlRecordType.ABORT: "EndTxnMarker",
     ControlRecordType.COMMIT: "EndTxnMarker",
@@ -49,8 +49,8 @@ class ControlKey(NamedTuple):
     """The key of a control record.
 
     Attributes:
-        version: of the key's layout.
-        number: what kind of record it is, as on the wire.
+        version: the version of the key's layout.
+        number: the kind of record, as on the wire.
     """
 
     version: int
@@ -74,8 +74,8 @@ class ControlRecord(NamedTuple):
     """A control record, decoded.
 
     Attributes:
-        key: what it is.
-        version: of the body's layout.
+        key: the record's key.
+        version: the version of the body's layout.
         body: the message in its value; None if the kind is not known.
     """
 
@@ -100,10 +100,10 @@ class ControlRecord(NamedTuple):
 
 
 def control_type(record: Record) -> ControlKey:
-    """Return what kind of control record it is.
+    """Return the decoded key of a control record.
 
     Raises:
-        DecodeError: it has no such key.
+        DecodeError: the bytes are not such a key.
     """
     if record.key is None or len(record.key) < CONTROL_KEY_HEADER.size:
         size = None if record.key is None else len(record.key)
@@ -117,10 +117,10 @@ def control_type(record: Record) -> ControlKey:
 
 
 def control_record(record: Record) -> ControlRecord:
-    """Decode a record of a control batch, in the version in which Kafka reads it; what follows the body is ignored.
+    """Decode a record of a control batch in the version that Kafka uses, ignoring bytes after the body.
 
     Raises:
-        DecodeError: key or value is not what a control record has.
+        DecodeError: key or value does not belong to a control record.
     """
     key = control_type(record)
     name = BODIES.get(key.type)
@@ -145,8 +145,8 @@ def end_transaction_marker(is_commit: bool, coordinator_epoch: int) -> tuple[byt
     """Return key and value of the record that ends a transaction.
 
     Args:
-        is_commit: commit or abort.
-        coordinator_epoch: of the transaction coordinator.
+        is_commit: True to commit, False to abort.
+        coordinator_epoch: the transaction coordinator's epoch.
     """
     kind = ControlRecordType.COMMIT if is_commit else ControlRecordType.ABORT
     body = EndTxnMarker(coordinator_epoch=coordinator_epoch)

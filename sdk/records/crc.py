@@ -1,4 +1,4 @@
-"""Checksums of record batches: CRC-32C for magic 2, CRC-32 before.
+"""Checksums of record batches: CRC-32C for magic 2, CRC-32 for older formats.
 
 Source: RFC 3720, appendix B.4 (CRC-32C); `org.apache.kafka.common.utils.Crc32C`.
 """
@@ -16,7 +16,7 @@ from kafkawire.sdk.records.engines.selection import native
 __all__ = ["crc32", "crc32c", "crc32c_of_bytes"]
 
 
-#: `crc32c` without the check of the buffer, for what is known to be bytes.
+#: `crc32c` without the check of the buffer, for callers that have bytes.
 crc32c_of_bytes: Callable[..., int] = python_crc.crc32c if native is None else native.crc32c
 
 
@@ -25,7 +25,7 @@ def crc32c(data: Buffer, value: int = 0) -> int:
 
     Args:
         data: any bytes.
-        value: the checksum of what came before.
+        value: the checksum of the preceding bytes.
 
     Raises:
         TypeError: `data` is not a buffer, or not contiguous.

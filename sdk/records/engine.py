@@ -1,4 +1,4 @@
-"""The record engine in use, and the engines by name; one that is not in use is loaded when it is asked for."""
+"""The record engine in use, and the other engines by name, which are loaded on first use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record_batch_class(engine: str) -> type[RecordBatch]:
         engine: `native`, `python` or `construct`.
 
     Raises:
-        LocalProtocolError: it is not available here.
+        LocalProtocolError: the engine is not available here.
     """
     if engine == "native" and engines.built is not None:
         return cast(type[RecordBatch], engines.built.RecordBatch)
@@ -51,7 +51,7 @@ def batch_builder_class(engine: str) -> type[BatchBuilder]:
         engine: `native`, `python` or `construct`.
 
     Raises:
-        LocalProtocolError: it is not available here.
+        LocalProtocolError: the engine is not available here.
     """
     if engine == "native" and engines.built is not None:
         return cast(type[BatchBuilder], engines.built.BatchBuilder)

@@ -1,4 +1,4 @@
-"""Where the batches in a buffer end, by their headers alone: all that a consumer needs to plan its next fetch."""
+"""Measure the batches in a buffer by their headers alone: enough for a consumer to plan its next fetch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Extent", "extent"]
 
 
 def extent(buffer: Buffer, engine: str | None = None) -> Extent:
-    """Return how far the batches in a fetched buffer reach.
+    """Return the extent of the batches in a fetched buffer.
 
-    Brokers send the first batch whole, however large, and may cut the last one: a part of a batch is damage only where
-    no whole one is before it. Checksums are not looked at.
+    Brokers send the first batch whole, however large, and can cut the last one: a partial batch is damage only if no
+    whole one precedes it. Checksums are ignored.
 
     Args:
         buffer: batches of any magic.

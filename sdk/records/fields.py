@@ -1,4 +1,4 @@
-"""How single fields of the record formats are packed, and which codecs a format knows: facts of `FORMATS`."""
+"""Look up facts in `FORMATS`: how single fields of the record formats are packed, and a format's codecs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["compressions", "packed"]
 
 
 def packed(format_name: str, field_name: str) -> Struct:
-    """Return how a number of a record format is packed, or how the length of a byte string is.
+    """Return the packing of a number of a record format, or of the length of a byte string.
 
     Args:
-        format_name: as in `FORMATS`.
-        field_name: of a field of a fixed size, or with a length of a fixed size.
+        format_name: a name in `FORMATS`.
+        field_name: a field of a fixed size, or one whose length has a fixed size.
     """
     (field,) = (field for field in FORMATS[format_name] if field.name == field_name)
     return Struct(">" + FIXED[field.length or field.type].format)
@@ -25,7 +25,7 @@ def compressions(format_name: str) -> frozenset[Compression]:
     """Return the codecs that a record format knows.
 
     Args:
-        format_name: of a format with attributes, as in `FORMATS`.
+        format_name: the name in `FORMATS` of a format with attributes.
     """
     return frozenset(
         Compression[value.upper()]

@@ -1,6 +1,6 @@
 """The columns of a segment's index file: pairs of a key and an int32, both ascending, in network order.
 
-A broker loads an index while a request waits, and one of 1 GiB has 262,144 entries: the extension needs 0.5 ms.
+A broker loads an index while a request waits. That of a 1 GiB segment has 262,144 entries: the extension needs 0.5 ms.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["index_columns"]
 
 
 def index_columns(content: bytes, key_bytes: int) -> tuple[array[int], array[int]] | None:
-    """Return the columns of an index file, None if it is damaged: keys have to rise, and values must not fall.
+    """Return the columns of an index file, None if it is damaged: keys must increase, values must not decrease.
 
     Args:
-        content: of the file, whole entries.
+        content: the content of the file, whole entries.
         key_bytes: the size of a key, 4 or 8.
     """
     if native is None:

@@ -1,5 +1,5 @@
-"""What Kafka writes into its own topics, as messages: groups and offsets, transactions, share groups, cluster metadata
-(snapshots of it have the same records), metadata of remote logs. Topics of somebody's own may hold records like these.
+"""Decode the records of Kafka's internal topics to messages: groups and offsets, transactions, share groups, cluster
+metadata (and its snapshots), metadata of remote logs. A user's own topics can hold records like these.
 
 A coordinator's key begins with its record type, its value with a version. A metadata record has no key; its value is
 framed: the version of the frame, the record type and the version, all unsigned varints.
@@ -27,7 +27,7 @@ __all__ = ["INTERNAL_TOPICS", "KAFKA_RECORDS", "InternalRecord", "RecordTypes", 
 _Named = str | type[Message]
 
 _PREFIX = struct.Struct(">h")
-#: Kafka reads unsigned varints of so many bytes at most.
+#: Most bytes of an unsigned varint that Kafka reads.
 _VARINT_BYTES_MAX = 5
 
 
@@ -35,11 +35,11 @@ class InternalRecord(NamedTuple):
     """A record of an internal topic, decoded.
 
     Attributes:
-        topic: where it was.
+        topic: the topic that held it.
         type: its record type; None for a tombstone without a type, which metadata topics do not have.
         key: the message in its key; None in metadata topics, which have no keys.
-        value: the message in its value; None for a tombstone, which removes what the key names.
-        version: of the value; None for a tombstone.
+        value: the message in its value; None for a tombstone, which removes the state of its key.
+        version: the version of the value; None for a tombstone.
     """
 
     topic: str
@@ -50,14 +50,14 @@ class InternalRecord(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the record is, such as `OffsetCommit` or `TopicRecord`; empty for a tombstone without a type."""
+        """The name of the record's type, such as `OffsetCommit` or `TopicRecord`; empty for a tombstone without one."""
         if self.key is not None:
             return self.key.SCHEMA.name.removesuffix("Key")
         return "" if self.value is None else self.value.SCHEMA.name
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON value; key and value are in the form that Kafka's own converters print."""
-        from kafkawire.sdk.protocol.json_form import to_json  # many programs never need it
+        from kafkawire.sdk.protocol.json_form import to_json  # imported here: many programs never need it
 
         found: dict[str, Any] = {"type": self.type, "name": self.name}
         if self.key is not None:
@@ -68,15 +68,15 @@ class InternalRecord(NamedTuple):
 
 
 class RecordTypes:
-    """Which messages the records of topics hold. A message is a class, or the name of one of Kafka's.
+    """The messages in the records of topics. A message is a class, or the name of one of Kafka's.
 
     Args:
         keyed: by topic and record type, the messages in key and value.
         framed: by topic and record type, the message in the value.
 
     Attributes:
-        keyed, framed: the same.
-        topics: the names of all.
+        keyed, framed: see above.
+        topics: the names of all topics.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class RecordTypes:
         return InternalRecord(topic, kind, decoded_key, decoded, version)
 
     def names_beside(self, message: str) -> dict[int, str]:
-        """Return what the records of a message's topic are called, by record type; nothing if it is in no topic."""
+        """Return the names of the record types in a message's topic; empty if no topic holds the message."""
         for pairs in self.keyed.values():
             if any(message in map(_name, pair) for pair in pairs.values()):
                 return {kind: _name(key).removesuffix("Key") for kind, (key, _) in pairs.items()}
@@ -115,7 +115,7 @@ class RecordTypes:
         return {}
 
     def envelope(self, topic: str, key: Buffer | None, value: Buffer | None) -> tuple[int | None, int | None, int, int]:
-        """Read what is in front of the messages of a record.
+        """Read the prefixes of the messages in a record.
 
         Args:
             topic: see `decode_record`.
@@ -124,12 +124,12 @@ class RecordTypes:
 
         Returns:
             The record type (None for a tombstone of a topic without keys), the version of the value (None for a
-            tombstone), and where the messages in key and value begin. A plain tuple, as one is made for each record.
+            tombstone), and the positions of the messages in key and value. A plain tuple, since each record needs one.
 
         Raises:
-            UnknownRecord: the type or the version of the frame is not known.
-            DecodeError: key or value end too early, or a number in a frame is too long.
-            LocalProtocolError: the topic is none of these.
+            UnknownRecord: the type or the version of the frame is unknown.
+            DecodeError: key or value ends too early, or a number in a frame is too long.
+            LocalProtocolError: the topic is not one of these.
         """
         if isinstance(topic, str) and topic in self.keyed:
             types = self.keyed[topic]
@@ -150,7 +150,7 @@ class RecordTypes:
         return kind, version, 0, start
 
 
-#: What Kafka writes into its own topics.
+#: The records of Kafka's internal topics.
 KAFKA_RECORDS: Final = RecordTypes(KEYED_RECORDS, FRAMED_RECORDS)
 
 #: The topics whose records `decode_record` reads.
@@ -160,20 +160,20 @@ INTERNAL_TOPICS: Final = KAFKA_RECORDS.topics
 def decode_record(topic: str, key: Buffer | None, value: Buffer | None) -> InternalRecord:
     """Decode a record of one of Kafka's internal topics.
 
-    Control records are not among them: see `control_record` in `control.py`. As in Kafka, bytes that follow what a
-    coordinator wrote are ignored, and bytes that follow a framed message are damage.
+    For control records see `control_record` in `control.py`. As in Kafka, bytes after a coordinator's message are
+    ignored, and bytes after a framed message are damage.
 
     Args:
         topic: `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__cluster_metadata` (for its
             snapshots, too) or `__remote_log_metadata`.
-        key: of the record; metadata topics have none, and what is there is ignored.
-        value: of the record; None for a tombstone.
+        key: the record's key; ignored for metadata topics, which have none.
+        value: the record's value; None for a tombstone.
 
     Raises:
-        UnknownRecord: type or version are not known; a newer broker may have written the record.
-        DecodeError: key or value are damaged, or missing where there must be one.
-        LocalProtocolError: the topic is none of these.
-        TypeError: key or value are no contiguous buffer.
+        UnknownRecord: the type or version is unknown; a newer broker may have written the record.
+        DecodeError: key or value is damaged, or missing where one is required.
+        LocalProtocolError: the topic is not one of these.
+        TypeError: key or value is not a contiguous buffer.
     """
     return KAFKA_RECORDS.decode(topic, key, value)
 
@@ -182,14 +182,14 @@ def read_frame(topic: str, value: Buffer) -> tuple[int, int, int]:
     """Read the frame of a metadata record.
 
     Args:
-        topic: whose record it is, for errors.
-        value: of the record.
+        topic: the record's topic, for errors.
+        value: the record's value.
 
     Returns:
-        The record type, the version of the message and where it begins.
+        The record type, the version of the message and its position.
 
     Raises:
-        UnknownRecord: the version of the frame is not known.
+        UnknownRecord: the version of the frame is unknown.
         DecodeError: the value ends too early, or a number is too long.
     """
     view = bytes_of(value)
@@ -205,7 +205,7 @@ def read_frame(topic: str, value: Buffer) -> tuple[int, int, int]:
 def _framed(
     topic: str, kind: int, cls: type[Message], version: int | None, value: Buffer | None, start: int
 ) -> Message:
-    """Return the message in a frame, which has nothing behind it."""
+    """Return the message in a frame, which no bytes may follow."""
     assert value is not None, "a tombstone has no type"
     assert version is not None, "and no version"
     _check_version(topic, kind, cls, version)
@@ -232,7 +232,7 @@ def _check_version(topic: str, kind: int, cls: type[Message], version: int) -> N
 
 
 def _prefix(topic: str, part: str, data: Buffer | None) -> int:
-    """Return the number that a key or value begins with."""
+    """Return the number at the beginning of a key or value."""
     view = bytes_of(b"" if data is None else data)
     if len(view) < _PREFIX.size:
         has = "none" if data is None else f"{len(view)} bytes"
@@ -244,7 +244,7 @@ def _prefix(topic: str, part: str, data: Buffer | None) -> int:
 
 
 def _varint(view: memoryview, at: int, path: str) -> tuple[int, int]:
-    """Return the unsigned varint at a position, and where it ends."""
+    """Return the unsigned varint at a position and its end."""
     number = 0
     for index, byte in enumerate(view[at : at + _VARINT_BYTES_MAX]):
         number |= (byte & 0x7F) << 7 * index
@@ -255,7 +255,7 @@ def _varint(view: memoryview, at: int, path: str) -> tuple[int, int]:
 
 
 def _listed(types: Mapping[int, object]) -> str:
-    """Return record types in few words: 0 to 8, 10 to 17."""
+    """Return record types as ranges: 0 to 8, 10 to 17."""
     numbers = sorted(types)
     runs: list[list[int]] = []
     for number in numbers:

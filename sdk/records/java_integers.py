@@ -1,4 +1,4 @@
-"""Sums that overflow as Java's do: readers of damaged batches must get the numbers that Apache Kafka gets.
+"""Compute sums that overflow like Java's, so that damaged batches give the same numbers as in Apache Kafka.
 
 Source: `DefaultRecordBatch.incrementSequence` in Apache Kafka.
 """
@@ -9,24 +9,24 @@ __all__ = ["INT32_MAX", "OFFSET_MAX", "int64", "sequence_after"]
 
 INT32_MAX = 2**31 - 1
 
-#: The highest offset of a record: the one after it is an int64 as well.
+#: The highest offset of a record: the offset after it must also be an int64.
 OFFSET_MAX = 2**63 - 2
 
 
 def int64(value: int) -> int:
-    """Return what is left of a sum or difference in 64 bits."""
+    """Return a sum or difference wrapped to 64 bits."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 def sequence_after(sequence: int, delta: int) -> int:
     """Return the sequence number `delta` records after another; they wrap from 2147483647 to 0.
 
-    In no valid batch is one of them negative; for such a batch, Java's arithmetic overflows and the same number comes
-    out here. Callers know which sequence numbers stand for none: to a record any below 0 does, to a batch -1 alone.
+    Valid batches have no negative numbers; for others, the result overflows as in Java. Callers know which sequence
+    numbers mean none: for a record any below 0, for a batch only -1.
 
     Args:
         sequence: int32.
-        delta: what to add to it, int32.
+        delta: the number to add, int32.
     """
     following = sequence + delta
     if delta >= 0 and following <= INT32_MAX:

@@ -1,7 +1,7 @@
-"""Which of many stored batches say what a log knows of its producers: their last ones, and where transactions are.
+"""Choose the stored batches from which a log rebuilds its producers: their last ones, and the bounds of transactions.
 
-To note those alone is as good as to note all: a duplicate is recognised in the last batches, a transaction begins with
-its first, and control batches end it. In the extension, the others make no object.
+These suffice: duplicates are detected among the last batches, and a transaction begins with its first batch and ends
+with a control batch. The extension creates no objects for the others.
 `engines/python_last_batches.py` documents it.
 """
 

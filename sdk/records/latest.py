@@ -1,7 +1,7 @@
-"""The last record of each key: what is left of a log of states, however often each was written.
+"""Keep the last record of each key: the current states in a log, however often each was written.
 
-Superseded records are never decoded, and in the extension they make no object: a broker reads ten million commits of a
-few thousand partitions so. `engines/python_latest.py` documents it.
+Superseded records are never decoded, and the extension creates no objects for them, which lets a broker read ten
+million commits of a few thousand partitions. `engines/python_latest.py` documents the class.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records as lines of text or JSON, by the engine in use; `engines/python_lines.py` says what the lines are.
+"""Write records as lines of text or JSON, on the engine in use; `engines/python_lines.py` describes the lines.
 
 The extension writes 5 million lines a second, Python fifty thousand.
 """

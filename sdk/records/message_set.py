@@ -1,9 +1,9 @@
-"""Messages of magic 0 and 1, as clients before Kafka 0.11 wrote them; `message_set_builder.py` builds them.
+"""Read messages of magic 0 and 1, which clients before Kafka 0.11 wrote; `message_set_builder.py` builds them.
 
-An uncompressed message stands for itself. A compressed one is a wrapper: its value holds a message set, its offset is
-that of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append
-time gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka: the
-checksum of the wrapper says whether it was written like that.
+An uncompressed message is one record. A compressed one is a wrapper: its value holds a message set, its offset is that
+of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append time
+gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka: the
+wrapper's checksum shows whether it was written that way.
 
 Source: `AbstractLegacyRecordBatch`, `LegacyRecord` in Apache Kafka; KIP-31, KIP-32.
 """
@@ -58,15 +58,14 @@ __all__ = ["CheckedRecord", "MessageBatch"]
 
 _MESSAGE_SIZE = packed("MessageV0", "message_size")
 _CONTENT_SIZE = packed("MessageV0", "value")
-#: zstd came after these formats.
+#: zstd is newer than these formats.
 _COMPRESSIONS = compressions("MessageV1")
-#: What the size of a message does not count: its offset and the size itself.
+#: Bytes that the size of a message does not count: its offset and the size itself.
 _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
 
 class _Message(NamedTuple):
-    """One message as it lies in a buffer, `data`; `timestamp` is its own, -1 in magic 0; `value_at` is where `value`
-    begins."""
+    """One message in a buffer, `data`; `timestamp` is its own, -1 in magic 0; `value` begins at `value_at`."""
 
     data: memoryview
     offset: int
@@ -79,7 +78,7 @@ class _Message(NamedTuple):
 
 
 class CheckedRecord(NamedTuple):
-    """A record, the checksum of its own message, and whether that is right."""
+    """A record, the checksum of its message, and whether that is right."""
 
     record: Record
     crc: int
@@ -87,7 +86,7 @@ class CheckedRecord(NamedTuple):
 
 
 class _MessageSet:
-    """What is inside a wrapper, read anew each time that it is iterated over."""
+    """The messages inside a wrapper, read again for each iteration."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -97,23 +96,23 @@ class _MessageSet:
 
 
 class MessageBatch:
-    """An outer message: a record by itself, or a compressed wrapper of many.
+    """An outer message: a single record, or a compressed wrapper of many.
 
-    It has the attributes of `RecordBatch`, so that code that walks over batches need not check the magic; what the old
-    formats lack has the value of a batch without it. A copied or pickled one owns its bytes, at position 0.
+    It has the attributes of `RecordBatch`, so code that walks over batches need not check the magic; attributes that
+    the old formats lack have the values for none. A copied or pickled one owns its bytes, at position 0.
 
     Args:
-        buffer: holds it; it is not copied.
+        buffer: holds the message; it is not copied.
         position: where the message begins, in bytes.
         limit: most bytes that a wrapper may have when decompressed.
 
     Raises:
         DecodeError: the message is cut, or smaller than any message.
-        TypeError: it is not a buffer, or not contiguous; position or limit are no integers.
-        OverflowError: position or limit do not fit 64 bits.
+        TypeError: `buffer` is not a contiguous buffer, or position or limit is not an integer.
+        OverflowError: position or limit does not fit 64 bits.
     """
 
-    #: What no message of magic 0 and 1 has.
+    #: Fields that messages of magic 0 and 1 lack.
     partition_leader_epoch = NO_PARTITION_LEADER_EPOCH
     producer_id = NO_PRODUCER_ID
     producer_epoch = NO_PRODUCER_EPOCH
@@ -158,7 +157,7 @@ class MessageBatch:
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first record; a wrapper is decompressed for it, once.
+        """The offset of the first record; a wrapper is decompressed once to find it.
 
         Raises:
             DecodeError: see `records`.
@@ -167,7 +166,7 @@ class MessageBatch:
 
     @property
     def records_count(self) -> int:
-        """How many records there are; a wrapper is decompressed for it, once.
+        """The number of records; a wrapper is decompressed once to count them.
 
         Raises:
             DecodeError: see `records`.
@@ -176,30 +175,30 @@ class MessageBatch:
 
     @property
     def max_timestamp(self) -> int:
-        """The highest timestamp, as the outer message says; -1 in magic 0."""
+        """The highest timestamp, from the outer message; -1 in magic 0."""
         if self.magic == MESSAGE_V0_MAGIC or self.size_in_bytes < MESSAGE_V1_HEADER_BYTES:
             return NO_TIMESTAMP
         return int(MESSAGE_V1_HEADER.unpack_from(self._view)[-1])
 
     @property
     def compression(self) -> Compression:
-        """How the messages inside are compressed.
+        """The compression of the messages inside.
 
         Raises:
-            DecodeError: no compression has this number.
+            DecodeError: the number of the compression is unknown.
         """
         return _compression(self.attributes, self.position)
 
     @property
     def timestamp_type(self) -> TimestampType | None:
-        """Who set the timestamps; None in magic 0, which has none."""
+        """The type of the timestamps: who set them; None in magic 0, which has none."""
         if self.magic == MESSAGE_V0_MAGIC:
             return None
         is_append_time = self.attributes & MESSAGE_V1_TIMESTAMP_TYPE_MASK
         return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
 
     def check_crc(self) -> None:
-        """Compare the checksum with the content; what is inside a wrapper is not checked again.
+        """Compare the checksum with the content, without checking the messages inside a wrapper again.
 
         Raises:
             DecodeError: they differ.
@@ -216,9 +215,9 @@ class MessageBatch:
             partition: set on each record.
 
         Raises:
-            DecodeError: the message, or one inside it, is not what it should be.
-            TypeError: topic or partition are of another type.
-            OverflowError: the partition is no int32.
+            DecodeError: the message, or one inside it, is malformed.
+            TypeError: topic or partition is of another type.
+            OverflowError: the partition is not an int32.
         """
         partition = checked_place(topic, partition)
         records = [
@@ -229,19 +228,19 @@ class MessageBatch:
         return records
 
     def views(self) -> Iterator[Record]:
-        """Yield the records in order, as `RecordBatch.views` does; one of them is in memory at a time.
+        """Yield the records in order, as `RecordBatch.views` does, keeping only one in memory.
 
         Raises:
-            DecodeError: as `records`, when the iteration reaches the place.
+            DecodeError: as `records`, when the iteration reaches the damage.
         """
         for message, offset, timestamp in self._found(is_kept=False):
             yield _record(message, offset, timestamp, "", -1, self.timestamp_type)
 
     def checked_records(self) -> Iterator[CheckedRecord]:
-        """Yield the records in order, each with its own checksum; one of them is in memory at a time.
+        """Yield the records in order, each with its own checksum, keeping only one in memory.
 
         Raises:
-            DecodeError: as `records`, when the iteration reaches the place.
+            DecodeError: as `records`, when the iteration reaches the damage.
         """
         for message, offset, timestamp in self._found(is_kept=False):
             crc = MESSAGE_V0_HEADER.unpack_from(message.data)[2]
@@ -269,15 +268,15 @@ class MessageBatch:
         return self._base_offset_and_count
 
     def _found(self, is_kept: bool) -> Iterator[tuple[_Message, int, int]]:
-        """Yield the messages with their offsets and timestamps: those in a wrapper, or the one without.
+        """Yield the messages with their offsets and timestamps: those in a wrapper, or the single one.
 
         Args:
             is_kept: see `_unwrapped`.
 
         Raises:
-            DecodeError: a message is not what it should be, with its place in the buffer.
+            DecodeError: a message is malformed; the error has its position in the buffer.
         """
-        compression = self.compression  # its error has the position already
+        compression = self.compression  # its error already has the position
         try:
             outer = _message(self._view)
             if compression == Compression.NONE:
@@ -297,8 +296,8 @@ class MessageBatch:
 
         Args:
             outer: the wrapper.
-            compression: of its value.
-            is_kept: whether each is read once, and all are in memory; otherwise each is read twice.
+            compression: the compression of its value.
+            is_kept: whether each message is read once and all are kept in memory; otherwise each is read twice.
         """
         if compression not in _COMPRESSIONS:
             name = compression.name.lower()
@@ -312,13 +311,13 @@ class MessageBatch:
         try:
             inner = list(_MessageSet(content)) if is_kept else _MessageSet(content)
             ended = deque(inner, maxlen=1)
-        except DecodeError as error:  # its offset counts in the content, which is in no buffer of the caller's
+        except DecodeError as error:  # its offset counts within the content, which is not in a buffer of the caller
             raise DecodeError(error.path, 0, error.reason) from None
         if not ended:
             raise DecodeError("value", 0, "a wrapper holds at least one message")
         (last,) = ended
         base_offset = 0
-        # Some clients left the offset of a wrapper 0; its messages are then taken to begin at 0.
+        # Some clients left the wrapper's offset 0; its messages are then assumed to begin at 0.
         if self.magic == MESSAGE_V1_MAGIC and outer.offset != 0:
             base_offset = outer.offset - last.offset
             if base_offset < 0:
@@ -333,7 +332,7 @@ class MessageBatch:
 
 
 def _messages(data: bytes) -> Iterator[_Message]:
-    """Yield the whole messages of a set, as it was inside a wrapper; offsets of errors are left to the caller."""
+    """Yield the whole messages of the set inside a wrapper; the caller adds the offsets of errors."""
     view = memoryview(data)
     position = 0
     while len(view) - position >= _UNCOUNTED:
@@ -348,7 +347,7 @@ def _messages(data: bytes) -> Iterator[_Message]:
 
 
 def _message(view: memoryview) -> _Message:
-    """Read the message that fills `view`; raises struct.error where it is too short."""
+    """Read the message that fills `view`; raise struct.error if it is too short."""
     offset, _, _, magic, attributes = MESSAGE_V0_HEADER.unpack_from(view)
     timestamp = NO_TIMESTAMP
     position = MESSAGE_V0_HEADER_BYTES
@@ -375,7 +374,7 @@ def _record(
     message: _Message, offset: int, timestamp: int, topic: str, partition: int, timestamp_type: TimestampType | None
 ) -> Record:
     value = None if message.value is None else bytes(message.value)
-    kind = None if message.magic == MESSAGE_V0_MAGIC else timestamp_type  # a wrapper may be newer than what is in it
+    kind = None if message.magic == MESSAGE_V0_MAGIC else timestamp_type  # a wrapper can be newer than its messages
     return Record(int64(offset), timestamp, message.key, value, (), NO_SEQUENCE, topic, partition, kind)
 
 

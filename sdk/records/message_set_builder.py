@@ -1,4 +1,4 @@
-"""Build messages of magic 0 and 1, one by one or in a compressed wrapper.
+"""Build messages of magic 0 and 1, singly or in a compressed wrapper.
 
 For tests, and for logs that clients before Kafka 0.11 still read.
 
@@ -45,24 +45,24 @@ _CHECKSUM = packed("MessageV0", "crc")
 _TIMESTAMP = packed("MessageV1", "timestamp")
 _CONTENT_SIZE = packed("MessageV0", "value")
 _NULL_SIZE = -1
-#: zstd came after these formats.
+#: zstd is newer than these formats.
 _COMPRESSIONS = compressions("MessageV1")
 _INT64_MIN, _INT64_MAX = LIMITS["int64"]
 
 
 class MessageSetBuilder:
-    """A message set of magic 0 or 1 that grows; one thread at a time may use it.
+    """A growing message set of magic 0 or 1, for one thread at a time.
 
     Args:
         magic: 0 or 1.
-        compression: one that the format knows; with one, all messages go into a wrapper.
-        level: of the compression, see `compress`.
+        compression: one that the format knows; if set, all messages go into a wrapper.
+        level: the level of the compression, see `compress`.
         timestamp_type: who sets the timestamps of magic 1.
-        log_append_time: ms since the epoch, -1 for none; with LOG_APPEND_TIME.
-        base_offset: of the first record; at least 0 in a wrapper of magic 1, whose offsets are relative.
+        log_append_time: the timestamp with LOG_APPEND_TIME, ms since the epoch; -1 for none.
+        base_offset: the offset of the first record; at least 0 in a wrapper of magic 1, whose offsets are relative.
 
     Raises:
-        EncodeError: the format does not have this, or a number does not fit its field.
+        EncodeError: the format does not have one of these, or a number does not fit its field.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class MessageSetBuilder:
         self.timestamp_type = checked_timestamp_type(timestamp_type)
         self.log_append_time = checked_number("log_append_time", log_append_time, NO_TIMESTAMP, _INT64_MAX)
         self._is_relative = self.magic == MESSAGE_V1_MAGIC and self.compression != Compression.NONE
-        # Readers take the offsets of a wrapper for damaged, or for others, if they begin below 0.
+        # Readers refuse or misread the offsets of a wrapper that begin below 0.
         self.base_offset = checked_number(
             "base_offset", base_offset, 0 if self._is_relative else _INT64_MIN, _INT64_MAX
         )
@@ -114,10 +114,10 @@ class MessageSetBuilder:
             value: None for a tombstone.
 
         Returns:
-            Its offset relative to the set.
+            The record's offset relative to the set.
 
         Raises:
-            EncodeError: a number does not fit, or the offset does not follow.
+            EncodeError: a number does not fit, or the offset is not higher than the last one.
         """
         offset = checked_number("offset", offset, _INT64_MIN, _INT64_MAX)
         last_offset = self.base_offset - 1 if self._last_offset is None else self._last_offset
@@ -137,7 +137,7 @@ class MessageSetBuilder:
         """Return the message set, empty if it has no records.
 
         Raises:
-            EncodeError: the wrapper has more bytes than a message can have.
+            EncodeError: the wrapper is larger than a message can be.
         """
         if self._last_offset is None or self.compression == Compression.NONE:
             return bytes(self._messages)

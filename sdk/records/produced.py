@@ -1,8 +1,8 @@
-"""The checks on a produced batch: one call for header, checksum and every record.
+"""Check a produced batch: header, checksum and every record, in one call.
 
-The checks, their order and their error codes are Kafka's. Where Kafka stores what no reader could use (records whose
-offsets do not count from 0, compressed records of a wrong length) or never responds (no records at all), the batch is
-refused with INVALID_RECORD.
+The checks, their order and their error codes are Kafka's. Batches that Kafka would store although no reader could use
+them (records whose offsets do not count from 0, compressed records of a wrong length), and those to which it never
+responds (without records), are refused with INVALID_RECORD.
 
 Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` in Apache Kafka.
 """
@@ -51,7 +51,7 @@ __all__ = [
     "transactional_producer",
 ]
 
-#: How many refused records a response names: enough to see what is wrong with a batch of any size, and less than it.
+#: Most refused records that a response names: enough to diagnose a batch of any size, and smaller than the batch.
 RECORD_ERRORS_MAX = 1000
 
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
@@ -62,14 +62,14 @@ _CODECS = frozenset(Compression)
 
 
 class ProduceLimits(NamedTuple):
-    """What a topic asks of the batches that it takes.
+    """A topic's requirements for batches.
 
     Attributes:
-        max_bytes: of a batch.
+        max_bytes: largest batch, in bytes.
         needs_keys: whether each record must have a key.
-        is_append_time: whether the broker sets the timestamps, and takes any.
-        before_max_ms: how far a timestamp may be in the past.
-        after_max_ms: how far in the future.
+        is_append_time: whether the broker sets the timestamps, so that any are allowed.
+        before_max_ms: largest distance of a timestamp in the past.
+        after_max_ms: largest distance of a timestamp in the future.
     """
 
     max_bytes: int
@@ -80,13 +80,13 @@ class ProduceLimits(NamedTuple):
 
 
 class ProducedBatch(NamedTuple):
-    """The header of a batch that passed, and what its records say.
+    """The header of an accepted batch, and the highest timestamp of its records.
 
     Attributes:
-        size_bytes: of the batch; what follows it in the request does not count.
+        size_bytes: the size of the batch, without bytes that follow it in the request.
         base_offset, partition_leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
             producer_id, producer_epoch, base_sequence, records_count: see `schemas/records/record_batch.yaml`.
-        highest_timestamp: of the records; a header that says otherwise must be corrected.
+        highest_timestamp: the highest timestamp of the records; a header with another one must be corrected.
     """
 
     size_bytes: int
@@ -106,12 +106,12 @@ class ProducedBatch(NamedTuple):
 
 
 class InvalidBatch(BrokerError):
-    """A batch is refused because of some of its records.
+    """The broker refuses a batch because of some of its records.
 
     Args:
-        code: the error of the partition.
-        detail: what is wrong.
-        record_errors: (index in the batch, what is wrong) for each invalid record.
+        code: the error code of the partition.
+        detail: the reason.
+        record_errors: (index in the batch, reason) for each invalid record.
     """
 
     def __init__(self, code: ErrorCode, detail: str, record_errors: Sequence[tuple[int, str]] = ()) -> None:
@@ -131,15 +131,15 @@ def check_batch(
 
     Args:
         records: the field of the request.
-        limits: what the topic asks.
+        limits: the topic's requirements.
         now_ms: the current time.
         allow_zstandard: whether the version of the request allows Zstandard.
         engine: `native` or `python`; the one in use by default.
 
     Raises:
         InvalidBatch: some of its records are refused.
-        BrokerError: the batch is.
-        TypeError: `records` is not a buffer, or not contiguous.
+        BrokerError: the whole batch is refused.
+        TypeError: `records` is not a contiguous buffer.
     """
     native = engines.native if engine is None else engines.built if engine == "native" else None
     if native is not None and allow_zstandard and records:
@@ -151,16 +151,16 @@ def check_batch(
             return ProducedBatch._make(found)
     view = bytes_of(records or b"")
     size = _checked_frame(view, allow_zstandard)
-    if size < BATCH_PRODUCER_EPOCH_AT:  # Kafka reads the producer id before it looks at the size
+    if size < BATCH_PRODUCER_EPOCH_AT:  # Kafka reads the producer id before it checks the size
         raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a record batch of {size} bytes has no producer id")
     return _checked(view[:size], limits, now_ms, native or python_produced)
 
 
 def transactional_producer(records: Buffer | None) -> tuple[int, int] | None:
-    """Return id and epoch of the producer if the first batch says that it belongs to a transaction; it is not checked.
+    """Return the producer's id and epoch if the first batch, which is not checked, says that it is transactional.
 
     Args:
-        records: of a partition in a produce request.
+        records: the field of a partition in a produce request.
     """
     if records is None or len(records) < BATCH_HEADER_BYTES or records[BATCH_MAGIC_AT] != BATCH_MAGIC:
         return None
@@ -172,7 +172,7 @@ def transactional_producer(records: Buffer | None) -> tuple[int, int] | None:
 
 
 def _checked_frame(view: memoryview, allow_zstandard: bool) -> int:
-    """Return the size of the only batch, after a look at what follows it."""
+    """Return the size of the only batch, after checking the bytes that follow it."""
     size = _whole_size(view)
     if size is None:
         raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must have a record batch for each partition")
@@ -187,7 +187,7 @@ def _checked_frame(view: memoryview, allow_zstandard: bool) -> int:
 
 
 def _whole_size(view: memoryview) -> int | None:
-    """Return the size of the batch or message at the start, None if it is not whole."""
+    """Return the size of the batch or message at the start, None if it is partial."""
     if len(view) < BATCH_BATCH_LENGTH_COUNTS_FROM:
         return None
     (length,) = _BATCH_LENGTH.unpack_from(view, BATCH_BATCH_LENGTH_COUNTS_FROM - _BATCH_LENGTH.size)
@@ -200,7 +200,7 @@ def _whole_size(view: memoryview) -> int | None:
         reason = f"magic {view[BATCH_MAGIC_AT]}, {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, reason)
     size: int = length + BATCH_BATCH_LENGTH_COUNTS_FROM
-    if size > INT32_MAX:  # this sum overflows in Kafka
+    if size > INT32_MAX:  # in Kafka this sum overflows
         raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a record batch of {size} bytes, the limit is {INT32_MAX}")
     return size if size <= len(view) else None
 
@@ -250,7 +250,7 @@ def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits,
     if found is None:
         raise _invalid(f"its records are not {batch.records_count} whole ones")
     highest_timestamp, is_consecutive, bad = cast(python_produced.Found, found)
-    # An append time that the client has set is checked as if it were the records' own, and -1 would pass.
+    # An append time set by the client is checked as if it were the records' own, and -1 would pass.
     is_set_by_client = is_append_time and (limits.is_append_time or batch.max_timestamp == NO_TIMESTAMP)
     if is_set_by_client:
         bad = list(range(min(batch.records_count, RECORD_ERRORS_MAX)))
@@ -260,14 +260,14 @@ def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits,
             without_key.update(engine.scan_records(payload, header, True, None, RECORD_ERRORS_MAX)[-1])
         raise _refused(bad, without_key, "producers may not set it" if is_set_by_client else _bounds(times))
     if not is_consecutive:
-        # Kafka tries to write compressed ones anew and fails, and stores the others, which no reader could then find.
+        # Kafka fails to rewrite compressed ones, and stores the others, which no reader could then find.
         code = ErrorCode.UNKNOWN_SERVER_ERROR if batch.attributes & BATCH_COMPRESSION_MASK else ErrorCode.INVALID_RECORD
         raise BrokerError(code, "the record batch is invalid: the offsets of its records do not count from 0")
     return highest_timestamp
 
 
 def _refused(bad: list[int], without_key: set[int], expected: str) -> InvalidBatch:
-    """Return the error for records of which some have no key, the others a timestamp that is refused."""
+    """Return the error for records without a key and records whose timestamps are refused."""
     errors = [
         (index, "records of a compacted topic must have a key" if index in without_key else f"timestamp: {expected}")
         for index in bad

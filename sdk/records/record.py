@@ -1,4 +1,4 @@
-"""The record of the engine in use, and a column of values, as every engine takes it."""
+"""The record class of the engine in use, and the columns of values that every engine takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkawire.sdk.records.engines.shared_arguments import checked_content
 
 __all__ = ["BinaryColumn", "Headers", "HeadersLike", "Record"]
 
-#: Headers to write: names and values in order; a name may come more than once.
+#: Headers to write: names and values in order; names can repeat.
 HeadersLike = Sequence[tuple[str, Buffer | None]]
 
 if not TYPE_CHECKING and native is not None:
@@ -24,13 +24,13 @@ class BinaryColumn:
     """Byte strings in Arrow's binary layout: value `i` is `data[offsets[i]:offsets[i + 1]]`.
 
     Args:
-        offsets: int32 in the machine's byte order, one more than there are values.
-        data: all values, one after the other.
-        validity: bit `i % 8` of byte `i // 8` is 0 where the value is null; None where no value is.
+        offsets: int32 in the machine's byte order, one more than the number of values.
+        data: the concatenated values.
+        validity: bit `i % 8` of byte `i // 8` is 0 if value `i` is null; None if no value is null.
 
     Raises:
-        EncodeError: one is no buffer, the offsets are no int32, or the validity is too short; offsets that decrease or
-            leave the data are refused when their values are taken.
+        EncodeError: an argument is not a buffer, the offsets are not int32, or the validity is too short; offsets that
+            decrease or leave the data are refused when their values are read.
     """
 
     __slots__ = ("data", "offsets", "validity")

@@ -1,6 +1,6 @@
-"""Records as rows of plain Arrow columns, a limited piece at a time, however large the batches are.
+"""Decode records to rows of plain Arrow columns, in pieces of a limited size, however large the batches are.
 
-What `columns.py` makes points into the fetched bytes, for readers that look at them in place. Here keys, values and
+The columns of `columns.py` point into the fetched bytes, for readers that use them in place. Here keys, values and
 headers are copied into columns that every reader of Arrow knows: for Spark, Parquet and others that would copy them
 anyway.
 """
@@ -46,15 +46,15 @@ __all__ = [
 
 
 class RowsBuilder(Protocol):
-    """Rows that grow batch by batch, until they are taken.
+    """Collects rows batch by batch, until they are taken.
 
         builder.begin(batch)
         while not builder.fill():
             yield builder.take()
 
     Attributes:
-        count: how many rows wait to be taken.
-        size_in_bytes: of their keys, values and headers, as far as these are asked for.
+        count: the number of rows that wait to be taken.
+        size_in_bytes: the size of their requested keys, values and headers.
     """
 
     @property
@@ -64,20 +64,20 @@ class RowsBuilder(Protocol):
     def size_in_bytes(self) -> int: ...
 
     def begin(self, batch: BatchOfRows, wanted: OffsetRange = None, position: int = -1) -> None:
-        """Begin with a batch; one that was begun before and not finished is left.
+        """Begin a batch, dropping the rest of an unfinished one.
 
         Args:
-            batch: of any magic, its checksum compared.
-            wanted: which records are wanted; None for all.
-            position: what `BatchColumns` says of where it is.
+            batch: a batch of any magic, whose checksum was compared.
+            wanted: the wanted records; None for all.
+            position: the batch's position for `BatchColumns`.
 
         Raises:
-            DecodeError: the batch is broken: no row of it is there.
+            DecodeError: the batch is damaged; none of its rows is added.
         """
         ...
 
     def fill(self) -> bool:
-        """Add rows until the batch is done; return False if there is no room for more of it before `take`.
+        """Add rows until the batch is complete; return False if more of them fit only after `take`.
 
         Raises:
             DecodeError: a key or value is too large for a column.
@@ -85,22 +85,22 @@ class RowsBuilder(Protocol):
         ...
 
     def add_plain(self, content: Buffer, plain: PlainBatches) -> tuple[int, int]:
-        """Add whole batches without an object for each, up to the first that is not plain or does not fit.
+        """Add whole batches without creating objects, up to the first that is not plain or does not fit.
 
-        A plain one is of magic 2, not compressed, no control batch, and right: what is wrong with others is up to those
-        who look at them one by one. Python, which has objects in any case, adds none.
+        A plain batch is of magic 2, uncompressed, undamaged and not a control batch. The caller reads other batches one
+        by one and reports their damage. The Python engine, which needs objects anyway, adds none.
 
         Args:
-            content: where they are, from the first byte on.
-            plain: which of them.
+            content: the bytes, which begin with the first batch.
+            plain: selects the batches to add.
 
         Returns:
-            How many bytes they have; the offset after the last one, if there is one.
+            The size of the added batches; the offset after the last one, if there is one.
         """
         ...
 
     def take(self) -> RowColumns:
-        """Return the rows, and begin with none."""
+        """Return the rows, and start again without any."""
         ...
 
 
@@ -110,12 +110,12 @@ def rows_builder(
     """Return a builder of the engine in use.
 
     Args:
-        columns: names of `COLUMNS`; the others are left out.
+        columns: the wanted names of `COLUMNS`.
         rows_max: most rows that wait.
         bytes_max: most bytes of keys, values and headers that wait, unless a single record has more.
 
     Raises:
-        ValueError: a record has no such column, or a limit is below 1.
+        ValueError: a column does not exist, or a limit is below 1.
     """
     kind = python_rows.RowsBuilder if native is None else native.RowsBuilder
     built: RowsBuilder = kind(columns, rows_max=rows_max, bytes_max=bytes_max)

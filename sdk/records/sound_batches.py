@@ -1,8 +1,8 @@
-"""Where in stored bytes a batch with a right checksum begins: how reading goes on behind damage.
+"""Find the next batch with a right checksum in stored bytes, to continue reading after damage.
 
-`read_stored` and `kafkawire dump` search with it: the one to leave nothing out without a word, the other to show what
-is damaged. Only batches of magic 2 are searched for, as the checksum of an older message covers too little to tell one
-from other bytes; behind a size that somebody believes, a batch of any magic is looked at.
+`read_stored` uses the search to report every skipped byte, `kafkawire dump` to show damage. Only batches of magic 2
+are searched for, since the checksum of an older message covers too little to distinguish it from other bytes; after a
+size that the caller trusts, a batch of any magic is accepted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from kafkawire.sdk.records.crc import crc32c
 
 __all__ = ["MIN_BYTES", "WINDOW_BYTES", "SoundBatches", "StoredBytes", "announced", "has_right_crc", "size_at"]
 
-#: Read at a time: several batches, and little enough to stay in the processor's caches.
+#: Bytes read at a time: several batches, yet few enough to stay in the processor's caches.
 WINDOW_BYTES: Final = 1024 * 1024
 
-#: A search computes checksums in vain over so many bytes at most: bytes that look like headers of long batches
-#: everywhere would take quadratic time otherwise.
+#: Most bytes over which a search computes checksums in vain: bytes that look like headers of long batches everywhere
+#: would otherwise take quadratic time.
 SEARCH_BYTES_MAX: Final = 1024 * 1024 * 1024
 
-#: What a look at a place costs, in bytes of checksums.
+#: The cost of checking one position, in bytes of checksums.
 _CANDIDATE_BYTES: Final = 4096
 
 #: The smallest batch or message of each magic.
@@ -46,21 +46,21 @@ MIN_BYTES: Final = {
     BATCH_MAGIC: BATCH_HEADER_BYTES,
 }
 
-#: What may begin a batch of magic 2: no sign in base offset, length, count of offsets; no unknown attributes.
+#: The possible beginnings of a batch of magic 2: base offset, length, offset count not negative; no unknown attributes.
 _MAY_BEGIN: Final = re.compile(rb"(?=[\0-\x7f].{7}[\0-\x7f].{7}\x02.{4}\0[\0-\x7f][\0-\x7f])", re.DOTALL)
 
 
 class StoredBytes(Protocol):
-    """Bytes of which a part is looked at.
+    """Bytes that are read in parts.
 
     Attributes:
-        end: how many there are.
+        end: the number of bytes.
     """
 
     end: int
 
     def at(self, position: int, size: int) -> memoryview:
-        """Return bytes: as many as asked for, or fewer where they end. What was returned before may change."""
+        """Return the requested bytes, fewer at the end. Bytes returned before may change."""
         ...
 
 
@@ -68,7 +68,7 @@ class SoundBatches:
     """Finds batches with a right checksum, with a bound on the work.
 
     Args:
-        source: where they are.
+        source: the bytes to search.
     """
 
     def __init__(self, source: StoredBytes) -> None:
@@ -76,11 +76,11 @@ class SoundBatches:
         self._left_bytes = SEARCH_BYTES_MAX
 
     def next(self, position: int, end: int | None = None) -> int:
-        """Return where the next one of magic 2 begins, the end if there is none or the search took too long.
+        """Return the position of the next batch of magic 2; the end if there is none or the search took too long.
 
         Args:
-            position: where to begin.
-            end: where to stop; None for the end of the bytes.
+            position: the first position to search.
+            end: the position to stop at; None for the end of the bytes.
 
         Raises:
             OSError: a file cannot be read.
@@ -99,7 +99,7 @@ class SoundBatches:
         return end
 
     def begins_at(self, position: int) -> bool:
-        """Return whether one of any magic begins at a position; False if the search took too long.
+        """Return whether a batch of any magic begins at a position; False if the search took too long.
 
         Raises:
             OSError: a file cannot be read.
@@ -107,25 +107,25 @@ class SoundBatches:
         size, reason = size_at(self._source, position)
         if reason:
             return False
-        may_look = size <= self._left_bytes  # one length that lies must not end the search
+        may_look = size <= self._left_bytes  # one false length must not end the search
         if may_look and has_right_crc(self._source, position, size):
-            return True  # at no cost: it is read next
+            return True  # not counted: this batch is read next
         self._left_bytes -= _CANDIDATE_BYTES + (size if may_look else 0)
         return False
 
 
 def announced(head: memoryview) -> tuple[int, int]:
-    """Return size in bytes and magic, as the header of any batch says.
+    """Return the size in bytes and the magic from the header of a batch of any magic.
 
     Args:
-        head: the first 17 bytes of it at least.
+        head: at least the first 17 bytes of the batch.
     """
     _, length, _, magic, _ = MESSAGE_V0_HEADER.unpack(bytes(head[: BATCH_MAGIC_AT + 1]) + b"\0")
     return length + BATCH_BATCH_LENGTH_COUNTS_FROM, magic
 
 
 def size_at(source: StoredBytes, position: int) -> tuple[int, str]:
-    """Return the size of the batch at a position, and why there can be none.
+    """Return the size of the batch at a position, or the reason why no batch can begin there.
 
     Raises:
         OSError: a file cannot be read.
@@ -148,16 +148,16 @@ def has_right_crc(source: StoredBytes, position: int, size: int) -> bool:
     """Compare the checksum of a batch with its bytes, piece by piece.
 
     Args:
-        source: where it is.
-        position: where it begins.
-        size: how many bytes it has.
+        source: the bytes with the batch.
+        position: where the batch begins.
+        size: the size of the batch in bytes.
 
     Raises:
         OSError: a file cannot be read.
     """
     head = source.at(position, BATCH_HEADER_BYTES)
     is_old = len(head) > BATCH_MAGIC_AT and head[BATCH_MAGIC_AT] != BATCH_MAGIC
-    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # somebody cut the file meanwhile
+    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # the file was cut meanwhile
         return False
     expected: int = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
     at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)

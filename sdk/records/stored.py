@@ -1,10 +1,10 @@
-"""The batches in stored bytes, and what lies between them: files, backups and columns are not read as a fetch is.
+"""Read stored bytes, such as files, backups and columns: their batches, and the damage between them.
 
-Where a batch cannot be right, the next place is looked for where one with a right checksum begins; a batch whose size
-leads to another one, or to the end, is passed over by it. Nothing is left out without a `Damage` that says so, but two
-ends of a file that a broker is writing: room that was preallocated, and a batch of which only the first part is there.
+After a damaged batch, reading continues at the next batch with a right checksum; a damaged batch whose size leads to
+another batch or to the end is skipped by its size. A `Damage` reports all skipped bytes, except two possible ends of a
+file that a broker is writing: preallocated room, and a partial batch.
 
-Source: `FileLogInputStream`, `LogSegment.recover` in Apache Kafka, which cut off what follows the first damage.
+Source: `FileLogInputStream`, `LogSegment.recover` in Apache Kafka, which cut off everything after the first damage.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ from kafkawire.sdk.records.walk import Batch, walk
 
 __all__ = ["BATCH_BYTES_MAX", "ZEROS", "Damage", "Memory", "Stored", "Window", "read_stored"]
 
-#: The largest batch that is read: brokers take requests of 100 MiB at most.
+#: Largest batch that is read: brokers take requests of at most 100 MiB.
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024
 
-#: Of the base offset, with which every batch begins.
+#: Size of the base offset, with which every batch begins.
 _OFFSET_BYTES: Final = 8
 
-#: Of what is before the key of a message in an old format; key and value begin with their lengths.
+#: Size of the fields before the key of an old message; key and value begin with their lengths.
 _KEY_AT: Final = {MESSAGE_V0_MAGIC: MESSAGE_V0_HEADER_BYTES, MESSAGE_V1_MAGIC: MESSAGE_V1_HEADER_BYTES}
 _LENGTH_BYTES: Final = 4
 
-#: A batch may end with zeros, which nobody can tell from the room behind it: so many are tried.
+#: Most zeros at the end of a batch that are tried: they cannot be distinguished from the room behind it.
 _LAST_ZEROS_MAX: Final = 4096
 _ZERO: Final = b"\0"
 
 
-#: Why a growing file ends before its last byte.
+#: The reasons why a growing file ends before its last byte.
 ZEROS: Final = "zeros up to the end"
 _CUT: Final = "it ends inside a batch"
 
 
 class Damage(NamedTuple):
-    """Bytes that are left out.
+    """Skipped bytes.
 
     Attributes:
-        position: where they begin.
-        size_bytes: how many they are.
-        reason: what is wrong.
-        base_offset: of the batch, if its header says so.
+        position: where the bytes begin.
+        size_bytes: their number.
+        reason: the fault.
+        base_offset: the base offset of the damaged batch, if its header is readable.
     """
 
     position: int
@@ -85,8 +85,8 @@ class Stored(NamedTuple):
     """A batch with a right checksum.
 
     Attributes:
-        position: where it begins.
-        batch: it; its records can be read until the next one is asked for.
+        position: where the batch begins.
+        batch: the batch; its records can be read until the next one is requested.
     """
 
     position: int
@@ -105,12 +105,12 @@ class Memory:
 
 
 class Window:
-    """A file of which a part is in memory, as `StoredBytes`. What it returned stays as it is.
+    """A file with a part in memory, as `StoredBytes`. Bytes that it returned do not change.
 
     Args:
-        read: returns bytes of the file, from a position on: as many as asked for, or fewer where it ends.
-        end: how many bytes the file has.
-        size_bytes: how many are read at a time; None for the usual.
+        read: returns bytes of the file from a position on: as many as requested, fewer at the end.
+        end: the size of the file in bytes.
+        size_bytes: bytes read at a time; None for the default.
     """
 
     def __init__(self, read: Callable[[int, int], Buffer], end: int, size_bytes: int | None = None) -> None:
@@ -126,12 +126,12 @@ class Window:
             return memoryview(b"")
         first = position - self._start
         if first < 0 or first + size > len(self._content):
-            self._content = memoryview(b"")  # free before more is taken
+            self._content = memoryview(b"")  # free this memory before allocating more
             wanted = min(max(size, self._size_bytes), self.end - position)
             self._content = memoryview(self._read(position, wanted)).cast("B")
             self._start, first = position, 0
             if len(self._content) < wanted:
-                self.end = position + len(self._content)  # somebody cut the file meanwhile
+                self.end = position + len(self._content)  # the file was cut meanwhile
         return self._content[first : first + size]
 
 
@@ -146,19 +146,19 @@ def read_stored(
     search: SoundBatches | None = None,
     on_end: Callable[[Damage], object] | None = None,
 ) -> Iterator[Stored | Damage]:
-    """Yield what is in stored bytes, in order.
+    """Yield the batches and the damage in stored bytes, in order.
 
     Args:
         source: the bytes.
         start: where the first batch begins.
-        end: batches that begin from there on are not wanted; None for all.
-        is_growing: whether the bytes are a file that a broker may be writing: then zeros up to the end, and a batch of
-            which only the beginning is there, are the end and no damage.
+        end: the position from which batches are not wanted; None for all.
+        is_growing: whether a broker may be writing the file: then trailing zeros and a partial batch are the end, not
+        damage.
         limit: most bytes that the records of one batch may have when decompressed.
-        take: is offered the bytes before each batch, and where they begin. It returns how many it has dealt with by
-            itself: whole batches with right checksums that begin before `end`, which are not yielded.
-        search: of the source, for callers that read it in several calls: its bound is then one for all of them.
-        on_end: is told of such an end, the reason `ZEROS` or another.
+        take: called before each batch with the bytes from there on and their position. It returns the number of bytes
+            that it has handled: whole batches with right checksums that begin before `end`, which are not yielded.
+            search: the search in the source, for callers that read it in several calls, which then share its bound.
+            on_end: called at such an end with the reason, `ZEROS` or another.
 
     Raises:
         OSError: a file cannot be read.
@@ -199,7 +199,7 @@ def read_stored(
 
 
 def _with_whole_batch(source: StoredBytes, position: int, view: memoryview) -> memoryview:
-    """Return more of the bytes where the first batch is larger than what was read."""
+    """Return more of the bytes if the first batch is larger than the part that was read."""
     if len(view) > BATCH_MAGIC_AT:
         size, magic = announced(view)
         if len(view) < size <= min(source.end - position, BATCH_BYTES_MAX) and magic in MIN_BYTES:
@@ -208,7 +208,7 @@ def _with_whole_batch(source: StoredBytes, position: int, view: memoryview) -> m
 
 
 def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: str) -> Damage:
-    """Return the damage that begins at a position: up to where the next batch begins, or all."""
+    """Return the damage that begins at a position: up to the next batch, or up to the end."""
     head = source.at(position, BATCH_HEADER_BYTES)
     base_offset = None
     end = 0
@@ -216,8 +216,8 @@ def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: st
         size, magic = announced(head)
         base_offset = int.from_bytes(head[:_OFFSET_BYTES], "big", signed=True) if magic == BATCH_MAGIC else None
         whole = _message_size(source, position, magic)
-        # Its own size leads on if another batch begins there, or nothing is left: a bit of it may be the damage. So do
-        # the sizes of key and value of an old message.
+        # A damaged batch is skipped by its own size if another batch or the end follows: the fault may be a bit inside
+        # it. An old message can also be skipped by the sizes of its key and value.
         for after in (position + each for each in (size, whole) if each >= MESSAGE_V0_MIN_BYTES):
             if not end and (after == source.end or search.begins_at(after)):
                 end = after
@@ -227,7 +227,7 @@ def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: st
 
 
 def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
-    """Return whether a file that is being written ends here: with zeros, or inside the batch that begins here."""
+    """Return whether a growing file ends here: with zeros, or inside the batch that begins here."""
     if _is_zero(source, position):
         return True
     head = source.at(position, BATCH_HEADER_BYTES)
@@ -236,7 +236,7 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
     size, magic = announced(head)
     if magic not in MIN_BYTES or size <= source.end - position or search.next(position + 1) < source.end:
         return False
-    # What is there may be a whole batch whose length is damaged, which its checksum does not cover.
+    # These bytes can be a whole batch with a damaged length, which its checksum does not cover.
     if magic == BATCH_MAGIC:
         return not _is_whole(source, position)
     whole = _message_size(source, position, magic)
@@ -244,7 +244,7 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
 
 
 def _end(source: StoredBytes, position: int) -> Damage:
-    """Return what is behind the last batch of a growing file."""
+    """Return the kind of end behind the last batch of a growing file."""
     head = source.at(position, BATCH_HEADER_BYTES)
     size_bytes = source.end - position
     if _is_zero(source, position):
@@ -254,7 +254,7 @@ def _end(source: StoredBytes, position: int) -> Damage:
 
 
 def _is_zero(source: StoredBytes, position: int) -> bool:
-    """Return whether nothing but zeros follows."""
+    """Return whether only zeros follow."""
     while position < source.end:
         piece = bytes(source.at(position, WINDOW_BYTES))
         if piece.count(0) != len(piece):
@@ -264,7 +264,7 @@ def _is_zero(source: StoredBytes, position: int) -> bool:
 
 
 def _is_whole(source: StoredBytes, position: int) -> bool:
-    """Return whether what is left has the checksum of the batch that begins there, with or without zeros at the end."""
+    """Return whether the rest has the checksum of the batch that begins there, with or without the zeros at its end."""
     end = _content_end(source, position)
     if end - position < BATCH_HEADER_BYTES or end - position > BATCH_BYTES_MAX:
         return False
@@ -280,7 +280,7 @@ def _is_whole(source: StoredBytes, position: int) -> bool:
 
 
 def _content_end(source: StoredBytes, position: int) -> int:
-    """Return where the zeros begin that are at the end; the position if there is nothing else."""
+    """Return the start of the trailing zeros; `position` if there is nothing else."""
     end = position
     while position < source.end:
         piece = bytes(source.at(position, WINDOW_BYTES))
@@ -291,7 +291,7 @@ def _content_end(source: StoredBytes, position: int) -> int:
 
 
 def _message_size(source: StoredBytes, position: int, magic: int) -> int:
-    """Return the size of a message of an old format by its key and value; 0 if it does not end in what is there."""
+    """Return the size of an old message by the sizes of its key and value; 0 if it does not end within the bytes."""
     size = _KEY_AT.get(magic)
     if size is None:
         return 0

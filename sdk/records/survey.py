@@ -1,7 +1,7 @@
-"""What the batches of a stored segment say together: all that a broker rebuilds after a crash.
+"""Summarize the batches of a stored segment: everything that a broker rebuilds after a crash.
 
-The extension and Python do the same, batch by batch; a log with ten million batches of one record is read by the
-extension in a second or two, and by Python in half a minute. `engines/python_survey.py` documents it.
+A log with ten million batches of one record takes the extension a second or two, and the Python engine half a minute.
+`engines/python_survey.py` documents the class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The types of keys and values of records, for type checkers; without serializers they are bytes.
 
-Defaults of type variables (PEP 696) are newer than Python 3.11; type checkers know them from typing_extensions, which a
-program need not have installed.
+Defaults of type variables (PEP 696) are newer than Python 3.11; type checkers know them from typing_extensions, which
+need not be installed at run time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Walk over the batches in a buffer.
 
-A fetch response, a produce request and a log segment hold batches one after the other, of any magic. What is inside a
-batch is up to `engines/` (magic 2) and `message_set.py` (magic 0 and 1).
+A fetch response, a produce request and a log segment hold consecutive batches of any magic. `engines/` (magic 2) and
+`message_set.py` (magic 0 and 1) read their content.
 
 Source: `ByteBufferLogInputStream` in Apache Kafka, which stops at a partial batch where this raises;
 `docs/decisions/0011-partial-batches-are-errors.md`.
@@ -32,7 +32,7 @@ def walk(
     """Yield the batches of a buffer in order.
 
     Args:
-        buffer: batches; where the last one may be cut, as in a fetch response, catch `PartialBatch`.
+        buffer: the batches; if the last one can be cut, as in a fetch response, catch `PartialBatch`.
         check_crc: whether to check the checksum of each batch before it is yielded.
         limit: most bytes that the records of one batch may have when decompressed.
         engine: `native`, `python` or `construct`; the one in use by default.
@@ -42,9 +42,9 @@ def walk(
 
     Raises:
         PartialBatch: the bytes after the last whole batch are not a whole batch.
-        DecodeError: what comes next is no batch, or its checksum is wrong.
+        DecodeError: the next bytes are not a batch, or its checksum is wrong.
         LocalProtocolError: the engine is not available here.
-        TypeError: it is not a buffer, or not contiguous; the limit is no integer.
+        TypeError: `buffer` is not a contiguous buffer, or the limit is not an integer.
         OverflowError: the limit does not fit 64 bits.
     """
     native = engines.native if engine is None else engines.built if engine == "native" else None
@@ -61,7 +61,7 @@ def walk_headers(buffer: Buffer) -> Iterator[Batch]:
 
     Raises:
         PartialBatch: the bytes after the last whole batch are not a whole batch.
-        DecodeError: what comes next is no batch.
+        DecodeError: the next bytes are not a batch.
     """
     return walk(buffer, check_crc=False)
 
@@ -75,7 +75,7 @@ def walked_records(
     limit: int = MAX_DECOMPRESSED_BYTES,
     engine: str | None = None,
 ) -> list[Record]:
-    """Do what `read_records` does, batch by batch, on any engine."""
+    """Read records as `read_records` does, batch by batch, on any engine."""
     partition = checked_place(topic, partition)
     records: list[Record] = []
     for batch in walk(buffer, check_crc, limit=limit, engine=engine):
@@ -94,7 +94,7 @@ if TYPE_CHECKING or engines.native is None:
         check_crc: bool = True,
         limit: int = MAX_DECOMPRESSED_BYTES,
     ) -> list[Record]:
-        """Return the records of all batches in a buffer; control records, which are not for applications, are left out.
+        """Return the records of all batches in a buffer, without control records, which are not for applications.
 
         Args:
             buffer: whole batches of any magic.
@@ -109,5 +109,5 @@ if TYPE_CHECKING or engines.native is None:
         """
         return walked_records(buffer, topic, partition, check_crc=check_crc, limit=limit)
 else:
-    # One call from bytes to records: most of what a batch of one record takes is calls.
+    # One call from bytes to records: calls take most of the time of a batch of one record.
     read_records = engines.native.read_records

@@ -1,4 +1,4 @@
-"""Kafka's checkpoint files: an offset for each partition of a data directory, and the leader epochs of a partition.
+"""Read and write checkpoint files: the offsets of a data directory's partitions, or the leader epochs of one partition.
 
 Source: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile` in Apache Kafka.
 """
@@ -23,20 +23,21 @@ __all__ = [
     "parse_offsets",
 ]
 
-#: Of a data directory. Up to where each compacted partition was cleaned.
+#: Of a data directory: the offset up to which each compacted partition was cleaned.
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
-#: Up to where all replicas in sync have the records of each partition: no log of this broker ends before that.
+#: The offset up to which all in-sync replicas have each partition's records: no log of this broker ends before it.
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-#: Where partitions begin whose first segment holds deleted records, too; of tiered ones, where the remote part begins.
+#: The start offsets of partitions whose first segment also holds deleted records; for tiered ones, that of the remote
+#: part.
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
-#: Up to where each partition was written to the disk.
+#: The offset up to which each partition was written to the disk.
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 
-#: Of a partition: each leader epoch, with the first offset that was written in it. Where the log begins, the first one
-#: begins, too: brokers note that whenever they remove records.
+#: Of a partition: each leader epoch, with the first offset that was written in it. The first epoch starts at the start
+#: of the log: brokers update it whenever they remove records.
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
-#: In the first line.
+#: The version, in the first line.
 _VERSION: Final = "0"
 
 _DIGITS_MAX: Final = 20
@@ -48,11 +49,11 @@ def parse_offsets(content: bytes, on_damage: OnDamage = refuse) -> Iterator[tupl
     """Yield the offset of each partition.
 
     Args:
-        content: of the file.
-        on_damage: told of lines that say nothing.
+        content: the content of the file.
+        on_damage: called for malformed lines.
 
     Raises:
-        DamagedContent: it is not a checkpoint, and `on_damage` raises that.
+        DamagedContent: the content is not a checkpoint, and `on_damage` raises this error.
     """
     return _entries(content, 3, _partition_offset, on_damage)
 
@@ -61,11 +62,12 @@ def parse_epochs(content: bytes, on_damage: OnDamage = refuse) -> Iterator[tuple
     """Yield (leader epoch, start offset) pairs of a partition.
 
     Args:
-        content: of the file.
-        on_damage: told of lines that say nothing, and of pairs that are not in order.
+        content: the content of the file.
+        on_damage: called for malformed lines, and for pairs that are not in order.
 
     Raises:
-        DamagedContent: it is not a checkpoint, or its pairs are not in order, and `on_damage` raises that.
+        DamagedContent: the content is not a checkpoint, or its pairs are not in order, and `on_damage` raises this
+        error.
     """
     before = (-1, -1)
     for epoch, start in _entries(content, 2, _epoch_start, on_damage):
@@ -84,7 +86,7 @@ def checkpoint_content(entries: Sequence[Sequence[object]]) -> bytes:
 def _entries(
     content: bytes, columns: int, parsed: Callable[[list[str]], _Entry], on_damage: OnDamage
 ) -> Iterator[_Entry]:
-    """Yield what the lines say, each with this number of columns."""
+    """Yield the values of the lines, each with this number of columns."""
     try:
         text = stored_text(content)
         announced, *lines = _lines_after_version(text)
@@ -109,10 +111,10 @@ def _entries(
 
 
 def _lines_after_version(text: str) -> list[str]:
-    """Return the line that announces how many entries there are, and theirs.
+    """Return the line with the number of entries, and the lines of the entries.
 
     Raises:
-        DamagedContent: it does not begin as a checkpoint.
+        DamagedContent: the content does not begin as a checkpoint.
     """
     lines = text.splitlines()
     if len(lines) < 2 or lines[0] != _VERSION:
@@ -133,7 +135,7 @@ def _epoch_start(texts: list[str]) -> tuple[int, int]:
 def _number(text: str, highest: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise DamagedContent(f"{text!r} is not a number")
-    # More digits than Python converts are too many in any case.
+    # A number with more digits than Python converts is always too high.
     if len(text) > _DIGITS_MAX or int(text) > highest:
         raise DamagedContent(f"{text:.{_DIGITS_MAX}} is too high, {highest} is the limit")
     return int(text)

@@ -1,8 +1,8 @@
-"""What is wrong with the content of a broker's file, and who decides what becomes of it.
+"""Damage in a broker's files, and the callback that decides how to handle it.
 
-A reader of a file with many entries takes an argument `on_damage`. By default damage is raised, and nothing of the file
-counts. Otherwise `on_damage` is told of it, and reading goes on behind it: what can be read is given, even if it cannot
-be true, right after `on_damage` was told so.
+A reader of a file with many entries takes an argument `on_damage`. By default damage is raised, and the whole file is
+unusable. Otherwise `on_damage` gets the damage, and reading continues after it: readable entries are yielded even if
+they cannot be true, right after `on_damage` was called for them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ __all__ = ["DamagedContent", "OnDamage", "refuse", "stored_text"]
 
 
 class DamagedContent(ValueError):
-    """The content of a file is not what it should be.
+    """The content of a file is damaged.
 
     Args:
-        reason: what is wrong, with the value and the limit.
-        position: where, in bytes from the beginning; None if it is not at one place.
+        reason: the fault, with the value and the limit.
+        position: the position of the damage in bytes; None if it is not at one place.
     """
 
     def __init__(self, reason: str, position: int | None = None) -> None:
@@ -30,7 +30,7 @@ class DamagedContent(ValueError):
         return self.reason
 
 
-#: Told of damage; it may raise it.
+#: Called with damage, which it may raise.
 OnDamage = Callable[[DamagedContent], object]
 
 
@@ -47,7 +47,7 @@ def stored_text(content: bytes) -> str:
     """Return the text in a file.
 
     Raises:
-        DamagedContent: it is not UTF-8.
+        DamagedContent: the content is not UTF-8.
     """
     try:
         return content.decode()

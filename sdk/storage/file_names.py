@@ -1,4 +1,4 @@
-"""How the files of a partition are named, each after the first offset that it is about.
+"""The names of a partition's files, each after the first offset that the file covers.
 
 A segment is a `.log` file and up to three indexes; a snapshot of the producers stands beside it.
 
@@ -33,21 +33,21 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
-#: Of a snapshot of the cluster's metadata, which is a segment by its content, and named after an epoch, too.
+#: Of a snapshot of the cluster's metadata, which has the content of a segment, and also an epoch in its name.
 METADATA_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
-#: Appended to the name of a file that is being written to take the place of another,
+#: Appended to the name of a file that is being written to replace another,
 CLEANED_SUFFIX: Final = ".cleaned"
-#: of one that is complete and takes that place,
+#: of a complete one that is about to replace it,
 SWAP_SUFFIX: Final = ".swap"
-#: and of one that is removed later.
+#: and of a file to be removed later.
 DELETED_SUFFIX: Final = ".deleted"
 
-#: Of the indexes of a segment, all of which can be made again from its `.log` file.
+#: Of the indexes of a segment, all of which can be rebuilt from its `.log` file.
 INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 _DIGITS: Final = 20
-#: So many digits can say more than an int64 holds.
+#: A number with this many digits can exceed an int64.
 _HIGHEST: Final = OFFSET_MAX + 1
 
 _EPOCH_DIGITS: Final = 10
@@ -57,17 +57,17 @@ OFFSET_PATTERN: Final = rf"(?P<offset>\d{{{_DIGITS}}})"
 
 
 def file_name(offset: int, suffix: str = "") -> str:
-    """Return the name of the file with a suffix; without one, what the names of all have in common."""
+    """Return the name of the file with a suffix; without one, the common part of all names."""
     return f"{offset:0{_DIGITS}}{suffix}"
 
 
 def offset_in(name: str, suffix: str, *, is_padded: bool = True) -> int | None:
-    """Return the offset in the name of a file with a suffix, None for any other file.
+    """Return the offset in a file's name if it has the suffix, None for any other file.
 
     Args:
-        name: of the file.
-        suffix: with which it ends.
-        is_padded: whether it must have all the digits that a broker writes; people leave out zeros.
+        name: the name of the file.
+        suffix: the required end of the name.
+        is_padded: whether the offset must have all the digits that a broker writes; people leave out zeros.
     """
     return _number(name.removesuffix(suffix), _DIGITS, _HIGHEST, is_padded) if name.endswith(suffix) else None
 
@@ -76,8 +76,8 @@ def offset_and_epoch_in(name: str, *, is_padded: bool = True) -> tuple[int, int]
     """Return offset and leader epoch in the name of a snapshot of cluster metadata, None for any other file.
 
     Args:
-        name: of the file.
-        is_padded: see `offset_in`; of the epoch all digits are needed.
+        name: the name of the file.
+        is_padded: see `offset_in`; the epoch always needs all digits.
     """
     offset_digits, _, epoch_digits = name.removesuffix(METADATA_SNAPSHOT_SUFFIX).partition("-")
     offset = _number(offset_digits, _DIGITS, _HIGHEST, is_padded)

@@ -1,7 +1,8 @@
-"""The two sparse indexes of a segment: offset to position, `.index`, and timestamp to offset, `.timeindex`.
+"""Read and write the two sparse indexes of a segment: offset to position, `.index`, and timestamp to offset,
+`.timeindex`.
 
-Both are pairs of numbers, ascending. The file of a segment that is being written has room behind them: Apache Kafka
-fills it with zeros, and cuts it off when the segment is complete.
+Both are ascending pairs of numbers. While a segment is being written, Apache Kafka preallocates room behind them with
+zeros, and cuts it off when the segment is complete.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -23,11 +24,11 @@ __all__ = ["OFFSET_INDEX", "TIME_INDEX", "IndexColumns", "IndexEntries", "IndexF
 
 
 class IndexFormat(NamedTuple):
-    """How an index is stored.
+    """The format of an index.
 
     Attributes:
         entry: a key and a value, which is an int32.
-        key_code: how `array` names a key.
+        key_code: the code of a key in `array`.
     """
 
     entry: Struct
@@ -39,7 +40,7 @@ class IndexFormat(NamedTuple):
         return self.entry.size
 
     def no_entries(self) -> IndexColumns:
-        """Return columns to which entries can be added."""
+        """Return empty columns for entries."""
         return IndexColumns(array(self.key_code), array(_VALUE_CODE), 0)
 
 
@@ -48,7 +49,7 @@ OFFSET_INDEX: Final = IndexFormat(OFFSET_INDEX_ENTRY_HEADER, "i")
 #: The highest timestamp so far, and the last offset of its batch, relative to the segment's base offset.
 TIME_INDEX: Final = IndexFormat(TIME_INDEX_ENTRY_HEADER, "q")
 
-#: How `array` names a value.
+#: The code of a value in `array`.
 _VALUE_CODE: Final = "i"
 
 
@@ -56,9 +57,9 @@ class IndexColumns(NamedTuple):
     """The entries of an index.
 
     Attributes:
-        keys: rising.
-        values: not falling; one for each key.
-        room_bytes: so many zeros are behind them.
+        keys: the keys, increasing.
+        values: a value for each key, never decreasing.
+        room_bytes: the number of zeros behind the entries.
     """
 
     keys: array[int]
@@ -70,19 +71,19 @@ def parse_index(content: bytes, index: IndexFormat, on_damage: OnDamage = refuse
     """Return the entries of an index.
 
     Args:
-        content: of the file.
+        content: the content of the file.
         index: its format.
-        on_damage: told of a part of an entry at the end, which is left out, and of entries that are not in order: there
-            are none then, since nothing can be found among them.
+        on_damage: called for a partial entry at the end, which is skipped, and for entries that are not in order: these
+            cannot be searched, so the result is empty.
 
     Raises:
-        DamagedContent: the content is damaged, and `on_damage` raises that.
+        DamagedContent: the content is damaged, and `on_damage` raises this error.
     """
     size = index.entry_bytes
     if left := len(content) % size:
         on_damage(DamagedContent(f"{left} bytes of an entry of {size}", len(content) - left))
         content = content[: len(content) - left]
-    used = -(-len(content.rstrip(b"\0")) // size) * size  # the last entry may end with zeros, too
+    used = -(-len(content.rstrip(b"\0")) // size) * size  # the last entry can also end with zeros
     columns = index_columns(content[:used], array(index.key_code).itemsize)
     if columns is None:
         on_damage(DamagedContent("its entries are not in order"))
@@ -96,10 +97,10 @@ def index_content(keys: Iterable[int], values: Iterable[int], index: IndexFormat
 
 
 class IndexEntries(Sequence[tuple[int, int]]):
-    """The entries of an index and the room behind them, read where they are wanted.
+    """The entries of an index and the room behind them, read on access.
 
     Args:
-        source: the file; it may get shorter or longer meanwhile.
+        source: the file, which can shrink or grow meanwhile.
         index: its format.
     """
 
@@ -120,13 +121,13 @@ class IndexEntries(Sequence[tuple[int, int]]):
         if not 0 <= index < len(self):
             raise IndexError(index)
         content = self._source.at(index * self._entry.size, self._entry.size)
-        if len(content) < self._entry.size:  # somebody cut the file meanwhile
+        if len(content) < self._entry.size:  # the file was cut meanwhile
             raise IndexError(index)
         key, value = self._entry.unpack(content)
         return key, value
 
     def value_at(self, key: int) -> int | None:
-        """Return the value of the last entry whose key is not after one; None if there is none, or the file was cut."""
+        """Return the value of the last entry with a key not above `key`; None if there is none, or the file was cut."""
         try:
             number = bisect_right(range(self._used()), key, key=lambda number: self[number][0]) - 1
             return self[number][1] if number >= 0 else None
@@ -134,7 +135,7 @@ class IndexEntries(Sequence[tuple[int, int]]):
             return None
 
     def _used(self) -> int:
-        """Return how many entries are before the room."""
+        """Return the number of entries before the room."""
         end = len(self)
-        # Of entries of zeros, none but the first is about offset 0.
+        # Zeros after the first entry are room: only the first entry can be about offset 0.
         return bisect_right(range(1, end), False, key=lambda number: self[number][0] <= 0) + 1 if end else 0

@@ -1,4 +1,4 @@
-"""Who a data directory belongs to: `meta.properties`, in the directory itself.
+"""Read and write `meta.properties`, which names the owner of a data directory.
 
 Source: `MetaProperties`, `MetaPropertiesVersion` in Apache Kafka.
 """
@@ -14,22 +14,22 @@ __all__ = ["META_PROPERTIES", "MetaProperties", "meta_properties_content", "pars
 
 META_PROPERTIES: Final = "meta.properties"
 
-#: In which a node has an id; before it, it was that of a broker.
+#: The version with node ids; before it, the file had broker ids.
 _VERSION: Final = 1
 
 _CLUSTER_ID: Final = "cluster.id"
 _DIRECTORY_ID: Final = "directory.id"
 _NODE_ID: Final = "node.id"
-#: Without these nobody knows whose directory it is.
+#: Without these, the owner of the directory is unknown.
 _NEEDED: Final = (_CLUSTER_ID, _NODE_ID)
 
 
 class MetaProperties(NamedTuple):
-    """What the file says.
+    """The content of the file.
 
     Attributes:
         cluster_id: in Kafka's text form.
-        node_id: of the broker, as text.
+        node_id: the broker's node id, as text.
         directory_id: in Kafka's text form; empty in directories of earlier releases of Apache Kafka.
     """
 
@@ -39,7 +39,7 @@ class MetaProperties(NamedTuple):
 
 
 def parse_meta_properties(content: bytes) -> MetaProperties:
-    """Return what a file says.
+    """Return the properties in a file.
 
     Raises:
         DamagedContent: a line has no name and value, or a property is missing.

@@ -1,4 +1,4 @@
-"""Which topic the folder of a partition belongs to: `partition.metadata`, since a later one may have the same name.
+"""Read and write `partition.metadata`, which has the topic id of a partition's folder: names of topics can be reused.
 
 Source: `PartitionMetadataFile`, `PartitionMetadata` in Apache Kafka.
 """
@@ -16,20 +16,20 @@ __all__ = ["PARTITION_METADATA", "PARTITION_METADATA_VERSION", "parse_partition_
 
 PARTITION_METADATA: Final = "partition.metadata"
 
-#: The only version that there is.
+#: The only version.
 PARTITION_METADATA_VERSION: Final = 0
 
 _LINES: Final = re.compile(r"version:\s+(?P<version>\S+)\s+topic_id:\s+(?P<topic_id>\S+)\s*", re.ASCII)
 
-#: How much of what is something else goes into an error.
+#: Most characters of malformed content in an error.
 _SHOWN_CHARACTERS: Final = 40
 
 
 def parse_partition_metadata(content: bytes) -> bytes:
-    """Return the topic id that a file names, 16 bytes.
+    """Return the topic id in a file, 16 bytes.
 
     Raises:
-        DamagedContent: it names none, or its version is not known.
+        DamagedContent: the file has no topic id, or its version is unknown.
     """
     text = stored_text(content)
     found = _LINES.fullmatch(text)

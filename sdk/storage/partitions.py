@@ -1,4 +1,4 @@
-"""How a partition is named, and its folder in a data directory.
+"""The names of a partition and of its folder in a data directory.
 
 Source: `UnifiedLog.parseTopicPartitionName`, `LocalLog.logDirNameWithSuffix` in Apache Kafka.
 """
@@ -15,22 +15,22 @@ __all__ = ["FOLDER_PATTERN", "Partition", "PartitionFolder", "folder_of", "parti
 #: A partition: its topic and its number.
 Partition = tuple[str, int]
 
-#: A regular expression for the folder of a partition that is in use, with the groups `topic` and `partition`.
+#: A regular expression for the folder of a partition in use, with the groups `topic` and `partition`.
 FOLDER_PATTERN: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
 
 #: The folder of a partition that is being deleted or moved, or was left over, has a suffix.
 _FOLDER: Final = re.compile(rf"{FOLDER_PATTERN}(?:\.[0-9a-f]{{32}}-(?P<set_aside>delete|future|stray))?", re.ASCII)
 
-#: What an int32 has at most; so many digits can say more.
+#: Most digits of an int32; a number with as many can be larger.
 _DIGITS_MAX: Final = 10
 
 
 class PartitionFolder(NamedTuple):
-    """What the name of a folder says.
+    """The facts in the name of a folder.
 
     Attributes:
-        partition: whose files are in it.
-        set_aside: `delete`, `future` or `stray`; empty if it is in use.
+        partition: the partition whose files are in the folder.
+        set_aside: `delete`, `future` or `stray`; empty if the folder is in use.
     """
 
     partition: Partition
@@ -43,7 +43,7 @@ def folder_of(topic: str, number: int) -> str:
 
 
 def partition_folder(name: str) -> PartitionFolder | None:
-    """Return what the name of a folder says, None if it is not that of a partition."""
+    """Return the facts in the name of a folder, None if it is not that of a partition."""
     found = _FOLDER.fullmatch(name)
     if found is None or len(found["partition"]) > _DIGITS_MAX or int(found["partition"]) > INT32_MAX:
         return None

@@ -1,4 +1,4 @@
-"""Producer snapshots: the `<offset>.snapshot` files, with the producers of the log before that offset.
+"""Read and write producer snapshots: the `<offset>.snapshot` files, with the log's producers before that offset.
 
 Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka; `schemas/storage/producer_snapshot.yaml`.
 """
@@ -19,26 +19,26 @@ from kafkawire.sdk.storage.damage import DamagedContent, OnDamage, refuse
 
 __all__ = ["ProducerEntry", "parse_snapshot", "snapshot_content"]
 
-#: What a snapshot says of a producer; -1 stands for an offset that there is not.
+#: A producer's entry in a snapshot; an offset of -1 means none.
 ProducerEntry = ProducerSnapshot.ProducerEntry
 
 _VERSIONS: Final = ProducerSnapshot.SCHEMA.versions
 _VERSION: Final = Struct(">h")
 
-#: The checksum is of what follows it; it is the first field.
+#: The checksum, the first field, covers the bytes after it.
 _CRC_BYTES: Final = Struct(f">{FIXED['uint32'].format}").size
 
 
 def parse_snapshot(data: Buffer, on_damage: OnDamage = refuse) -> Sequence[ProducerEntry]:
-    """Return what a snapshot says of each producer.
+    """Return the producers' entries in a snapshot.
 
     Args:
         data: the content of the file.
-        on_damage: told of a wrong checksum, with which the entries are returned, and of anything else, when there are
-            none.
+        on_damage: called for a wrong checksum, after which the entries are still returned, and for any other damage,
+            after which the result is empty.
 
     Raises:
-        DamagedContent: the version is not known, or it is damaged, and `on_damage` raises that.
+        DamagedContent: the version is unknown or the content is damaged, and `on_damage` raises this error.
     """
     view = memoryview(data)
     try:
@@ -62,10 +62,10 @@ def snapshot_content(entries: Sequence[ProducerEntry]) -> bytes:
 
 
 def _decoded(view: memoryview) -> ProducerSnapshot:
-    """Return what is behind the version.
+    """Return the message after the version.
 
     Raises:
-        DamagedContent: the version is not known, or what follows is something else.
+        DamagedContent: the version is unknown, or the following bytes are malformed.
     """
     if len(view) < _VERSION.size:
         raise DamagedContent(f"version: a snapshot of {len(view)} bytes", 0)

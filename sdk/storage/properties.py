@@ -1,11 +1,11 @@
-"""Java's properties files, read and written as Java does.
+"""Read and write properties files, as Java does.
 
     # a comment
     name = a value \\
            that goes on
     name:value
 
-A broker keeps in such files what it knows of itself; people write its configuration, and that of clients, in them.
+A broker keeps facts about itself in such files; people write its configuration, and that of clients, in them.
 
 Source: `java.util.Properties.load`, `store`.
 """
@@ -22,7 +22,7 @@ __all__ = ["Property", "parse_properties", "properties_content", "stored_propert
 
 _BLANKS = " \t\f"
 
-#: Up to the first separator that is not escaped: white space, with or without one of = and :.
+#: The name ends at the first unescaped separator: white space, with or without one of = and :.
 _ENTRY = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)(?P<separator>[ \t\f]*[=:]?[ \t\f]*)(?P<value>.*)", re.DOTALL)
 
 _BAD_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
@@ -33,8 +33,8 @@ class Property(NamedTuple):
 
     Attributes:
         line: the number of the line where it begins, from 1.
-        name: as it was meant, without escapes.
-        value: likewise.
+        name: the name, without escapes.
+        value: the value, without escapes.
         separator: = or : between the two; empty if there is only white space, or no value.
     """
 
@@ -45,14 +45,14 @@ class Property(NamedTuple):
 
 
 def stored_properties(content: bytes, on_damage: OnDamage = refuse) -> dict[str, str]:
-    """Return what a file says that a broker has written: in every line a name and a value.
+    """Return the properties in a file written by a broker, which has a name and a value in every line.
 
     Args:
-        content: of the file.
-        on_damage: told of lines that say nothing.
+        content: the content of the file.
+        on_damage: called for malformed lines.
 
     Raises:
-        DamagedContent: it is no text, or a line says nothing, and `on_damage` raises that.
+        DamagedContent: the content is not text, or a line is malformed, and `on_damage` raises this error.
     """
     try:
         text = stored_text(content)
@@ -69,14 +69,14 @@ def stored_properties(content: bytes, on_damage: OnDamage = refuse) -> dict[str,
 
 
 def parse_properties(text: str, on_damage: OnDamage = refuse) -> list[Property]:
-    """Return the entries of a properties file, in order; of two with the same name the last counts.
+    """Return the entries of a properties file, in order; of two with the same name, the last applies.
 
     Args:
-        text: of the file.
-        on_damage: told of lines that Java refuses; the reason names the line.
+        text: the text of the file.
+        on_damage: called for lines that Java refuses; the reason names the line.
 
     Raises:
-        DamagedContent: a `\\u` is not followed by four hexadecimal digits, and `on_damage` raises that.
+        DamagedContent: a `\\u` is not followed by four hexadecimal digits, and `on_damage` raises this error.
     """
     found = []
     for number, line in _logical_lines(text):
@@ -91,7 +91,7 @@ def parse_properties(text: str, on_damage: OnDamage = refuse) -> list[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what belongs together, with the number of the first line; no comments, no empty lines."""
+    """Yield logical lines with the number of their first line, without comments and empty lines."""
     begun: list[str] = []
     start = 0
     for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), 1):
@@ -111,7 +111,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def properties_content(properties: Mapping[str, object]) -> bytes:
-    """Return the content of a properties file; no value can end its line."""
+    """Return the content of a properties file, escaping line ends in values."""
     entries = sorted(properties.items())
     lines = (f"{_escaped(name).replace(' ', _SPACE)}={_escaped(str(value))}\n" for name, value in entries)
     return "".join(lines).encode()
@@ -123,7 +123,7 @@ _UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
 def _escaped(text: str) -> str:
-    """Escape as Java does; a space at either end too, which would be stripped."""
+    """Escape as Java does, and also a space at either end, which would be stripped."""
     escaped = "".join(_ESCAPES.get(character) or _visible(character) for character in text)
     if escaped.startswith(("#", "!")):
         escaped = "\\" + escaped
@@ -133,7 +133,7 @@ def _escaped(text: str) -> str:
 
 
 def _visible(character: str) -> str:
-    """Return a character that no reader takes for the end of a line."""
+    """Return a character in a form that no reader takes for the end of a line."""
     return character if character.isprintable() else "".join(f"\\u{unit:04x}" for unit in _utf16(character))
 
 

@@ -1,4 +1,4 @@
-"""Who leads a quorum of controllers, as one of them remembers: `quorum-state`, beside the log of cluster metadata.
+"""Read `quorum-state`, beside the log of cluster metadata: a controller's record of its quorum's leader.
 
 Source: `FileQuorumStateStore` in Apache Kafka; `schemas/storage/quorum_state_data.yaml`.
 """
@@ -17,10 +17,10 @@ QUORUM_STATE: Final = "quorum-state"
 
 
 def parse_quorum_state(content: bytes) -> dict[str, object]:
-    """Return what a file says, whatever the version.
+    """Return the content of a file of any version.
 
     Raises:
-        DamagedContent: it is no object of JSON.
+        DamagedContent: the content is not a JSON object.
     """
     text = stored_text(content)
     try:
@@ -33,7 +33,7 @@ def parse_quorum_state(content: bytes) -> dict[str, object]:
 
 
 def _finite(text: str) -> float:
-    """Return a number; JSON has no others, though Python reads and writes them."""
+    """Return a finite number: JSON has no others, though Python reads and writes them."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text:.40} is no finite number")

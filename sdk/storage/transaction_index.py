@@ -1,4 +1,4 @@
-"""The `.txnindex` file of a segment: the transactions that were aborted by a marker in the segment, in their order.
+"""Read and write the `.txnindex` file of a segment: the transactions aborted by a marker in the segment, in order.
 
 Source: `TransactionIndex`, `AbortedTxn` in Apache Kafka; `schemas/records/aborted_transaction.yaml`.
 """
@@ -20,7 +20,7 @@ __all__ = ["ENTRY_BYTES", "AbortedTransaction", "parse_transactions", "transacti
 #: The size of an entry.
 ENTRY_BYTES: Final = ABORTED_TRANSACTION_HEADER_BYTES
 
-#: The only version of an entry that there is: `AbortedTxn.CURRENT_VERSION`.
+#: The only version of an entry: `AbortedTxn.CURRENT_VERSION`.
 _VERSION: Final = 0
 
 
@@ -28,11 +28,11 @@ class AbortedTransaction(NamedTuple):
     """An entry of the index.
 
     Attributes:
-        producer_id: whose transaction it was.
-        first_offset: of its first record.
-        last_offset: of the marker.
-        last_stable_offset: the one after it, once the high watermark had passed the marker.
-        version: of the entry; there is no other than 0.
+        producer_id: the producer of the transaction.
+        first_offset: the offset of its first record.
+        last_offset: the offset of the marker.
+        last_stable_offset: the last stable offset once the high watermark had passed the marker.
+        version: the version of the entry, always 0.
     """
 
     producer_id: int
@@ -51,13 +51,14 @@ def parse_transactions(
     """Yield the entries of an index.
 
     Args:
-        pieces: the content of the file, one part after the other; only the last may end with a part of an entry.
-        base_offset: of the segment, which has all the markers.
-        end_offset: where the segment ends, if that is known.
-        on_damage: told of each entry that no broker writes there, before it is given, and of a part of one at the end.
+        pieces: the consecutive parts of the file's content; only the last may end with a partial entry.
+        base_offset: the base offset of the segment, which has all the markers.
+        end_offset: the end offset of the segment, if known.
+        on_damage: called for each entry that no broker would write there, before it is yielded, and for a partial entry
+        at the end.
 
     Raises:
-        DamagedContent: the content is damaged, and `on_damage` raises that.
+        DamagedContent: the content is damaged, and `on_damage` raises this error.
     """
     start, before = 0, base_offset - 1
     for piece in pieces:
@@ -80,17 +81,17 @@ def parse_transactions(
 
 
 def transaction_at(content: Buffer, number: int) -> AbortedTransaction:
-    """Return an entry of an index by its number, from 0; the content must be sound."""
+    """Return an entry of an undamaged index by its number, from 0."""
     return AbortedTransaction(*ABORTED_TRANSACTION_HEADER.unpack_from(content, number * ENTRY_BYTES)[1:])
 
 
 def transaction_content(producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> bytes:
-    """Return an entry as it is stored."""
+    """Return an entry's stored form."""
     return ABORTED_TRANSACTION_HEADER.pack(_VERSION, producer_id, first_offset, last_offset, last_stable_offset)
 
 
 def _problem(version: int, first_offset: int, last_offset: int, before: int, end_offset: int | None) -> str:
-    if version != _VERSION:  # Kafka refuses higher ones alone, and never wrote another
+    if version != _VERSION:  # Kafka refuses only higher versions, and never wrote another
         return f"version {version} of an aborted transaction, {_VERSION} is known"
     if not 0 <= first_offset <= last_offset:
         return f"a transaction from offset {first_offset} to {last_offset}"

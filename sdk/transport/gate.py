@@ -1,7 +1,7 @@
-"""Drives the gate of one connection: versions and login when it opens, and a new login before each session ends.
+"""Drive the gate of one connection: versions and login when it opens, and a new login before each session ends.
 
-The decisions are those of `ClientConnection`; here are the timer, the task and the waiting. Requests go on while the
-credentials for a new login are fetched; they are held back only while the broker checks them.
+`ClientConnection` makes the decisions; this module has the timer, the task and the waits. Requests continue while the
+credentials for a new login are fetched; they are held back only while the broker checks these.
 
 Source: KIP-368 (re-authentication).
 """
@@ -29,13 +29,13 @@ __all__ = ["CREDENTIALS_PAUSE_MS", "CredentialsUnavailable", "GateDriver"]
 
 logger = logging.getLogger("kafkawire.security")
 
-#: Pause before credentials are asked for again; a session lasts minutes, and a service that is down does not come back
-#: faster for being asked more often.
+#: Pause before credentials are requested again; a session lasts minutes, and a service that is down does not recover
+#: faster if it gets more requests.
 CREDENTIALS_PAUSE_MS = 1_000
 
 
 class CredentialsUnavailable(KafkaWireError):
-    """What provides tokens or other credentials failed; its error is the cause, and is not quoted."""
+    """The provider of tokens or other credentials failed; its error is the cause, and is not quoted."""
 
     retriable = True
 
@@ -44,11 +44,11 @@ class GateDriver:
     """The gate of one connection.
 
     Args:
-        protocol: decides.
+        protocol: the connection's state machine.
         wire: carries the bytes.
-        address: of the broker.
+        address: the broker's address.
         login: makes authenticators; None if the connection does not log in.
-        timeout_ms: for each re-authentication; the first login has that of the connection.
+        timeout_ms: timeout of each re-authentication; the first login has the connection's.
         end: ends the connection with an error.
     """
 
@@ -77,11 +77,11 @@ class GateDriver:
         """Pass the gate for the first time.
 
         Args:
-            response_timeout_ms: for each response.
+            response_timeout_ms: timeout of each response.
 
         Raises:
-            TimeoutError: a response did not come in time.
-            KafkaWireError: the connection ended, or may not be used.
+            TimeoutError: a response did not arrive in time.
+            KafkaWireError: the connection ended, or cannot be used.
         """
         self._protocol.start()
         self._write()
@@ -89,13 +89,13 @@ class GateDriver:
         self._schedule()
 
     def step(self) -> None:
-        """Go on: the connection received a response to a request of the gate."""
+        """Continue after the connection received a response to a request of the gate."""
         self._write()
         if self._moved is not None and not self._moved.done():
             self._moved.set_result(None)
 
     def close(self, error: KafkaWireError) -> None:
-        """Give up: the connection has ended."""
+        """Stop, because the connection has ended."""
         self._ended = error
         if self._timer is not None:
             self._timer.cancel()
@@ -166,9 +166,9 @@ class GateDriver:
             self._schedule()
 
     async def _pass_in_time(self) -> None:
-        """Pass the gate, in so much time after the broker can begin: it answers earlier requests first.
+        """Pass the gate within the timeout, which starts when the broker can begin: it answers earlier requests first.
 
-        A join, or a fetch, may take longer than a login may; each of these has a timeout of its own.
+        A join or a fetch can take longer than a login; each of these has its own timeout.
         """
         while True:
             answered_others_first = self._protocol.answers_others_first
@@ -180,7 +180,7 @@ class GateDriver:
                     raise
 
     async def _fresh_authenticator(self) -> Authenticator:
-        """Return an authenticator; while the session lasts, a failure to make one is not the end."""
+        """Return an authenticator, retrying failures to make one while the session lasts."""
         while True:
             try:
                 async with asyncio.timeout(self._timeout_ms / 1000):

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False, binding=False
-"""Take records in C while the open batch has room; everything else is the accumulator's, as in `python.py`.
+"""Take records in C while the open batch has room; the accumulator does everything else, as in `python.py`.
 
-The names and the behaviour are those of the Python engine, where they are documented. Between the look at the open
-batch and the write no line of Python runs, so that no other thread comes in between.
+The names and the behaviour are those of the Python engine, which documents them. No Python code runs between the check
+of the open batch and the write, so no other thread can run in between.
 """
 
 from contextvars import copy_context
@@ -40,7 +40,7 @@ cdef extern from *:
     #include <string.h>
     #include <time.h>
 
-    /* The clock of the kernel's ticks where there is one: it is read in a third of the time. */
+    /* The kernel's tick clock, where it exists: reading it takes a third of the time. */
     #ifdef CLOCK_REALTIME_COARSE
     #define TICKING_CLOCK CLOCK_REALTIME_COARSE
     #else
@@ -73,8 +73,8 @@ cdef extern from *:
         return state ^ state >> 15;
     }
 
-    /* A call of `send` that is refused before it begins, as with an argument that there is not, is explained. What
-       Cython makes of the method is called from here: while it succeeds, that costs one jump. */
+    /* Explains the error of a `send` call whose arguments do not fit, such as an unknown one. It calls the function
+       that Cython generated for the method: a call that succeeds costs one more jump. */
     typedef PyObject *(*SendCall)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
     static SendCall plain_send;
     static PyObject *explain_send;
@@ -103,7 +103,7 @@ cdef extern from *:
     static void explain_sends(PyObject *method, PyObject *explain) {
         PyMethodDef *definition = ((PyMethodDescrObject *)method)->d_method;
         if (definition->ml_flags != (METH_FASTCALL | METH_KEYWORDS))
-            return; /* such an interpreter has another way to call it: Python's own error will do */
+            return; /* this interpreter calls methods in another way: Python's own error will do */
         Py_INCREF(explain);
         explain_send = explain;
         plain_send = (SendCall)(void (*)(void))definition->ml_meth;
@@ -130,7 +130,7 @@ if FILL_ONE_AFTER_THE_OTHER != FILL or TO_BE_CHOSEN != CHOOSE:
 
 
 def are_plain(list values not None):
-    """Return whether all values are bytes or None: in Python that takes longer than to write the records."""
+    """Return whether all values are bytes or None: in Python this check takes longer than writing the records."""
     for value in values:
         if value is not None and not PyBytes_CheckExact(value):
             return False
@@ -138,7 +138,7 @@ def are_plain(list values not None):
 
 
 def murmur2_partition(bytes key not None, uint32_t partitions):
-    """Return the partition of a key, as Kafka's own clients choose it."""
+    """Return the partition that Kafka's own clients choose for a key."""
     return partition_of(key, partitions)
 
 
@@ -148,7 +148,7 @@ cdef inline int32_t partition_of(bytes key, uint32_t partitions) noexcept:
 
 
 cdef class Batch:
-    """The records of a batch that is being filled."""
+    """A batch being filled with records."""
 
     cdef readonly object builder, outcome
     cdef readonly Py_ssize_t used_bytes
@@ -300,7 +300,7 @@ cdef class Appender:
             raise self.refusal.again()
         if on_delivery is not None:
             check_callback("on_delivery", on_delivery)
-        # Whatever can run other code comes first.
+        # Steps that can run other code come first.
         if value is not None:
             if not PyBytes_CheckExact(value):
                 value = content("value", value)
@@ -385,7 +385,7 @@ cdef class Appender:
         return delivery
 
     def send_columns(self, topic, rows, Py_ssize_t start, Py_ssize_t end):
-        """Take rows as long as they fit into open batches, return how many; `send` takes the next one."""
+        """Take rows while they fit into open batches, and return their number; `send` takes the next one."""
         cdef Topic known = self.topics.get(topic)
         cdef Cells values = Cells(rows.values, rows.value_shift)
         cdef Cells keys = Cells(rows.keys, rows.key_shift)
@@ -435,7 +435,7 @@ cdef class Appender:
 
 @cython.final
 cdef class Cells:
-    """The byte strings of a column, see `BinaryColumn`; nulls alone if there is no column."""
+    """The byte strings of a column, see `BinaryColumn`; without a column, all values are null."""
 
     cdef const int32_t[:] offsets
     cdef const uint8_t[:] data, validity
@@ -451,7 +451,7 @@ cdef class Cells:
             self.validity = column.validity
 
     cdef inline bint at(self, Py_ssize_t row, const uint8_t **start, int32_t *size) noexcept:
-        """Find a cell; return whether it is there."""
+        """Find a cell, and return whether the column has it."""
         cdef int32_t begin, end
         start[0] = NULL
         size[0] = -1
@@ -471,7 +471,7 @@ cdef class Cells:
 
 
 cdef Py_ssize_t plain_headers_bytes(headers) except? -1:
-    """Return the most bytes that headers take; -1 if they are not a list or tuple of text and bytes alone."""
+    """Return an upper bound of the size of headers; -1 unless they are a list or tuple of only text and bytes."""
     cdef Py_ssize_t size = 0
     if type(headers) is not list and type(headers) is not tuple:
         return -1

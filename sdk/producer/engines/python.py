@@ -1,6 +1,6 @@
-"""Take records in Python: what `native.pyx` does in C where the extension is built.
+"""Take records in Python, as `native.pyx` does in C where the extension is built.
 
-`send` checks what it is given and chooses the partition; the accumulator does the rest.
+`send` checks its arguments and chooses the partition; the accumulator does the rest.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def are_plain(values: list[Any]) -> bool:
 
 
 class Batch:
-    """The records of a batch that is being filled.
+    """A batch being filled with records.
 
     Args:
-        builder: holds them.
-        outcome: what becomes of them.
+        builder: holds the records.
+        outcome: the outcome of the batch.
 
     Attributes:
-        admitted_bytes: what it holds of the buffer's memory; grows with it.
+        admitted_bytes: the part of the buffer's memory that the batch holds; grows with it.
     """
 
     __slots__ = ("admitted_bytes", "builder", "outcome")
@@ -69,11 +69,11 @@ class Batch:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it takes no more records."""
+        """Whether the batch takes no more records."""
         return self.builder.is_closed
 
     def close(self) -> bool:
-        """Take no more records; return whether some could be added until now."""
+        """Close the batch to more records; return whether it was open until now."""
         return self.builder.close()
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: HeadersLike) -> int | None:
@@ -86,7 +86,7 @@ class Batch:
             raise
 
     def append_many(self, values: Sequence[bytes | None], timestamp_ms: int) -> int:
-        """Add records that have a value and nothing else, until one does not fit; return how many were added."""
+        """Add records that have only a value, until one does not fit; return how many were added."""
         added = 0
         for value in values:
             if self.append(timestamp_ms, None, value, ()) is None:
@@ -99,14 +99,14 @@ class Topic:
     """A topic that records are sent to.
 
     Args:
-        name: of the topic.
+        name: the topic's name.
 
     Attributes:
-        partitions: how many it has; 0 while that is not known, or while earlier records wait to be placed.
+        partitions: the number of partitions; 0 while it is unknown, or while earlier records wait to be placed.
         open: by partition, the batch that takes records, None if a new one is needed.
         sticky: the batch that takes records without a key, None if one must be chosen.
         sticky_partition: its partition, -1 before the first.
-        sticky_bytes: of records without a key since that partition was chosen.
+        sticky_bytes: size of the records without a key since that partition was chosen.
     """
 
     __slots__ = ("name", "open", "partitions", "sticky", "sticky_bytes", "sticky_partition")
@@ -121,14 +121,14 @@ class Topic:
 
 
 class Owner(Protocol):
-    """What takes the records that an appender has checked: the accumulator."""
+    """The accumulator's side: takes the records that an appender has checked."""
 
     def take(self, record: Held, number: int) -> tuple[Outcome, int]:
-        """Put a record into a batch, or hold it while its topic is not known.
+        """Put a record into a batch, or hold it while its topic is unknown.
 
         Args:
-            record: to be sent.
-            number: of its partition, `FILL_ONE_AFTER_THE_OTHER` or `TO_BE_CHOSEN`.
+            record: the record to send.
+            number: its partition's number, `FILL_ONE_AFTER_THE_OTHER` or `TO_BE_CHOSEN`.
 
         Returns:
             The outcome of its batch, and its index there.
@@ -139,14 +139,14 @@ class Owner(Protocol):
 class Delivery:
     """Await the outcome of one record: returns its `RecordMetadata`, or raises why it was not stored.
 
-    It may be awaited any number of times, on any event loop, or never: `flush` and `close` raise errors that nobody
-    asked for. `asyncio.gather`, `wait_for` and `as_completed` take it; `asyncio.wait` takes only tasks and futures, as
-    `asyncio.ensure_future` makes of it.
+    It may be awaited any number of times, on any event loop, or never: `flush` and `close` raise errors that were not
+    retrieved. `asyncio.gather`, `wait_for` and `as_completed` take it; `asyncio.wait` takes only tasks and futures:
+    `asyncio.ensure_future` turns it into one.
 
     Args:
-        outcome: of the batch that the record is in.
-        index: of the record in its batch.
-        timestamp_ms: of the record, milliseconds since the epoch.
+        outcome: the outcome of the record's batch.
+        index: the record's index in its batch.
+        timestamp_ms: the record's timestamp, milliseconds since the epoch.
 
     Raises:
         BrokerError: the broker refused the record's batch.
@@ -176,12 +176,12 @@ class Delivery:
         """Block this thread until the record is settled, and return where it is stored.
 
         Args:
-            timeout_ms: the limit; None for none but `delivery_timeout_ms`.
+            timeout_ms: the limit; None to wait for at most `delivery_timeout_ms`.
 
         Raises:
-            RequestTimedOut: it was not settled in time; it may still be.
-            LocalProtocolError: this thread runs the event loop that settles it: await the delivery.
-            KafkaWireError: why it was not stored.
+            RequestTimedOut: the record was not settled in time; it may still be stored.
+            LocalProtocolError: this thread runs the event loop that settles the record: await the delivery instead.
+            KafkaWireError: the reason why the record was not stored.
         """
         return self._outcome.result(self._index, self._timestamp_ms, timeout_ms)
 
@@ -189,7 +189,7 @@ class Delivery:
         """Return why the record was not stored, None if it is.
 
         Raises:
-            LocalProtocolError: it is not settled yet.
+            LocalProtocolError: the record is not settled yet.
         """
         return self._outcome.exception(self._index)
 
@@ -214,13 +214,13 @@ class Appender:
     """Take records from any thread.
 
     Args:
-        owner: takes what is checked.
+        owner: takes the checked records.
         custom_partitioner: whether the owner chooses the partitions of records with a key.
-        spreads: whether it chooses those of records without a key, too, instead of filling one after the other.
+        spreads: whether it also chooses those of records without a key, instead of filling one after the other.
 
     Attributes:
-        topics: by name, those that records were sent to.
-        refusal: why no records are taken, None if they are.
+        topics: the topics that records were sent to, by name.
+        refusal: the reason why records are refused, None if they are taken.
     """
 
     def __init__(self, owner: Owner, custom_partitioner: bool, spreads: bool = False) -> None:
@@ -277,5 +277,5 @@ class Appender:
     send = explaining("Producer", send)
 
     def send_columns(self, topic: str, rows: ArrowRows, start: int, end: int) -> int:
-        """Take rows as long as they fit into open batches, return how many; `send` takes the next one."""
+        """Take rows while they fit into open batches, and return their number; `send` takes the next one."""
         return 0

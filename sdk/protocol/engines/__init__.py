@@ -1,5 +1,5 @@
-"""The three engines of the codec: each gives a `Program` for a layout, in the module of its name.
+"""The three engines of the codec: each makes a `Program` from a layout, in the module of its name.
 
-The parts of an engine begin with its name. Their parts differ, as the engines do: `python` writes code, `native`
-interprets, `construct` declares. What is named `shared_` is used by more than one of them.
+The names of an engine's files begin with its name. The engines have different parts: `python` generates code, `native`
+interprets, `construct` declares. Several engines use the `shared_` files.
 """

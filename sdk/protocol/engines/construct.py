@@ -1,7 +1,7 @@
-"""The construct engine: a layout as a declaration in constructs, to run, to read, and to annotate bytes with.
+"""The construct engine: a layout as a declaration of constructs, which can be run, printed, and used to explain bytes.
 
-`construct_of` and `construct_text` give the same declaration, as an object and as source. The other engines are tested
-against this one, and `explain` prints offsets with it.
+`construct_of` and `construct_text` return the same declaration as an object and as source. Tests compare the other
+engines with this one, and `explain` uses it to print offsets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Program", "construct_of", "construct_text", "decode", "encode_parts"
 
 @cache
 def construct_of(layout: Layout) -> Structure:
-    """Return a layout as a construct, which parses to and builds from messages."""
+    """Return a layout as a construct, which parses and builds messages."""
     fields = [field.name / _construct(field) for field in layout.fields]
     if layout.flexible:
         tagged = {field.tag: field.name / _construct(field) for field in layout.tagged if field.tag is not None}
@@ -47,7 +47,7 @@ def construct_text(layout: Layout) -> str:
     """Return the construct of a layout as Python source: an assignment, in the names of the modules of constructs.
 
     Args:
-        layout: of a message.
+        layout: the layout of a message.
     """
     return f"{layout.name}_{layout.version} = " + "\n".join(_text(layout)) + "\n"
 
@@ -56,13 +56,13 @@ def decode(layout: Layout, buffer: Any, offset: int, spans: list[Span] | None = 
     """Read a message.
 
     Args:
-        layout: its layout.
+        layout: the message's layout.
         buffer: any contiguous buffer.
         offset: where the message begins in it.
-        spans: takes what was read, in the order in which it was read.
+        spans: receives a span for each read value, in reading order.
 
     Returns:
-        The message, whose records are views of `buffer`, and where it ends.
+        The message, whose records are views of `buffer`, and its end.
 
     Raises:
         DecodeError: the bytes are not such a message.
@@ -82,9 +82,9 @@ def encode_parts(layout: Layout, message: Message, threshold: int | None = APART
     """Write a message.
 
     Args:
-        layout: its layout.
+        layout: the message's layout.
         message: the message.
-        threshold: size in bytes from which `records` stay apart; None leaves none apart.
+        threshold: size in bytes from which `records` are kept as separate parts; None for a single part.
 
     Returns:
         The encoding, in parts.
@@ -121,16 +121,16 @@ class Program:
 
 
 def trace(layout: Layout, buffer: Any, offset: int = 0) -> tuple[list[Span], DecodeError | None]:
-    """Return what the bytes of a message are, one by one.
+    """Return the spans of a message's bytes.
 
     Args:
-        layout: of the message.
+        layout: the message's layout.
         buffer: any contiguous buffer.
         offset: where the message begins in it.
 
     Returns:
-        The spans in the order of the bytes, and the error if the message could not be read to its end: the spans are
-        then those before the error.
+        The spans in the order of the bytes, and the error if the message could not be read to its end: the spans then
+        stop before the error.
     """
     spans: list[Span] = []
     try:

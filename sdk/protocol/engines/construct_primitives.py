@@ -1,7 +1,7 @@
-"""Kafka's primitive types as constructs; `construct_structures.py` puts them together.
+"""Kafka's primitive types as constructs; `construct_structures.py` combines them.
 
-Each class reads and writes as the protocol says and nothing more, in plain words: it is the oracle of the faster
-engines, and its errors carry the path and offset that theirs must equal. Streams must be able to seek.
+Each class is a plain implementation of the protocol guide: tests compare the faster engines with it, including the
+paths and offsets of errors. Streams must be seekable.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the compact and tagged encodings.
 """
@@ -75,13 +75,13 @@ __all__ = [
 
 
 class Span(NamedTuple):
-    """Some bytes of a message and what they are.
+    """Some bytes of a message and their meaning.
 
     Attributes:
-        offset: where they begin, in bytes from the start of the buffer.
-        length: how many they are.
-        path: the field, as `topics[3].partitions[0].index`.
-        value: the value, or a `Note` for bytes that are no value of their own: a count, a null marker, a tag.
+        offset: where the bytes begin, counted from the start of the buffer.
+        length: the number of bytes.
+        path: the field, such as `topics[3].partitions[0].index`.
+        value: the value, or a `Note` for bytes that are not a value: a count, a null marker, a tag.
     """
 
     offset: int
@@ -91,19 +91,19 @@ class Span(NamedTuple):
 
 
 class Note(str):
-    """What bytes mean that hold no value, as `3 elements`; its `repr` has no quotes."""
+    """The meaning of bytes that hold no value, such as `3 elements`; its `repr` has no quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def new_context(**parameters: Any) -> Container:
-    """Return a context like those of construct's own entry points, with parameters for the leaves.
+    """Return a context like those of construct's entry points, with parameters for the primitive types.
 
     Args:
-        parameters: `spans`, a list that takes a `Span` of everything read; `view`, a memoryview of the stream's
-            content, of which `records` are slices; `apart` and `threshold`, a list that takes the `records` that are
-            not copied, as (position, value), and the size in bytes from which they are not.
+        parameters: `spans`, a list that receives a `Span` for each read value; `view`, a memoryview of the stream's
+            content, of which `records` are slices; `apart`, a list that receives the `records` that are not copied, as
+            (position, value), and `threshold`, the size in bytes from which they are not.
     """
     context = Container(**parameters)
     context._params = context
@@ -112,7 +112,7 @@ def new_context(**parameters: Any) -> Container:
 
 
 class Leaf(Construct):
-    """A value without parts: subclasses read and write it, this class adds path and offset to their errors."""
+    """A value without parts: subclasses read and write it; this class adds path and offset to their errors."""
 
     def read(self, stream: BinaryIO, context: Container) -> Any:
         """Return the next value; raise `Refused` if there is none."""
@@ -149,14 +149,14 @@ class Number(Leaf):
     def write(self, value: Any, stream: BinaryIO, context: Container) -> None:
         stream.write(struct.pack(self.format, as_number(self.kind, value)))
 
-    def _sizeof(  # pyright: ignore[reportIncompatibleMethodOverride]  # construct's own only raises: NoReturn
+    def _sizeof(  # pyright: ignore[reportIncompatibleMethodOverride]  # construct's method only raises: NoReturn
         self, context: Container, path: str
     ) -> int:
         return self.size
 
 
 class Varint(Leaf):
-    """An unsigned varint of at most five bytes, read as Java reads it: wrapped to int32, the bits above dropped."""
+    """An unsigned varint of at most five bytes, wrapped to int32 without the higher bits, as in Java."""
 
     def read(self, stream: BinaryIO, context: Container) -> int:
         return read_varint(stream)
@@ -214,7 +214,7 @@ class Text(Sized):
 
 
 class RecordSet(Sized):
-    """Record batches: bytes that are not copied, neither when read nor (large ones) when written."""
+    """Record batches: bytes that are not copied when read, nor, if large, when written."""
 
     def content(self, length: int, stream: BinaryIO, context: Container) -> Any:
         start = stream.tell()
@@ -288,7 +288,7 @@ class Writing:
 
 
 def note(context: Container, start: int, stream: BinaryIO, path: str, value: Any) -> None:
-    """Add what was read from `start` on to the spans of a context that takes them."""
+    """Add a span from `start` on, if the context collects spans."""
     spans = context._params.get("spans")
     if spans is not None:
         spans.append(Span(start, stream.tell() - start, dotted(path), value))
@@ -300,7 +300,7 @@ def dotted(path: str) -> str:
 
 
 def left(stream: BinaryIO) -> int:
-    """Return how many bytes follow in a stream."""
+    """Return the number of bytes left in a stream."""
     here = stream.tell()
     end = stream.seek(0, io.SEEK_END)
     stream.seek(here)
@@ -309,7 +309,7 @@ def left(stream: BinaryIO) -> int:
 
 def take(stream: BinaryIO, size: int) -> bytes:
     """Read exactly `size` bytes, or raise `Refused`."""
-    # Compared before reading: a declared size must not make the stream reserve memory.
+    # Compared before reading, so that a declared size cannot make the stream reserve memory.
     available = left(stream)
     if size > available:
         raise Refused(short(size, available))

@@ -102,8 +102,8 @@ class Structure(Subconstruct):
 
     Args:
         cls: the message class.
-        version: says which of its fields are absent; they must have their defaults, or be ignorable.
-        fields: the fields on the wire, each with its name; tagged fields are the last, named `unknown_tags`.
+        version: the version; fields that it lacks must have their defaults or be ignorable.
+        fields: the fields on the wire, each with its name; tagged fields come last, named `unknown_tags`.
     """
 
     def __init__(self, cls: type[Message], version: int, *fields: Construct) -> None:
@@ -144,7 +144,7 @@ class Structure(Subconstruct):
 
 
 class NullableStructure(Subconstruct):
-    """An int8, then the structure: negative for null, anything else for present."""
+    """An int8, then the structure: a negative marker means null, any other means present."""
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Any:
         start = stream.tell()
@@ -177,14 +177,14 @@ class TaggedNullableStructure(NullableStructure):
 
 
 class TaggedFields(Construct):
-    """The count of tagged fields, then tag, size and content of each.
+    """A count of tagged fields, then tag, size and content of each.
 
-    Parses to the values of the known fields that were there and, as `unknown_tags`, the others; builds from the
-    message. A known field is read by its type, whatever its size says, as Kafka does.
+    Parses to the values of the known fields and, as `unknown_tags`, the others; builds from the message. A known
+    field is read by its type, ignoring its size, as Kafka does.
 
     Args:
         fields: the known fields by tag, each with its name.
-        invalid: the tags of fields that only other versions have; they are refused.
+        invalid: the tags of fields that only other versions have, which are refused.
     """
 
     def __init__(self, fields: Mapping[int, Construct], invalid: Collection[int] = ()) -> None:

@@ -2,12 +2,12 @@
 """Interpret layouts in C: the engine that runs where the extension is built.
 
 A `Program` is a layout as arrays of `Op`, one per field; reading fills the slots of message objects by their offsets,
-writing goes into one growing bytes object. Objects come without a garbage collector header, arrays are tuples,
-records are views, made when somebody looks at them.
+writing appends to one growing bytes object. Objects have no garbage collector header, arrays are tuples, records are
+views, created on access.
 
-Damaged bytes are noted in the `Reader` (what, where, two numbers), and each level adds its step to the path on the way
-out. A refused value is explained in Python, see `shared_refusals.py`. Functions are `noexcept`: they return NULL or
--1 and nothing else happens behind their back.
+The `Reader` records damaged bytes (kind, position, two numbers), and each level adds its step to the path on the way
+out. Python code explains refused values, see `shared_refusals.py`. Functions are `noexcept`: they report failures only
+by returning NULL or -1.
 """
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -33,17 +33,17 @@ include "native_records.pxi"
 #: Longest string in bytes, see `primitives.py`.
 cdef enum:
     MAX_STRING_BYTES = 32767
-    #: Records of at least so many bytes stay apart, see `primitives.py`.
+    #: Size in bytes from which records are separate parts, see `primitives.py`.
     APART_BYTES = 4096
-    #: Steps of a path that are kept; structures are nested far less deep.
+    #: Most steps of a path that are kept; structures are nested far less deeply.
     MAX_STEPS = 64
-    #: Largest buffer that is reserved because the previous message needed it.
+    #: Largest buffer that is reserved by the size of the previous message.
     MAX_FIRST_BYTES = 1048576
     FIRST_BYTES = 256
 
 cdef enum Kind:
     BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, STRUCT
-    # What reading and writing a whole field tells apart as well.
+    # Further kinds, which only reading and writing of whole fields distinguishes.
     ARRAY, NULLABLE_STRUCT
 
 cdef dict KINDS = {
@@ -57,7 +57,7 @@ cdef int[9] FIXED_BYTES = [1, 1, 2, 2, 4, 4, 8, 8, 16]
 cdef enum Failure:
     NONE, SHORT, LONG_VARINT, NULL_LENGTH, LONG_STRING, MANY, TAG_SIZE, INVALID_TAG, PYTHON
 
-#: What a bool field may hold, see `primitives.py`.
+#: The allowed values of a bool field, see `primitives.py`.
 cdef dict BOOLEANS = {False: False, True: True}
 cdef tuple EMPTY = ()
 cdef object BUILT_IN = type(len)
@@ -65,9 +65,9 @@ cdef object BUILT_IN = type(len)
 cdef struct Shape
 
 cdef struct Op:
-    Kind kind  # of the elements, if it is an array
+    Kind kind  # the kind of an array's elements
     Kind field_kind
-    int run  # how many fields from here on are integers or booleans of fixed size, and how many bytes they take
+    int run  # the number and the total size of consecutive integers and booleans of fixed size from here on
     int run_bytes
     bint array
     bint nullable
@@ -75,8 +75,8 @@ cdef struct Op:
     bint ignorable
     int32_t tag
     Py_ssize_t slot
-    Py_ssize_t element_bytes  # of an array: the least that each takes
-    PyObject *name  # borrowed from the layout, as the others
+    Py_ssize_t element_bytes  # the smallest size of an array's element
+    PyObject *name  # borrowed from the layout, like the others
     PyObject *default
     PyObject *new_default  # the class of a structure that is absent, or NULL
     Shape *sub
@@ -84,7 +84,7 @@ cdef struct Op:
 cdef struct Shape:
     PyTypeObject *cls
     bint flexible
-    Py_ssize_t least_bytes  # of its encoding
+    Py_ssize_t least_bytes  # the smallest size of its encoding
     Py_ssize_t unknown_slot
     int field_count
     int tagged_count
@@ -94,17 +94,17 @@ cdef struct Shape:
     Op *tagged
     Op *absent
     int32_t *invalid_tags
-    int words  # of an instance
+    int words  # the size of an instance, in words
     int default_count
-    Default *defaults  # of the fields that a new message has before it is read
+    Default *defaults  # the defaults that a new message has before it is read
 
 cdef struct Reader:
     const uint8_t *start
     const uint8_t *p
     const uint8_t *end
-    PyObject *source  # bytes, or the view of another buffer
-    PyObject *view  # of all of it; NULL for bytes until records are met
-    int64_t large  # the last large number that was read, and its object: owned, or NULL
+    PyObject *source  # bytes, or a view of another buffer
+    PyObject *view  # a view of the whole buffer; for bytes, NULL until the first records
+    int64_t large  # the last large number read, and its object: owned, or NULL
     PyObject *large_object
     Failure failure
     const uint8_t *where
@@ -126,13 +126,13 @@ cdef class Program:
     """The native engine of one layout; see `programs.Program`.
 
     Args:
-        layout: the layout; of a class that `new_class` made.
+        layout: the layout of a class that `new_class` made.
     """
 
     cdef Shape shape
     cdef object layout
     cdef object cls
-    cdef list held  # everything that the shape points to: the layout could change
+    cdef list held  # keeps everything that the shape points to alive: the layout could change
     cdef Py_ssize_t first_bytes
 
     def __cinit__(self, layout):
@@ -160,7 +160,7 @@ cdef class Program:
         self.compile_invalid(tuple(layout.invalid_tags))
         self.shape.least_bytes = least_bytes(&self.shape)
         self.compile_defaults()
-        # Last: a layout may run code, which could find this program half made.
+        # Last: a layout can run code, which could find this program half made.
         self.shape.cls = <PyTypeObject *>self.cls
 
     def __dealloc__(self):
@@ -261,17 +261,17 @@ cdef class Program:
         self.check_made()
         if not PyLong_CheckExact(<PyObject *>offset):
             offset = as_index(offset)
-        # An int of any size: one that is too large for C is outside the buffer as well.
+        # An int of any size: one that is too large for C is also outside the buffer.
         begin = PyNumber_AsSsize_t(offset, NULL)
         r.view = r.large_object = NULL
         if PyBytes_CheckExact(source):
             held.buf = PyBytes_AS_STRING(source)
             held.len = PyBytes_GET_SIZE(source)
         elif PyByteArray_CheckExact(source) or PyMemoryView_Check(source):
-            # As long as this is held, another look gives the same memory.
+            # While this view is held, further exports give the same memory.
             if PyObject_GetBuffer(source, &held, PyBUF_SIMPLE) < 0:
                 PyErr_Clear()
-                as_bytes(buffer)  # says what is wrong with it as for every other buffer
+                as_bytes(buffer)  # raises the error for such a buffer
                 raise BufferError("the buffer cannot be read")
             exported = True
         else:
@@ -333,19 +333,18 @@ cdef class Program:
 
 
 def new_class(mcs, str name, tuple bases, dict namespace):
-    """Make a class whose instances have no garbage collector header, which a class statement cannot leave out.
+    """Make a class whose instances have no garbage collector header, which a class statement cannot do.
 
-    It takes as long to look after small objects as to read them. What a message holds is freed with it all the same;
-    only a cycle of references through a message is not found any more. The class is made here, so that no instance
-    with a header exists.
+    Tracking small objects takes as long as reading them. The values of a message are still freed with it; only a cycle
+    of references through a message is never found. The class is made here, so that no instance with a header exists.
 
     Args:
         mcs: the metaclass.
-        name: of the class.
+        name: the name of the class.
         bases: one class of the same metaclass, without slots.
-        namespace: of the class; it has nothing but slots.
+        namespace: the namespace of the class; it has only slots.
     """
-    # Of one metaclass, so that `type` itself makes the class. Nothing that it calls may make an instance with a header.
+    # With one metaclass, `type` itself makes the class. Nothing that it calls may create an instance with a header.
     if len(bases) != 1 or type(bases[0]) is not mcs or mcs.mro is not type.mro:
         raise TypeError(f"{name} needs one base of the type {mcs!r}")
     if type(bases[0].__init_subclass__) is not BUILT_IN:
@@ -359,7 +358,7 @@ def new_class(mcs, str name, tuple bases, dict namespace):
 
 
 cdef object taken_error():
-    """Return the Python error that is set, and clear it; None without one."""
+    """Return and clear the current Python error; None without one."""
     cdef PyObject *kind
     cdef PyObject *value
     cdef PyObject *traceback
@@ -373,7 +372,7 @@ cdef object taken_error():
 
 
 cdef int raise_failure(Reader *r) except -1:
-    """Raise the error that a reader noted."""
+    """Raise the error that a reader recorded."""
     if r.failure == PYTHON:
         reraise()
     if r.failure == SHORT:
@@ -403,8 +402,8 @@ cdef int raise_failure(Reader *r) except -1:
 cdef str UNKNOWN_TAGS = "unknown_tags"
 
 
-# What a program finds out about its ops before it runs: where slots lie, what bytes fields take at least, which fields
-# can be read in one go.
+# Facts about its ops that a program computes before it runs: offsets of slots, smallest sizes of fields, and runs of
+# fields that can be read together.
 
 cdef void find_runs(Op *ops, int count) noexcept:
     cdef int i
@@ -424,7 +423,7 @@ cdef Op *allocate(Py_ssize_t count) except NULL:
 
 
 cdef Py_ssize_t slot_of(cls, str name) except -1:
-    """Return where a slot of a class lies, in bytes from the start of its instances."""
+    """Return the offset of a class's slot, in bytes from the start of its instances."""
     descriptor = cls.__dict__.get(name)
     if type(descriptor) is RecordsSlot:
         descriptor = (<RecordsSlot>descriptor).member
@@ -434,7 +433,7 @@ cdef Py_ssize_t slot_of(cls, str name) except -1:
 
 
 cdef Py_ssize_t least_bytes(Shape *shape) noexcept:
-    """Return how many bytes a structure takes at least."""
+    """Return the smallest size of a structure's encoding."""
     cdef Py_ssize_t total = 1 if shape.flexible else 0
     cdef int i
     for i in range(shape.field_count):

@@ -1,18 +1,18 @@
-# Values that come again and again in what brokers send: small numbers, the names of topics and hosts, the replicas of
-# partitions. They are immutable, so one object serves all messages: finding it is cheaper than making and freeing one.
+# Values that brokers send repeatedly: small numbers, the names of topics and hosts, the replicas of partitions. They
+# are immutable, so messages share one object: finding it is cheaper than creating and freeing another.
 #
-# The tables are small and of a fixed size, whatever a peer sends: a value lies at one place only, and takes that of
-# another.
+# The tables are small and of a fixed size, whatever a peer sends: a value has exactly one place, where it replaces any
+# other.
 
 cdef extern from *:
     """
     /* Partitions, brokers, versions, error codes, leader epochs: most of all numbers. */
     #define SMALL_FIRST (-1)
     #define SMALL_END 1024
-    /* Names are short; what is longer is made each time. 1,024 names of 64 bytes take 120 kB. */
+    /* Names are short; longer ones are created each time. 1,024 names of 64 bytes take 120 kB. */
     #define SHARED_STRINGS 1024
     #define SHARED_STRING_BYTES 64
-    /* Most partitions have few replicas, and all of them in sync: two equal arrays, one after the other. */
+    /* Most partitions have few replicas, all of them in sync: two equal consecutive arrays. */
     #define SHARED_ARRAYS 256
     #define SHARED_ARRAY_BYTES 32
 
@@ -66,7 +66,7 @@ cdef extern from *:
             return string;
         }
         string = PyUnicode_DecodeUTF8((const char *)content, size, "kafkawire.java");
-        if (string != NULL && PyUnicode_IS_COMPACT_ASCII(string)) {  /* of others the bytes are not the content */
+        if (string != NULL && PyUnicode_IS_COMPACT_ASCII(string)) {  /* others store different bytes */
             PyObject *previous = *place;
             Py_INCREF(string);
             *place = string;
@@ -78,7 +78,7 @@ cdef extern from *:
     static PyObject *new_int32s(const uint8_t *content, Py_ssize_t count) {
         PyObject *numbers = PyTuple_New(count);
         if (numbers == NULL) return NULL;
-        PyObject_GC_UnTrack(numbers);  /* nobody must find it half filled, and it holds nothing that is tracked */
+        PyObject_GC_UnTrack(numbers);  /* no code must find it half filled, and it holds no tracked objects */
         for (Py_ssize_t i = 0; i < count; i++) {
             PyObject *number = small_number((int32_t)load32(content + 4 * i));
             if (number == NULL) {

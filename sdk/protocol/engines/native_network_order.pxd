@@ -1,5 +1,5 @@
-# Loads and stores in network byte order, for all extensions: bytewise or by memcpy, so that nothing depends on
-# alignment and no compiler can take it amiss. Compilers make one instruction of each.
+# Loads and stores in network byte order, for all extensions: bytewise or by memcpy, so they do not depend on alignment
+# and have no undefined behaviour. Compilers turn each into one instruction.
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 

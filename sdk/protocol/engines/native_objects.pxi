@@ -1,4 +1,4 @@
-# What the interpreter needs of CPython's objects: types whose instances have no garbage collector header, slots by
+# Access to CPython's objects for the interpreter: types whose instances have no garbage collector header, slots by
 # offset, views of a part of a buffer.
 
 cdef extern from *:
@@ -7,13 +7,13 @@ cdef extern from *:
     #include <structmember.h>
     #include <string.h>
 
-    /* Slots lie behind the object header, one after the other. */
+    /* Slots follow the object header consecutively. */
     static inline PyObject **slots_of(PyObject *message) { return (PyObject **)(message + 1); }
     static inline PyObject **slot_at(PyObject *message, Py_ssize_t offset) {
         return (PyObject **)((char *)message + offset);
     }
 
-    /* The first word of a dead object is free to hold where the next one lies. */
+    /* The first word of a dead object holds the address of the next one. */
     static inline PyObject *next_dead(PyObject *dead) {
         PyObject *next;
         memcpy(&next, (char *)dead + offsetof(PyObject, ob_refcnt), sizeof next);
@@ -23,13 +23,12 @@ cdef extern from *:
         memcpy((char *)dead + offsetof(PyObject, ob_refcnt), &next, sizeof next);
     }
 
-    /* Memory of dead messages, by their size in words: the next message of that size takes it, which saves two ways
-       through the allocator. As much is kept as a Metadata response of a thousand partitions needs, at most 200 kB for
-       each size. */
+    /* Memory of dead messages, by size in words: the next message of that size reuses it, which saves two calls of the
+       allocator. The limit suffices for a Metadata response of a thousand partitions: at most 200 kB for each size. */
     #define KEPT_WORDS_MAX 24
     #define KEPT_BLOCKS_MAX 1024
     #if defined(__SANITIZE_ADDRESS__) || defined(Py_DEBUG) || defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
-    #define KEEPS_BLOCKS 0  /* what watches memory or objects must see each of them */
+    #define KEEPS_BLOCKS 0  /* tools that watch memory or objects must see each allocation */
     #else
     #define KEEPS_BLOCKS 1
     #endif
@@ -53,7 +52,7 @@ cdef extern from *:
             return PyObject_New(PyObject, type);
         kept_counts[words]--;
         kept_blocks[words] = next_dead(block);
-        /* From Python 3.12 on, what is in this word may look like the count of an immortal object, which is kept. */
+        /* From Python 3.12 on, this word may look like the count of an immortal object, which would be kept. */
         set_next_dead(block, NULL);
         Py_SET_REFCNT(block, 1);
         Py_SET_TYPE(block, type);
@@ -61,9 +60,9 @@ cdef extern from *:
         return block;
     }
 
-    /* Free a message. The messages that it holds directly, and nobody else does, are freed in the same loop, not in
-       calls inside calls: a chain of millions must not overflow the stack. Chains through lists, tuples and other
-       containers are cut by those (CPython's trashcan, which takes objects with a garbage collector header only). */
+    /* Free a message. Messages that only it references, and directly, are freed in the same loop, not by recursion: a
+       chain of millions must not overflow the stack. Lists, tuples and other containers cut chains through them
+       (CPython's trashcan, which takes only objects with a garbage collector header). */
     static void message_dealloc(PyObject *self) {
         PyObject *dead = self;
         set_next_dead(dead, NULL);
@@ -86,7 +85,7 @@ cdef extern from *:
         }
     }
 
-    /* Take the garbage collector header from the instances of a class that was made just now and has none yet. */
+    /* Remove the garbage collector header from the instances of a new class that has no instances yet. */
     static int seal_type(PyTypeObject *type) {
         if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_itemsize || type->tp_dictoffset
             || type->tp_weaklistoffset || type->tp_base->tp_basicsize != (Py_ssize_t)sizeof(PyObject)
@@ -106,7 +105,7 @@ cdef extern from *:
         return PyType_Check(cls) && ((PyTypeObject *)cls)->tp_dealloc == message_dealloc;
     }
 
-    /* A message whose slots are not filled, other than those with a default. */
+    /* A message in which only the slots with a default are filled. */
     typedef struct {
         Py_ssize_t slot;
         PyObject *value;
@@ -133,7 +132,7 @@ cdef extern from *:
         return ((PyMemberDescrObject *)descriptor)->d_member->offset;
     }
 
-    /* A view of all of `source` as bytes: the one look at a buffer that is not bytes. A second look could be given
+    /* A view of all of `source` as bytes: the only export of a buffer other than bytes. A second export could return
        another buffer, or one of another length (PEP 688). */
     static PyObject *whole_view(PyObject *source) {
         PyObject *view = PyMemoryView_FromObject(source);
@@ -154,8 +153,8 @@ cdef extern from *:
     }
     static inline Py_buffer *buffer_of(PyObject *view) { return PyMemoryView_GET_BUFFER(view); }
 
-    /* A view of `size` bytes at `start`, which lie in `whole`. Slicing through the object protocol would make a slice
-       and two integers for each. */
+    /* A view of `size` bytes at `start`, within `whole`. Slicing through the object protocol would create a slice and
+       two integers for each view. */
     static inline PyObject *part_view(PyObject *whole, const uint8_t *start, Py_ssize_t size) {
         PyObject *view = PyMemoryView_FromObject(whole);
         if (view != NULL) {
@@ -167,7 +166,7 @@ cdef extern from *:
         return view;
     }
 
-    /* The value of an int of one digit, which most are, without the checks of PyLong_AsLongLong. */
+    /* The value of an int of one digit, the usual case, without the checks of PyLong_AsLongLong. */
     static inline int is_digit(PyObject *value, int64_t *number) {
         if (!PyLong_CheckExact(value)) return 0;
     #if PY_VERSION_HEX >= 0x030C0000
@@ -180,7 +179,7 @@ cdef extern from *:
     #endif
         return 1;
     }
-    /* The bytes of a str that is ASCII, without a call; NULL for any other. */
+    /* The bytes of an ASCII str, without a call; NULL for any other str. */
     static inline const char *ascii_of(PyObject *value, Py_ssize_t *size) {
         if (!PyUnicode_IS_COMPACT_ASCII(value)) return NULL;
         *size = PyUnicode_GET_LENGTH(value);
@@ -210,7 +209,7 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     """
-    /* For Cython: an owned reference becomes an object; the error that is set becomes an exception. */
+    /* For Cython: an owned reference becomes an object; the current error becomes an exception. */
     #define take_object(reference) (reference)
     #define reraise() (-1)
     """

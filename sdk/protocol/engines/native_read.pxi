@@ -1,4 +1,4 @@
-# Reading: from bytes to messages. Each function returns an owned reference, or NULL with the failure noted in the
+# Reading: from bytes to messages. Each function returns an owned reference, or NULL with the failure recorded in the
 # reader.
 
 cdef inline PyObject *refuse(Reader *r, Failure failure, const uint8_t *where, int64_t first, int64_t second) noexcept:
@@ -10,7 +10,7 @@ cdef inline PyObject *refuse(Reader *r, Failure failure, const uint8_t *where, i
 
 
 cdef inline PyObject *made(Reader *r, PyObject *value) noexcept:
-    """Return a value that CPython made, or note that it could not."""
+    """Return a value that CPython created, or record the failure."""
     if value == NULL:
         r.failure = PYTHON
     return value
@@ -48,7 +48,7 @@ cdef int read_long_varint(Reader *r, const uint8_t *where, int32_t *value) noexc
 
 
 cdef inline int read_varint(Reader *r, const uint8_t *where, int32_t *value) noexcept:
-    """Read an unsigned varint, wrapped to int32; return -1 if there is none."""
+    """Read an unsigned varint, wrapped to int32; return -1 on failure."""
     if r.p < r.end and r.p[0] < 0x80:
         value[0] = r.p[0]
         r.p += 1
@@ -154,7 +154,7 @@ cdef inline PyObject *read_value(Op *op, Kind kind, Reader *r) noexcept:
 
 
 cdef inline PyObject *read_large(Reader *r, int64_t value) noexcept:
-    """Return an int64. Offsets come in equal neighbours, such as high watermark and last stable offset: one object."""
+    """Return an int64, shared with an equal predecessor: neighbours such as high watermark and last stable offset."""
     cdef PyObject *number
     if is_small(value):
         return small_number(value)
@@ -170,7 +170,7 @@ cdef inline PyObject *read_large(Reader *r, int64_t value) noexcept:
 
 
 cdef PyObject *read_other(Op *op, Reader *r) noexcept:
-    """Read a value of the rarer types of fixed size."""
+    """Read a value of a rarer type of fixed size."""
     cdef const uint8_t *p = r.p
     cdef Py_ssize_t left = r.end - p
     cdef int size
@@ -219,15 +219,15 @@ cdef PyObject *read_array(Op *op, Reader *r) noexcept:
         if elements != NULL:
             r.p += count * 4
         return elements
-    # A count that the bytes left cannot hold fails at the element where they end: no room is made for more.
+    # A count that exceeds the remaining bytes fails at the element where they end: no memory is reserved for more.
     size = count if count * op.element_bytes <= left else left // op.element_bytes
     elements = made(r, PyTuple_New(size))
     if elements == NULL:
         return NULL
     single = op[0]
     single.nullable = False
-    # Nobody who asks the garbage collector for all tuples must get one that is half filled. What it holds is not
-    # tracked either, records apart.
+    # Code that asks the garbage collector for all tuples must not get a half-filled one. Its elements are not tracked
+    # either, except records.
     PyObject_GC_UnTrack(elements)
     for index in range(count):
         element = read_structure(op.sub, r) if op.kind == STRUCT else read_value(&single, op.kind, r)
@@ -249,7 +249,7 @@ cdef inline PyObject *read_field(Op *op, Reader *r) noexcept:
 
 
 cdef void drop_unfinished(Shape *shape, PyObject *message, Op *op) noexcept:
-    """Free a message whose fields from `op` on were not reached: what lies in their slots is no object."""
+    """Free a message whose fields from `op` on were not read: their slots do not hold objects."""
     cdef Op *end = shape.fields + shape.field_count
     while op < end:
         slot_at(message, op.slot)[0] = NULL
@@ -258,7 +258,7 @@ cdef void drop_unfinished(Shape *shape, PyObject *message, Op *op) noexcept:
 
 
 cdef inline PyObject *read_run(Op *op, PyObject *message, Reader *r) noexcept:
-    """Read fields of fixed size, one after the other, all of which are there: one look at the bytes left for all.
+    """Read consecutive fields of fixed size, with one check for all of them that enough bytes are left.
 
     Returns the last, which the message owns, or NULL.
     """
@@ -372,7 +372,7 @@ cdef int read_tagged(Shape *shape, PyObject *message, Reader *r) noexcept:
 cdef int read_unknown(
     Shape *shape, Reader *r, const uint8_t *where, int32_t tag, int32_t size, PyObject **unknown
 ) noexcept:
-    """Keep a tagged field that the version does not know in the list `unknown`."""
+    """Add a tagged field that the version does not know to the list `unknown`."""
     cdef PyObject *pair
     cdef PyObject *number
     cdef PyObject *content

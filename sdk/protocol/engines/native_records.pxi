@@ -1,13 +1,13 @@
-# Records that were read stay where they are: the message holds a `Span`, 40 bytes without a garbage collector header,
-# and whoever reads the field gets a memoryview. A memoryview takes four times the memory of a Span; making one is half
+# Records that were read stay in the buffer: the message holds a `Span`, 40 bytes without a garbage collector header,
+# and reading the field returns a memoryview. A memoryview takes four times the memory of a Span; creating one is half
 # the cost of decoding a partition.
-# Most of what a broker or a consumer reads is looked at once; what is sent on or skipped never becomes a view.
+# Brokers and consumers read most records once; records that are forwarded or skipped never become views.
 
 cdef extern from *:
     """
     typedef struct {
         PyObject_HEAD
-        PyObject *whole;  /* the view of the buffer that was decoded: it keeps the memory in place */
+        PyObject *whole;  /* the view of the decoded buffer: it keeps the memory in place */
         const uint8_t *start;
         Py_ssize_t size;
     } Span;
@@ -38,12 +38,12 @@ cdef extern from *:
     static inline Span *as_span(PyObject *value) { return (Span *)value; }
     static inline PyObject *view_of_span(PyObject *value) {
         Span *span = (Span *)value;
-        Py_INCREF(value);  /* making a view may run the collector, and with it code that sets the field */
+        Py_INCREF(value);  /* creating a view can run the collector, and with it code that sets the field */
         PyObject *view = part_view(span->whole, span->start, span->size);
         Py_DECREF(value);
         return view;
     }
-    /* Whether a message is of the class that a slot belongs to. */
+    /* Whether a message is an instance of the class that a slot belongs to. */
     static inline int is_member_of(PyObject *member, PyObject *message) {
         return Py_IS_TYPE(message, PyDescr_TYPE(member));
     }
@@ -68,7 +68,7 @@ make_span_type()
 
 
 cdef class RecordsSlot:
-    """The face of a slot for records: whoever reads it finds a view.
+    """A descriptor that wraps a slot for records: reading it returns a view.
 
     Args:
         member: the slot's own descriptor, of a message class.
@@ -89,7 +89,7 @@ cdef class RecordsSlot:
         if message is None:
             return self
         if not is_member_of(<PyObject *>self.member, <PyObject *>message):
-            return self.member.__get__(message, owner)  # which says what is wrong
+            return self.member.__get__(message, owner)  # raises the error
         place = slot_at(<PyObject *>message, self.offset)
         if place[0] != NULL and is_span(place[0]):
             view = take_object(view_of_span(place[0]))
@@ -112,7 +112,7 @@ cdef class RecordsSlot:
 
 
 cdef int show_views(cls, str name) except -1:
-    """Put its face before a slot that a program fills with spans."""
+    """Wrap a slot that a program fills with spans."""
     member = cls.__dict__[name]
     if type(member) is not RecordsSlot:
         setattr(cls, name, RecordsSlot(member))

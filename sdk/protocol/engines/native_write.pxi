@@ -1,9 +1,9 @@
-# Writing: from messages to bytes. Each function returns 0, or -1 when a value does not fit; a Python error may be set
-# then. Values may run code of theirs (`__index__`, `__len__`, `__eq__`, buffers) that changes the message: what is in
-# use is held.
+# Writing: from messages to bytes. Each function returns 0, or -1 if a value does not fit, possibly with a Python error
+# set. Values can run their own code (`__index__`, `__len__`, `__eq__`, buffers), which can change the message:
+# objects in use are held.
 
 cdef int set_again(BaseException error) noexcept:
-    """Set an error that Python code raised, for `Program.write` to look at; return -1."""
+    """Set an error that Python code raised, for `Program.write` to handle; return -1."""
     PyErr_SetObject(<PyObject *>Py_TYPE(<PyObject *>error), <PyObject *>error)
     return -1
 
@@ -139,7 +139,7 @@ cdef int write_string(Writer *w, Op *op, PyObject *value) noexcept:
 
 
 cdef int write_buffer(Writer *w, Op *op, PyObject *value) noexcept:
-    """Write bytes or records; large records are left out when parts are wanted."""
+    """Write bytes or records; large records are separate if parts are wanted."""
     cdef Py_buffer view
     cdef int failed
     if PyBytes_CheckExact(value) and (op.kind == BYTES or w.apart == NULL or PyBytes_GET_SIZE(value) < APART_BYTES):
@@ -160,7 +160,7 @@ cdef int write_buffer(Writer *w, Op *op, PyObject *value) noexcept:
 
 
 cdef int write_span(Writer *w, Op *op, PyObject *value) noexcept:
-    """Write records that nobody has looked at since they were read."""
+    """Write records that have not been accessed since they were read."""
     cdef Span *span = as_span(value)
     cdef PyObject *view
     cdef int failed
@@ -177,14 +177,14 @@ cdef int write_span(Writer *w, Op *op, PyObject *value) noexcept:
 
 
 cdef int write_part(Writer *w, Op *op, PyObject *value) noexcept:
-    """Write records where parts are wanted: leave large ones out, and what is no buffer but has a length."""
+    """Write records if parts are wanted: large ones, and objects with a length that are not buffers, stay separate."""
     cdef Py_ssize_t size
     try:
         if PyBytes_CheckExact(value):
             part = <object>value
             size = PyBytes_GET_SIZE(value)
         else:
-            part, size = as_part(<object>value)  # the one look at the buffer: its view is what is sent
+            part, size = as_part(<object>value)  # the only export of the buffer: its view is sent
         if write_length(w, op, 4, size) < 0:
             return -1
         if size >= APART_BYTES or not isinstance(part, (bytes, memoryview)):
@@ -210,7 +210,7 @@ cdef inline int write_element(Op *op, PyObject *value, Writer *w) noexcept:
 
 
 cdef int write_array(Op *op, PyObject *value, Writer *w) noexcept:
-    cdef PyObject *elements  # a tuple, held: nobody can change it
+    cdef PyObject *elements  # a held tuple cannot change
     cdef Py_ssize_t index, count
     cdef int failed
     if PyTuple_CheckExact(value):
@@ -240,7 +240,7 @@ cdef int write_array(Op *op, PyObject *value, Writer *w) noexcept:
 
 
 cdef inline Py_ssize_t write_int32s(Writer *w, PyObject *elements, Py_ssize_t count) noexcept:
-    """Write int32 up to one that is no int of one digit, most often all; return how many, -1 without memory."""
+    """Write int32 values up to the first that is not a one-digit int, usually all; return the count, -1 on failure."""
     cdef Py_ssize_t index
     cdef int64_t number
     cdef uint8_t *p
@@ -257,7 +257,7 @@ cdef inline Py_ssize_t write_int32s(Writer *w, PyObject *elements, Py_ssize_t co
 
 
 cdef PyObject *tuple_of(PyObject *value) noexcept:
-    """Return any other sequence as a tuple, NULL if it is none."""
+    """Return any other sequence as a tuple, NULL if the value is not a sequence."""
     try:
         elements = tuple(as_sequence(<object>value))
     except BaseException as error:
@@ -292,10 +292,10 @@ cdef inline int write_value(Op *op, PyObject *value, Writer *w) noexcept:
     return write_element(op, value, w)
 
 
-# Structures: their fields, which of them have their defaults, and the tagged fields.
+# Structures: their fields, the checks for defaults, and the tagged fields.
 
 cdef inline PyObject *held_slot(PyObject *message, Op *op) noexcept:
-    """Return an owned reference to what a field holds: `DEFAULT` for a structure not yet made, NULL if deleted."""
+    """Return an owned reference to a field's value: `DEFAULT` for a structure not yet created, NULL if deleted."""
     cdef PyObject *value = slot_at(message, op.slot)[0]
     if value == NULL or is_span(value):
         return NULL if value == NULL else view_of_span(value)
@@ -349,9 +349,9 @@ cdef int write_structure(Shape *shape, PyObject *message, Writer *w) noexcept:
 
 
 cdef inline int write_run(Op *op, PyObject *message, Writer *w) noexcept:
-    """Write fields of fixed size, one after the other, as long as they hold plain numbers and booleans.
+    """Write consecutive fields of fixed size while they hold plain numbers and booleans.
 
-    These run no code while they are written, so they need not be held. Returns how many were written.
+    These run no code while they are written, so they need not be held. Returns the number of written fields.
     """
     cdef Op *end = op + op.run
     cdef PyObject *value
@@ -405,7 +405,7 @@ cdef inline int write_run(Op *op, PyObject *message, Writer *w) noexcept:
 
 
 cdef int no_tags(PyObject *unknown) noexcept:
-    """Return 1 if there are no unknown tagged fields, 0 if there are, -1 if that cannot be told."""
+    """Return 1 if there are no unknown tagged fields, 0 if there are some, -1 if the check fails."""
     if unknown == NULL:
         return -1
     if unknown == <PyObject *>EMPTY:
@@ -417,7 +417,7 @@ cdef int no_tags(PyObject *unknown) noexcept:
 
 
 cdef int write_new_structure(Op *op, Writer *w) noexcept:
-    """Write a structure that nobody set or read so far: a new instance."""
+    """Write a new instance for a structure that has been neither set nor read."""
     cdef PyObject *value
     cdef int failed
     try:
@@ -430,7 +430,7 @@ cdef int write_new_structure(Op *op, Writer *w) noexcept:
 
 
 cdef int has_default(Op *op, PyObject *message) noexcept:
-    """Return 1 if a field has its default, 0 if not, -1 if that cannot be told."""
+    """Return 1 if a field has its default, 0 if not, -1 if the check fails."""
     cdef PyObject *value = held_slot(message, op)
     cdef int result = -1
     if value == NULL:
@@ -464,7 +464,7 @@ cdef int has_default_by_value(Op *op, PyObject *value) noexcept:
 
 
 cdef int is_new(Shape *shape, PyObject *message) noexcept:
-    """Return 1 if all fields of a structure have their defaults, 0 if not, -1 if that cannot be told."""
+    """Return 1 if all fields of a structure have their defaults, 0 if not, -1 if the check fails."""
     cdef Op *groups[3]
     cdef int counts[3]
     cdef int group, i, result
@@ -479,7 +479,7 @@ cdef int is_new(Shape *shape, PyObject *message) noexcept:
 
 
 cdef int write_tagged(Shape *shape, PyObject *message, Writer *w) noexcept:
-    """Write the tagged fields that are not default, and the unknown ones among them."""
+    """Write the tagged fields that are not default, merged with the unknown ones by tag."""
     cdef Py_ssize_t start = w.n
     cdef PyObject *unknown = unknown_tags(shape, message)  # a list of (tag, bytes), or NULL
     cdef Py_ssize_t unknown_count = 0, unknown_index = 0
@@ -523,7 +523,7 @@ cdef int write_tagged(Shape *shape, PyObject *message, Writer *w) noexcept:
 
 
 cdef int fill_in_varint(Writer *w, Py_ssize_t place, uint32_t value) noexcept:
-    """Write a varint at `place`, where one byte was reserved; move what follows if it needs more."""
+    """Write a varint at `place`, where one byte was reserved; move the following bytes if it needs more."""
     cdef Py_ssize_t end = w.n
     cdef int more = 0
     cdef uint32_t rest = value >> 7
@@ -572,7 +572,7 @@ cdef int write_unknown(PyObject *unknown, Py_ssize_t index, Writer *w) noexcept:
 
 
 cdef PyObject *unknown_tags(Shape *shape, PyObject *message) noexcept:
-    """Return the unknown tagged fields, checked, as a tuple of (tag, bytes); NULL if something is wrong with them."""
+    """Return the checked unknown tagged fields as a tuple of (tag, bytes); NULL if they are wrong."""
     cdef PyObject *value = slot_at(message, shape.unknown_slot)[0]
     cdef int i
     if value == <PyObject *>EMPTY:
@@ -580,7 +580,7 @@ cdef PyObject *unknown_tags(Shape *shape, PyObject *message) noexcept:
     if value == NULL:
         return NULL
     try:
-        held = <object>value  # from here on the collector may run, and with it code that changes the message
+        held = <object>value  # from here on the collector can run, and with it code that changes the message
         known = [shape.tagged[i].tag for i in range(shape.tagged_count)]
         invalid = [shape.invalid_tags[i] for i in range(shape.invalid_count)]
         tags = tuple([(int(tag), bytes(content)) for tag, content in as_tags(held, known, invalid)])

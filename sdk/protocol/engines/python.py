@@ -1,7 +1,7 @@
 """The Python engine, which needs no compiler: it runs the straight-line text of `python_text.py`.
 
-The text of a decoder and an encoder is made per layout, when it is first used. When it stumbles, `shared_refusals.py`
-says why.
+The text of a decoder and an encoder is generated per layout, on first use. If they fail, `shared_refusals.py` finds
+the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.values import DEFAULT
 
 __all__ = ["Program"]
 
-#: Element counts whose `struct.Struct` is kept: replica lists are short, and a peer must not make the cache grow.
+#: Element counts whose `struct.Struct` is kept: replica lists are short, and a peer must not be able to grow the cache.
 _KEPT_COUNTS = 64
 
 
@@ -89,11 +89,11 @@ class Program:
             explain_encoding(self.layout, message, APART_BYTES, error)
 
 
-# --------------------------------------------------------------------------------------- what the text calls: reading
+# ----------------------------------------------------------------------------- functions that the text calls: reading
 
 
 def _varint(data: bytes, offset: int, first: int) -> tuple[int, int]:
-    """Return an unsigned varint, as int32, and its end; `first` is its first byte, `offset` is after that."""
+    """Return an unsigned varint as int32, and its end; `first` is its first byte, `offset` the position after that."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = data[offset]
@@ -106,7 +106,7 @@ def _varint(data: bytes, offset: int, first: int) -> tuple[int, int]:
 
 
 def _length(data: bytes, offset: int, first: int) -> tuple[int, int]:
-    """Return a compact length, still one too large, and its end; 2**31 where int32 arithmetic wraps."""
+    """Return a compact length, still one too large, and its end; 2**31 if int32 arithmetic wraps."""
     value, offset = _varint(data, offset, first)
     return (2**31 if value == -(2**31) else value), offset
 
@@ -114,7 +114,7 @@ def _length(data: bytes, offset: int, first: int) -> tuple[int, int]:
 def _skip_tags(
     data: bytes, offset: int, end: int, count: int, invalid: tuple[int, ...]
 ) -> tuple[tuple[tuple[int, bytes], ...], int]:
-    """Return tagged fields of a structure that knows none, and their end."""
+    """Return the tagged fields of a structure that knows none, and their end."""
     unknown = []
     for _ in range(count):
         tag = data[offset]
@@ -132,7 +132,7 @@ def _skip_tags(
     return tuple(unknown), offset
 
 
-# --------------------------------------------------------------------------------------- what the text calls: writing
+# ----------------------------------------------------------------------------- functions that the text calls: writing
 
 
 def _unsigned(value: int) -> bytes:
@@ -148,7 +148,7 @@ def _unsigned(value: int) -> bytes:
 
 
 class _Unsigned(dict[int, bytes]):
-    """Unsigned varints by value; the short ones stay, most lengths are among them."""
+    """A cache of unsigned varints by value; it keeps the short ones, which most lengths are."""
 
     def __missing__(self, value: int) -> bytes:
         encoded = _unsigned(value)
@@ -173,7 +173,7 @@ class _Structs(dict[int, Struct]):
 def _write_tags(
     append: Any, known: list[tuple[int, bytes]], unknown: Any, tags: tuple[int, ...], invalid: tuple[int, ...]
 ) -> None:
-    """Write tagged fields: those present of the version, and the unknown ones among them."""
+    """Write tagged fields: the present ones of the version, merged with the unknown ones by tag."""
     fields = known if unknown is _NAMESPACE["NO_TAGS"] else sorted([*known, *as_tags(unknown, tags, invalid)])
     append(_UNSIGNED[len(fields)])
     for tag, content in fields:
@@ -183,7 +183,7 @@ def _write_tags(
 
 
 def _records(value: Any, records: list[int] | None) -> tuple[Any, int]:
-    """Return a records value as a buffer, or as it is if parts are wanted and it only has a length, and its size."""
+    """Return a records value as a buffer, or unchanged if parts are wanted and it only has a length, and its size."""
     if records is not None:
         return as_part(value)
     buffer = as_buffer(value)
@@ -191,7 +191,7 @@ def _records(value: Any, records: list[int] | None) -> tuple[Any, int]:
 
 
 def _parts(pieces: list[Any], records: list[int]) -> list[Any]:
-    """Join pieces but for the large records among them, and those that are no buffers."""
+    """Join pieces, except large records and objects that are not buffers."""
     parts = []
     start = 0
     for index in records:

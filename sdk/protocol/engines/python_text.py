@@ -1,6 +1,6 @@
-"""Write straight-line Python that decodes and encodes one layout: no loop over fields, no branch on versions.
+"""Generate straight-line Python that decodes and encodes one layout: no loop over fields, no branch on versions.
 
-Neighbouring fields of fixed size take one `struct` call. The text checks everything and explains nothing;
+Neighbouring fields of fixed size share one `struct` call. The text checks everything but gives no reasons;
 `python.py` runs it. `python_text` returns it for people to read.
 """
 
@@ -23,9 +23,9 @@ def python_text(layout: Layout) -> str:
 
 
 class PythonText:
-    """The text of one layout, and the objects that it names.
+    """The text of one layout, and the objects that it refers to.
 
-    Variables of the text: `b` the bytes, `o` the offset, `end` their end, `m` the message, `a` appends a piece;
+    Variables of the text: `b` is the bytes, `o` the offset, `end` their end, `m` the message, `a` appends a piece;
     others are numbered.
     """
 
@@ -105,7 +105,7 @@ class PythonText:
         self._line(f"{target}.{self._slot(field)} = {default}")
 
     def _read_run(self, run: list[FieldLayout], target: str) -> None:
-        """Read neighbouring fields of fixed size in one go."""
+        """Read neighbouring fields of fixed size together."""
         if run:
             self._read_fixed("".join(FIXED[field.kind].format for field in run), [f"{target}.{f.name}" for f in run])
             run.clear()
@@ -258,11 +258,11 @@ class PythonText:
         return f"{self._class(structure)}()" if default is DEFAULT and structure else repr(default)
 
     def _slot(self, field: AbsentField | FieldLayout) -> str:
-        """Return the slot to look at: reading the attribute would make a structure that nobody set."""
+        """Return the slot to check: reading the attribute would create a structure that is not set."""
         return hidden_slot(field.name) if field.default is DEFAULT else field.name
 
     def _differs(self, field: AbsentField | FieldLayout, value: str) -> str:
-        """Return the quick test that spares most values a comparison; it runs no code of the value."""
+        """Return a quick test that avoids most comparisons, without running code of the value."""
         if field.default is DEFAULT:
             return f"{value} is not DEFAULT"
         if field.default is None or isinstance(field.default, bool):

@@ -1,9 +1,8 @@
-"""Say why bytes are not a message, or why a message cannot be written, for the engines that only find that it is so.
+"""Find out why bytes are not a message, or why a message cannot be written, for engines that only detect the failure.
 
-The Python engine checks all bytes and explains nothing: `explain_decoding` goes over damaged bytes once more, without
-making a message of them, at about the cost of reading them. The extension explains damaged bytes by itself; for values
-that do not fit, both call `explain_encoding`. The construct engine finds path, offset and reason on its own, and tests
-compare them.
+The Python engine checks all bytes but gives no reasons: `explain_decoding` reads damaged bytes again, without creating
+a message, at about the cost of reading them. The extension explains damaged bytes itself; for values that do not fit,
+both call `explain_encoding`. The construct engine finds path, offset and reason independently, and tests compare them.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ __all__ = ["explain_decoding", "explain_encoding"]
 
 
 def explain_decoding(layout: Layout, data: bytes, offset: int) -> DecodeError | None:
-    """Return what is wrong with an encoding.
+    """Return the error of an encoding.
 
     Args:
-        layout: of the message.
-        data: bytes that hold it.
-        offset: where it begins.
+        layout: the layout of the message.
+        data: the bytes that hold it.
+        offset: where the message begins.
 
     Returns:
         The error, or None if nothing is wrong.
@@ -57,18 +56,18 @@ def explain_decoding(layout: Layout, data: bytes, offset: int) -> DecodeError | 
 
 
 def explain_encoding(layout: Layout, message: Any, threshold: int | None, error: BaseException | None) -> NoReturn:
-    """Raise what is wrong with a message that an engine could not write.
+    """Raise the error of a message that an engine could not write.
 
     Args:
-        layout: of the message.
+        layout: the layout of the message.
         message: the message.
-        threshold: None if the encoding was wanted in one piece, else the size from which records stay apart.
-        error: what the engine met, None if it only found a value that does not fit.
+        threshold: None if the encoding was wanted in one piece, otherwise the size from which records are separate.
+        error: the error that the engine got; None if it only found a value that does not fit.
 
     Raises:
         EncodeError: a value does not fit, or changed while it was written.
         UnsupportedVersion: a field does not exist in this version and cannot be left out.
-        BaseException: what a value raised when it was asked.
+        BaseException: the error that a value's own code raised.
     """
     if error is not None and (not isinstance(error, Exception) or isinstance(error, MemoryError)):
         raise error
@@ -87,7 +86,7 @@ def explain_encoding(layout: Layout, message: Any, threshold: int | None, error:
 
 
 def _joined(steps: list[str | int]) -> str:
-    """Return a path of fields and indexes, which were collected on the way out."""
+    """Return the path of fields and indexes that were collected on the way out."""
     path = ""
     for step in reversed(steps):
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
@@ -98,7 +97,7 @@ def _joined(steps: list[str | int]) -> str:
 
 
 class _Damage(Exception):
-    """A part of an encoding that is refused: where it begins, why, and the path, innermost step first."""
+    """A refused part of an encoding: its position, the reason, and the path, innermost step first."""
 
     def __init__(self, offset: int, reason: str, *steps: str | int) -> None:
         self.offset = offset
@@ -107,11 +106,11 @@ class _Damage(Exception):
 
 
 class _Run(NamedTuple):
-    """Neighbours of fixed size, or one other field.
+    """Neighbouring fields of fixed size, or one other field.
 
     Attributes:
-        size: of the neighbours together, 0 for another field.
-        element_size: of the elements of an array, if they have a fixed size, else 0.
+        size: the total size of the neighbours, 0 for another field.
+        element_size: the size of an array's elements if it is fixed, otherwise 0.
         compact: whether that array has a compact count.
         fields: the neighbours, or the field.
     """
@@ -124,7 +123,7 @@ class _Run(NamedTuple):
 
 @cache
 def _runs(layout: Layout) -> tuple[_Run, ...]:
-    """Return the fields of a layout, neighbours of fixed size together."""
+    """Return the fields of a layout, grouping neighbours of fixed size."""
     runs: list[_Run] = []
     for field in layout.fields:
         size = FIXED[field.kind].size if field.kind in FIXED else 0
@@ -145,7 +144,7 @@ def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
             offset += size
             continue
         if element_size:
-            # Replicas, most of what a Metadata response has: a count that is not null, and what it says.
+            # Replicas, the bulk of a Metadata response: a count that is not null, and its elements.
             after = end + 1
             if compact:
                 if offset < end and 0 < data[offset] < 128:
@@ -164,7 +163,7 @@ def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
 
 
 def _find_short(fields: tuple[FieldLayout, ...], offset: int, end: int) -> NoReturn:
-    """Raise for the first of some neighbours that the bytes end in."""
+    """Raise for the neighbour in which the bytes end."""
     for field in fields:
         size = FIXED[field.kind].size
         if size > end - offset:
@@ -199,7 +198,7 @@ def _skip_value(field: FieldLayout, data: bytes, offset: int, end: int, nullable
     start = offset
     if field.compact:
         if offset < end and 0 < data[offset] < 128 and data[offset] <= end - offset:
-            return offset + data[offset]  # mostly: a length of one byte, and that many bytes less one after it
+            return offset + data[offset]  # the usual case: a length of one byte, then that many bytes less one
     elif field.kind == "string" and end - offset > 1 and data[offset] < 128:
         length = data[offset] << 8 | data[offset + 1]
         if length <= end - offset - 2:
@@ -223,7 +222,7 @@ def _skip_array(field: FieldLayout, data: bytes, offset: int, end: int) -> int:
     structure = field.structure
     size = FIXED[field.kind].size if field.kind in FIXED else structure.size if structure is not None else None
     whole = 0
-    if size:  # elements that are there as a whole need no check
+    if size:  # elements that are complete need no check
         whole = min(count, (end - offset) // size)
         offset += whole * size
     for index in range(whole, count):
@@ -256,7 +255,7 @@ def _skip_length(width: int, compact: bool, nullable: bool, data: bytes, offset:
 
 
 def _skip_marker(field: FieldLayout, data: bytes, offset: int, end: int) -> tuple[bool, int]:
-    """Return whether a nullable structure is there, and where the answer ends."""
+    """Return whether a nullable structure is present, and the end of its marker."""
     if field.tag is not None:
         marker, offset = _read_varint(data, offset, end)
         return marker > 0, offset
@@ -272,7 +271,7 @@ def _skip_tags(layout: Layout, data: bytes, offset: int, end: int) -> int:
         count, offset = _read_varint(data, offset, end)
         for _ in range(count):
             start = offset
-            if offset < end and data[offset] < 128:  # most are of one byte
+            if offset < end and data[offset] < 128:  # most have one byte
                 tag, offset = data[offset], offset + 1
             else:
                 tag, offset = _read_varint(data, offset, end)
@@ -318,7 +317,7 @@ def _read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 class _NotInVersion(Refused):
-    """A field is set that the version does not have, or tagged fields where it has none."""
+    """A field is set that the version lacks, or tagged fields are set although the version has none."""
 
 
 def _check_structure(layout: Layout, message: Any, parts: bool, steps: list[str | int]) -> None:

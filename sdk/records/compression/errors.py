@@ -1,4 +1,4 @@
-"""What decompression says of data that it refuses."""
+"""The errors for data that decompression refuses."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _PATH = "records"
 
 
 def damaged(codec: str, offset: int, reason: object) -> DecodeError:
-    """Return the error for data that is not what the codec writes.
+    """Return the error for malformed compressed data.
 
     Args:
-        codec: its name.
-        offset: where, in the compressed data.
+        codec: the codec's name.
+        offset: position of the fault in the compressed data.
         reason: what is wrong.
     """
     # Some libraries raise errors without a text.
@@ -25,9 +25,9 @@ def too_long(codec: str, limit: int, announced_bytes: int | None = None) -> Deco
     """Return the error for content beyond the limit.
 
     Args:
-        codec: its name.
+        codec: the codec's name.
         limit: in bytes.
-        announced_bytes: the size that the data announces, if it does.
+        announced_bytes: the size that the data announces, if any.
     """
     announced = "" if announced_bytes is None else f": {announced_bytes} are announced"
     return DecodeError(

@@ -1,4 +1,4 @@
-"""gzip: members one after the other, each with its own checksum.
+"""gzip: consecutive members, each with its own checksum.
 
 Source: RFC 1952; `java.util.zip.GZIPInputStream`.
 """
@@ -21,10 +21,10 @@ _HEADER_CRC, _EXTRA, _FILE_NAME, _COMMENT = 2, 4, 8, 16
 _FLAGS_AT = 3
 _HEADER_BYTES = 10
 _TRAILER_BYTES = 8
-#: Java's reader looks for one more member only if more bytes than these are left: a shortest member.
+#: Java's reader looks for another member only if more bytes than the shortest member are left.
 _MEMBER_BYTES = _HEADER_BYTES + _TRAILER_BYTES
-#: What zlib is given of a member after the first, doubled while it wants more: whatever zlib is given and does not
-#: need it copies, so that giving it all the rest would take quadratic time.
+#: Bytes passed to zlib for a member after the first, doubled while it wants more: zlib copies the input that it does
+#: not use, so passing all the rest each time would take quadratic time.
 _FIRST_PIECE_BYTES = 64
 #: The end of a name or comment is searched for in pieces of this many bytes.
 _TEXT_PIECE_BYTES = 256
@@ -37,10 +37,10 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Inflate members until no more follow; what is not a member after the first is ignored, as in Java.
+    """Inflate all members; bytes after the first one that are not a member are ignored, as in Java.
 
     Raises:
-        DecodeError: a member is damaged, or there is more content than `limit`.
+        DecodeError: a member is damaged, or the content exceeds `limit`.
     """
     content, end = _inflated(data, _content_at(data, 0), limit, limit, len(data))
     if (start := _next_content_at(data, end)) is None:
@@ -54,14 +54,14 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 
 
 def _inflated(data: memoryview, start: int, limit: int, room: int, piece_bytes: int) -> tuple[bytes, int]:
-    """Return the content of a member, and where the member ends.
+    """Return the content of a member and its end.
 
     Args:
-        data: holds it.
+        data: the compressed data.
         start: where its compressed content begins.
-        limit: of the whole content.
-        room: what is left of the limit.
-        piece_bytes: how much zlib is given first.
+        limit: the limit of the whole content.
+        room: the rest of the limit.
+        piece_bytes: size of the first piece that zlib gets.
     """
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     parts: list[bytes] = []
@@ -91,7 +91,7 @@ def _inflated(data: memoryview, start: int, limit: int, room: int, piece_bytes: 
 
 
 def _next_content_at(data: memoryview, position: int) -> int | None:
-    """Return where the compressed content of the next member begins; None if none follows."""
+    """Return the start of the next member's compressed content; None if no member follows."""
     if len(data) - position <= _MEMBER_BYTES:
         return None
     try:
@@ -101,7 +101,7 @@ def _next_content_at(data: memoryview, position: int) -> int | None:
 
 
 def _content_at(data: memoryview, start: int) -> int:
-    """Return where the compressed content of a member begins. Unknown flags mean nothing, as in Java."""
+    """Return the start of a member's compressed content. Unknown flags are ignored, as in Java."""
     if data[start : start + len(_MAGIC)] != _MAGIC:
         raise damaged(_NAME, start, "does not begin as a gzip member")
     flags = data[start + _FLAGS_AT] if len(data) > start + _FLAGS_AT else 0
@@ -122,7 +122,7 @@ def _content_at(data: memoryview, start: int) -> int:
 
 
 def _text_end(data: memoryview, position: int) -> int:
-    """Return where the text at `position` ends, after its zero byte; beyond the data if it has none."""
+    """Return the end of the text at `position`, after its zero byte; without one, a position beyond the data."""
     for start in range(position, len(data), _TEXT_PIECE_BYTES):
         found = bytes(data[start : start + _TEXT_PIECE_BYTES]).find(0)
         if found >= 0:

@@ -1,4 +1,4 @@
-"""LZ4: one frame of independent blocks. In magic 0 its header checksum is wrong, and must be.
+"""LZ4: one frame of independent blocks. In magic 0 its header checksum must be wrong.
 
 Source: the frame format of LZ4; `Lz4BlockInputStream` in Apache Kafka; KAFKA-3160 (the checksum in magic 0).
 """
@@ -29,14 +29,14 @@ _CONTENT_SIZE_BYTES = 8
 _CONTENT_CHECKSUM_BYTES = 4
 _CHECKSUM_BYTES = 1
 _BLOCK_CHECKSUM_BYTES = 4
-#: The highest bit says that the block is not compressed.
+#: The highest bit marks an uncompressed block.
 _BLOCK_SIZE = struct.Struct("<I")
 _IS_RAW = 1 << 31
 _END_MARK = bytes(_BLOCK_SIZE.size)
 #: One byte of LZ4 stands for at most 255 bytes; a frame has at least this many bytes around its blocks.
 _EXPANSION_MAX = 255
 _FRAME_BYTES_MIN = 7
-#: Levels from here on choose the slower compressor that Kafka uses for every explicit level.
+#: Levels from this one up select the slower compressor, which Kafka uses for every explicit level.
 _HIGH_LEVEL_MIN = 3
 
 
@@ -58,16 +58,16 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Decompress a frame; what follows it is ignored, and so are size and checksum of its content, as in Kafka.
+    """Decompress a frame, ignoring its content size, its content checksum and the bytes after it, as Kafka does.
 
     Raises:
-        DecodeError: the frame is damaged, is none that Kafka takes, or has more content than `limit`.
+        DecodeError: the frame is damaged, is of a form that Kafka refuses, or has more content than `limit`.
     """
     import lz4.frame
 
     at = _checksum_at(data)
     flags = data[_FLAGS_AT]
-    # In magic 0 the checksum is written in two ways, and read without a look at it.
+    # Writers of magic 0 compute the checksum in two ways, so readers ignore it.
     if magic != MESSAGE_V0_MAGIC and data[at : at + _CHECKSUM_BYTES] != _header_checksum(data[len(_MAGIC) : at]):
         raise damaged(_NAME, at, "checksum of the header is wrong")
     frame = _with_an_end(_without_claims(data, at, magic))
@@ -86,9 +86,9 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 
 
 def _without_claims(data: memoryview, checksum_at: int, magic: int) -> bytes:
-    """Return a frame with the right checksum that claims neither size nor checksum of its content.
+    """Return a frame with the right header checksum that declares neither size nor checksum of its content.
 
-    The library would compare them. It copies whatever is not `bytes`: this copy costs nothing more.
+    The library would compare them. It copies any input other than `bytes` anyway, so this copy costs nothing more.
     """
     flags = data[_FLAGS_AT] & ~(_HAS_CONTENT_SIZE | _HAS_CONTENT_CHECKSUM)
     if flags == data[_FLAGS_AT] and magic != MESSAGE_V0_MAGIC:
@@ -96,14 +96,14 @@ def _without_claims(data: memoryview, checksum_at: int, magic: int) -> bytes:
     return b"".join([_plain_header(flags, data[_BLOCK_AT]), data[checksum_at + _CHECKSUM_BYTES :]])
 
 
-@cache  # there are eight of them
+@cache  # the content size has eight bytes
 def _plain_header(flags: int, block: int) -> bytes:
     header = bytes([flags, block])
     return _MAGIC + header + _header_checksum(header)
 
 
 def _with_an_end(frame: bytes) -> bytes:
-    """Return a frame whose first block without a size is the end mark: Kafka ends at a raw one too."""
+    """Return a frame that ends at its first empty block: Kafka also ends at an uncompressed one."""
     around = _BLOCK_SIZE.size + (_BLOCK_CHECKSUM_BYTES if frame[_FLAGS_AT] & _HAS_BLOCK_CHECKSUMS else 0)
     position = _CONTENT_SIZE_AT + _CHECKSUM_BYTES
     while position <= len(frame) - _BLOCK_SIZE.size:
@@ -117,7 +117,7 @@ def _with_an_end(frame: bytes) -> bytes:
 
 
 def _checksum_at(data: memoryview) -> int:
-    """Return where the header checksum is; refuse the frames that Kafka refuses."""
+    """Return the position of the header checksum; refuse the frames that Kafka refuses."""
     if len(data) < _FRAME_BYTES_MIN:
         raise damaged(_NAME, 0, "ends in its header")
     if data[: len(_MAGIC)] != _MAGIC:
@@ -138,7 +138,7 @@ def _checksum_at(data: memoryview) -> int:
 def _header_checksum(data: Buffer) -> bytes:
     """Return the second byte of XXH32, seed 0, of fewer than 16 bytes.
 
-    In magic 0 the frame's magic number goes into it too, an old mistake that has to be made again.
+    In magic 0 it also covers the frame's magic number: an old mistake that compatibility requires.
     """
     prime2, prime3, prime4, prime5, mask = 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1, 0xFFFFFFFF
     prime1 = 0x9E3779B1

@@ -1,4 +1,4 @@
-"""snappy in xerial's framing, as Kafka writes it, or as one raw block, as other clients do.
+"""snappy in xerial's framing, which Kafka writes, or as one raw block, which other clients write.
 
 Source: `SnappyInputStream` of snappy-java; the format description of snappy.
 """
@@ -16,18 +16,18 @@ LEVELS = None
 DEFAULT_LEVEL = None
 
 _NAME = "snappy"
-#: What xerial's stream begins with: magic, version, oldest version that can read it.
+#: The header of xerial's stream: magic, version, oldest version that can read it.
 _MAGIC = b"\x82SNAPPY\x00"
 _VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _HEADER_BYTES = len(_MAGIC) + len(_VERSIONS)
 _VERSION_BYTES = 4
-#: Oldest version of a further stream that Java's reader takes; it does not look at that of the first.
+#: Oldest version that Java's reader takes in a further stream; it does not check that of the first.
 _VERSION_MIN = 1
 _SIZE_BYTES = 4
 _BLOCK_BYTES = 32 * 1024
 #: A declared length has at most this many bytes, seven bits in each.
 _DECLARED_BYTES_MAX = 5
-#: Three bytes of snappy copy at most 64, so that a declared length above this many times the input is a lie.
+#: Three bytes of snappy copy at most 64, so a declared length above this many times the input is false.
 _EXPANSION_MAX = 32
 
 
@@ -43,10 +43,10 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Decompress a xerial stream, several of them in a row, or one raw block.
+    """Decompress one or several consecutive xerial streams, or one raw block.
 
     Raises:
-        DecodeError: the data is damaged, or there is more content than `limit`.
+        DecodeError: the data is damaged, or the content exceeds `limit`.
     """
     if not data:
         raise damaged(_NAME, 0, "no data")
@@ -75,10 +75,10 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _after_header(data: memoryview, position: int) -> int:
-    """Return where the blocks after the header of a further stream begin.
+    """Return the start of the blocks after the header of a further stream.
 
-    One with the wrong magic number is passed over at the end of the data. In front of other blocks it is refused: where
-    Java's reader goes on after it depends on how much it was asked for.
+    A header with the wrong magic number is skipped at the end of the data. Before other blocks it is refused: where
+    Java's reader continues then depends on how many bytes its caller requested.
     """
     end = position + _HEADER_BYTES
     if end > len(data):
@@ -95,7 +95,7 @@ def _after_header(data: memoryview, position: int) -> int:
 
 
 def _content(block: memoryview, position: int, taken: int, limit: int) -> bytes:
-    """Return the content of a block, of which `taken` bytes came before."""
+    """Return the content of a block; `taken` is the size of the content before it."""
     import snappy
 
     declared = 0
@@ -109,6 +109,6 @@ def _content(block: memoryview, position: int, taken: int, limit: int) -> bytes:
         raise damaged(_NAME, position, f"block of {len(block)} bytes declares a content of {declared}")
     try:
         content = cast("bytes", snappy.decompress(bytes(block)))  # the package also has a form for text
-    except Exception as error:  # the package has changed its exceptions from release to release
+    except Exception as error:  # the package's exceptions differ between releases
         raise damaged(_NAME, position, error) from None
     return content

@@ -24,20 +24,20 @@ __all__ = ["CODEC_NAMES", "Codec", "check_level", "compress", "decompress"]
 _NUMBERS = frozenset(int(codec) for codec in Compression)
 #: Number and name of every codec, for errors.
 CODEC_NAMES = ", ".join(f"{codec.value} ({codec.name.lower()})" for codec in Compression)
-#: No content is longer than this, and libraries can still be asked for one byte more.
+#: Upper bound of limits: libraries can still be asked for one byte more.
 _LIMIT_MAX = 2**62
 
 
 class Codec(Protocol):
-    """What a module of this folder defines for its codec.
+    """The interface of a codec's module in this folder.
 
-    Decompression stops at the limit, reserves no memory because a header declares a size, and takes time in proportion
-    to the bytes that go in and come out: `docs/limits.md` has the bounds.
+    Decompression stops at the limit, does not trust declared sizes when it reserves memory, and takes time proportional
+    to its input and output: `docs/limits.md` has the bounds.
     """
 
     #: Lowest and highest level (KIP-390); None for a codec without levels.
     LEVELS: tuple[int, int] | None
-    #: The level that stands for the default, taken also where it is outside `LEVELS`, as in Kafka; None if none does.
+    #: The level that means the default, allowed even outside `LEVELS`, as in Kafka; None if no level does.
     DEFAULT_LEVEL: int | None
 
     def compress(self, data: memoryview, level: int | None, magic: int) -> bytes:
@@ -53,13 +53,13 @@ def compress(codec: Compression, data: Buffer, level: int | None = None, magic: 
     """Return the compressed form of the records of a batch.
 
     Args:
-        codec: how to compress them.
+        codec: the compression to use.
         data: the encoded records.
         level: see `check_level`.
-        magic: of the batch; LZ4 in magic 0 has a wrong header checksum, which its readers expect.
+        magic: the batch's magic; in magic 0, readers of LZ4 expect a wrong header checksum.
 
     Raises:
-        EncodeError: there is no such codec, the level is outside its range, or the data is not a contiguous buffer.
+        EncodeError: the codec does not exist, the level is outside its range, or the data is not a contiguous buffer.
     """
     number = _number(codec)
     if number is None:
@@ -80,14 +80,14 @@ def decompress(
     """Return the records of a batch, decompressed.
 
     Args:
-        codec: how they are compressed.
-        data: the compressed records, no more and no less.
-        limit: most bytes to give out.
-        magic: of the batch.
+        codec: the compression of the records.
+        data: exactly the compressed records.
+        limit: largest size of the result, in bytes.
+        magic: the batch's magic.
 
     Raises:
         DecodeError: the data is damaged, cut, or longer than `limit`; offsets count from the beginning of `data`.
-        LocalProtocolError: there is no such codec, or the limit is no number of bytes.
+        LocalProtocolError: the codec does not exist, or the limit is not a number of bytes.
         TypeError: the data is not a contiguous buffer.
     """
     number = _number(codec)
@@ -107,7 +107,7 @@ def check_level(codec: Compression, level: int | None) -> None:
     """Refuse a level that Kafka refuses (`CompressionType.levelValidator`).
 
     Args:
-        codec: one without levels ignores it.
+        codec: the codec; one without levels ignores `level`.
         level: from the lowest to the highest of the codec (`Codec.LEVELS`), or `Codec.DEFAULT_LEVEL`; None for the
             default.
 
@@ -125,12 +125,12 @@ def check_level(codec: Compression, level: int | None) -> None:
 
 
 def _number(codec: object) -> int | None:
-    """Return the number of a codec, which may be given as one; None if there is none."""
+    """Return the number of a codec, given as a number or as a member of the enumeration; None if it does not exist."""
     if type(codec) is Compression:
         return int(codec)
     return int(codec) if isinstance(codec, int) and codec in _NUMBERS else None
 
 
-@cache  # by number: hashing a member of an enumeration takes longer than all else here
+@cache  # by number: hashing a member of an enumeration takes longer than everything else here
 def _codec(number: int) -> Codec:
     return cast(Codec, import_module(f"{__package__}.{Compression(number).name.lower()}"))

@@ -1,4 +1,4 @@
-"""Zstandard: frames one after the other, skippable ones among them.
+"""Zstandard: consecutive frames, some of them skippable.
 
 Source: RFC 8878; `ZstdInputStreamNoFinalizer` of zstd-jni.
 """
@@ -25,17 +25,17 @@ _SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
 _DESCRIPTOR_END = len(_MAGIC) + 1
 _IS_SINGLE_SEGMENT = 0x20
 _BLOCK_BYTES_MAX = 128 * 1024
-#: Largest window that decoders take without being told otherwise.
+#: Largest window that decoders take by default.
 _WINDOW_BYTES_MAX = 1 << 27
 _RAW, _REPEATED, _COMPRESSED = 0, 1, 2
-#: What the library says of a whole frame whose content does not fit into the memory it was given; 0 stands for any.
+#: The library's error for a whole frame whose content exceeds the given memory; size 0 means no limit.
 _TOO_SMALL = "did not decompress full frame"
-#: What zstd-jni reads at a time (`ZSTD_DStreamInSize`).
+#: Bytes that zstd-jni reads at a time (`ZSTD_DStreamInSize`).
 _PIECE_BYTES = _BLOCK_BYTES_MAX + 3
 
 
 class _Frame(NamedTuple):
-    """Where a frame ends, how long its content can be at most, and what it declares, if it does; see `_frame`."""
+    """A frame's end, the largest possible size of its content, and the declared size, if any; see `_frame`."""
 
     end: int
     content_bytes_max: int = 0
@@ -51,16 +51,16 @@ def compress(data: memoryview, level: int | None, magic: int) -> bytes:
 
 
 def decompress(data: memoryview, limit: int, magic: int) -> bytes:
-    """Decompress the frames one after the other; no frame at all is no content, as in Kafka.
+    """Decompress the frames in order; data without a frame has no content, as in Kafka.
 
     Raises:
-        DecodeError: a frame is damaged, or there is more content than `limit`.
+        DecodeError: a frame is damaged, or the content exceeds `limit`.
     """
     return b"".join(_contents(data, limit))
 
 
 def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
-    """Yield the content of each frame, decompressed into no more memory than its blocks can fill."""
+    """Yield the content of each frame, using no more memory than its blocks can fill."""
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor()
@@ -86,12 +86,12 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
 def _content(
     decompressor: ZstdDecompressor, data: memoryview, start: int, frame: _Frame, limit: int, room: int
 ) -> bytes:
-    """Return the content of a frame, of which `room` bytes are left of the limit."""
+    """Return the content of a frame, at most `room` bytes."""
     import zstandard
 
     encoded = data[start : frame.end]
     try:
-        if frame.declared == 0:  # a frame that the library does not look at when it decompresses in one go
+        if frame.declared == 0:  # the library does not check such a frame when it decompresses in one call
             content = decompressor.stream_reader(encoded).read(1)
             if content:
                 raise damaged(_NAME, start, "has a content and declares none")
@@ -107,10 +107,9 @@ def _content(
 
 
 def _is_remainder(data: memoryview, start: int) -> bool:
-    """Return whether Java's reader takes the rest of the data, which is no whole frame, for its end.
+    """Return whether Java's reader takes the rest of the data, a partial frame, for the end.
 
-    It does so with a frame that is cut in its header and with a skippable one, if it has read the end of a frame and
-    nothing since.
+    It does so for a frame cut in its header and for a cut skippable frame, if it has just read the end of a frame.
     """
     if not start or (start - 1) // _PIECE_BYTES != (len(data) - 1) // _PIECE_BYTES:
         return False
@@ -121,7 +120,7 @@ def _is_remainder(data: memoryview, start: int) -> bool:
 
 
 def _frame(data: memoryview, start: int) -> _Frame:
-    """Walk over the block headers of a frame: a cut frame is found, and the content bounded, without decompressing."""
+    """Walk over the block headers of a frame, to detect a cut frame and bound the content without decompressing."""
     magic = data[start : start + 4]
     if magic[1:] == _SKIPPABLE_MAGIC and magic[0] & 0xF0 == 0x50:
         end = start + 8 + int.from_bytes(data[start + 4 : start + 8], "little")
@@ -147,7 +146,7 @@ def _frame(data: memoryview, start: int) -> _Frame:
 
 
 def _header_end(start: int, descriptor: int) -> int:
-    """Return where the blocks of a frame begin: after a window, the number of a dictionary, the size of the content."""
+    """Return the start of a frame's blocks, after the window, the dictionary's number and the content's size."""
     window_bytes = 0 if descriptor & _IS_SINGLE_SEGMENT else 1
     return start + _DESCRIPTOR_END + window_bytes + (0, 1, 2, 4)[descriptor & 0x03] + _size_bytes(descriptor)
 
@@ -157,7 +156,7 @@ def _size_bytes(descriptor: int) -> int:
 
 
 def _blocks(data: memoryview, start: int, position: int, compressed_bytes_max: int) -> tuple[int, int]:
-    """Return where the blocks at `position` end, and how long their content can be at most."""
+    """Return the end of the blocks at `position`, and the largest possible size of their content."""
     content_bytes_max = 0
     is_last = False
     while not is_last:

@@ -1,7 +1,7 @@
 """The declarative form of records and batches, read as an engine.
 
-The forms are made from `FORMATS`, which is generated from `schemas/records/`: a field in the schema is a construct
-here and nothing more. Slow and plain, this engine is what the others are compared with.
+The forms are made from `FORMATS`, which is generated from `schemas/records/`: each field of the schema becomes one
+construct. This engine is slow and simple; tests compare the others with it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _VARINTS = {"varint": 32, "varlong": 64}
 
 
 class Zigzag(Leaf):
-    """A signed number, seven bits a byte, the lowest first; the sign is the lowest bit.
+    """A signed number, seven bits per byte, lowest first; the sign is the lowest bit.
 
     Args:
-        bits: 32 or 64; what does not fit is dropped.
+        bits: 32 or 64; excess bits are dropped.
     """
 
     def __init__(self, bits: int) -> None:
@@ -59,7 +59,7 @@ class Sized(Leaf):
     """A length, then bytes or a string.
 
     Args:
-        length: of what type the length is.
+        length: the type of the length.
         nullable: whether a length below 0 stands for null.
         text: whether the bytes are UTF-8.
     """
@@ -89,7 +89,7 @@ class Counter(Leaf):
     """The count before elements.
 
     Args:
-        number: of what type it is.
+        number: the type of the count.
     """
 
     def __init__(self, number: Leaf) -> None:
@@ -110,7 +110,7 @@ class Counted(Construct):
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> tuple[Any, ...]:
         count = self.count._parsereport(stream, context, path)
         left_bytes = left(stream)
-        # Before the loop: a count may be far larger than any input.
+        # Before the loop: a count can be far larger than any input.
         if not 0 <= count <= left_bytes:
             raise DecodeError(dotted(path), stream.tell(), f"{int(count)} elements in {left_bytes} bytes")
         return tuple(self.element._parsereport(stream, context, f"{path}[{index}]") for index in range(count))
@@ -120,8 +120,8 @@ class Form(Construct):
     """The fields of a format in order; parsed to a container.
 
     Args:
-        fields: with what reads them.
-        is_whole: whether these are all fields, so that a length can be compared with what it measures.
+        fields: the fields and their constructs.
+        is_whole: whether these are all fields, so that a length can be compared with the bytes that it measures.
     """
 
     def __init__(self, fields: list[tuple[FormatField, Construct]], is_whole: bool) -> None:
@@ -151,14 +151,14 @@ def form(name: str) -> Form:
     """Return the construct of a record format.
 
     Args:
-        name: as in `FORMATS`; a batch is read up to its records, which may be compressed.
+        name: a name in `FORMATS`; a batch is read up to its records, which may be compressed.
     """
     fields = [field for field in FORMATS[name] if _is_leaf(field.count)]
     return Form([(field, _construct(field)) for field in fields], len(fields) == len(FORMATS[name]))
 
 
 class ConstructBatch(python_batch.RecordBatch):
-    """A batch whose records are read by their declarative form; otherwise as the Python engine."""
+    """A batch whose records are read by their declarative form; everything else is the Python engine's."""
 
     __slots__ = ()
 
@@ -189,7 +189,7 @@ class ConstructBatch(python_batch.RecordBatch):
             raise DecodeError("records", self.position, f"{left(stream)} bytes follow the last of them")
 
     def _refuse(self, payload: bytes) -> None:
-        """Raise what the Python engine says about records that were refused here, as the extension does."""
+        """Raise the Python engine's error for records that were refused here, as the extension does."""
         for _ in python_batch.parts(payload, self.records_count, self.position):
             pass
 
@@ -208,5 +208,5 @@ def _leaf(name: str) -> Leaf:
 
 
 def _is_leaf(name: str | None) -> bool:
-    """Return whether a count is read where it stands, and not in a field before."""
+    """Return whether a count directly precedes its elements, instead of being an earlier field."""
     return name is None or name in _VARINTS or name in FIXED

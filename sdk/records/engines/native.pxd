@@ -1,9 +1,9 @@
-# What other extensions may call without a Python object in between.
+# The functions that other extensions call without a Python object in between.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-# Append a record without headers. Returns the size of the batch, 0 if the record does not fit or the batch takes none;
-# `index` gets its offset relative to the batch.
+# Append a record without headers. Returns the size of the batch, 0 if the record does not fit or the batch is closed;
+# `index` gets the record's offset relative to the batch.
 cdef Py_ssize_t append_plain(
     object builder,
     int64_t timestamp,

@@ -2,10 +2,10 @@
 # cython: auto_pickle=False, binding=False
 """Read and build record batches (magic 2) in C: the engine that runs where the extension is built.
 
-Each part has the name and the interface of the Python engine's, where it is documented: `native_builder.pxi` does what
-`python_builder.py` does. How a record is read and written is generated from the schemas, into `record_codec.pxi`;
-records, views and columns are made from what it finds. What it refuses is read again by the Python engine, which says
-why. Records have no garbage collector header: nothing they hold leads back to them.
+Each part has the name and the interface of its counterpart in the Python engine, which documents it:
+`native_builder.pxi` does what `python_builder.py` does. The code that reads and writes one record is generated from
+the schemas, into `record_codec.pxi`; records, views and columns are made from its results. The Python engine reads
+refused bytes again and gives the reason. Records have no garbage collector header: they cannot be part of a cycle.
 """
 
 cimport cython

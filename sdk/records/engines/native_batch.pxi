@@ -2,7 +2,7 @@
 
 @cython.final
 cdef class Views:
-    """The records of a batch one after the other."""
+    """Iterate over the records of a batch."""
 
     cdef RecordBatch batch
     cdef Payload payload
@@ -33,8 +33,8 @@ cdef class Views:
         return view
 
 
-#: What makes a batch that `Walk` opens by itself: a position and a limit as objects cost more than the batch. Nobody
-#: else has it.
+#: A private marker with which `Walk` creates batches: passing position and limit as objects would cost more than the
+#: batch.
 cdef object UNOPENED = object()
 
 
@@ -43,7 +43,7 @@ cdef object UNOPENED = object()
 cdef class RecordBatch:
     """One batch in a buffer, see `python_batch.py`.
 
-    It holds the bytes, or one export of the buffer, from when it is made to its end: all pointers and views lead there.
+    It holds the bytes, or one export of the buffer, for its whole life: all pointers and views point into it.
     """
 
     cdef object owner
@@ -54,7 +54,7 @@ cdef class RecordBatch:
 
     def __cinit__(self, buffer, Py_ssize_t position=0, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES):
         cdef Content content
-        if PyBytes_CheckExact(buffer):  # they neither move nor change, and need no export
+        if PyBytes_CheckExact(buffer):  # bytes neither move nor change, and need no export
             self.is_readonly = True
             self.owner = buffer
             self.open(<const uint8_t *>PyBytes_AS_STRING(buffer), PyBytes_GET_SIZE(buffer), position, limit)
@@ -234,13 +234,13 @@ cdef class RecordBatch:
         return self.columns().to_arrow()
 
     cdef Payload checked(self):
-        """Return the records, after a look at their count."""
+        """Return the records, after checking their count."""
         cdef Payload payload = Payload.__new__(Payload)
         payload.owner = self.find_region(&payload.region)
         return payload
 
     cdef object find_region(self, Region *region):
-        """Find the encoded records, look at their count, and return what keeps them in memory."""
+        """Find the encoded records, check their count, and return the object that keeps them in memory."""
         cdef const uint8_t *start = self.start + BATCH_HEADER_BYTES
         cdef Py_ssize_t size = self.size_in_bytes - BATCH_HEADER_BYTES
         cdef bytes content
@@ -260,7 +260,7 @@ cdef class RecordBatch:
         return owner
 
     cdef int refuse(self) except -1:
-        """Raise what the Python engine says about records that were refused here."""
+        """Raise the Python engine's error for records that were refused here."""
         from kafkawire.sdk.records.engines.python_batch import parts
 
         for _ in parts(bytes(self.payload()), self.records_count, self.position):

@@ -1,13 +1,13 @@
-# A batch that grows, and what it is given.
+# A batch that grows, and the checks of its arguments.
 
 cdef enum:
     FIRST_BYTES = 16384  # reserved for a batch before its size is known
 
     SPARE_BYTES_MAX = 1048576  # no batch of a client is larger by default
-    SPARES_MAX = 8  # the batches in flight on one connection, and those that are filled meanwhile
+    SPARES_MAX = 8  # the batches in flight on one connection, and those being filled meanwhile
 
-#: The memory of batches that are gone, for the next ones: to get and to return a small one costs as much as to append a
-#: record, and the pages of a large one cost more than to fill them.
+#: Memory of freed batches, kept for the next ones: allocating and freeing a small block costs as much as appending a
+#: record, and mapping the pages of a large one costs more than filling them.
 cdef uint8_t *spares[SPARES_MAX]
 cdef Py_ssize_t spare_bytes[SPARES_MAX]
 cdef int spares_count = 0
@@ -76,7 +76,7 @@ cdef class BatchBuilder:
         self.log_append_time = self.header.producer_id = -1
         self.header.producer_epoch = -1
         self.header.base_sequence = self.header.partition_leader_epoch = -1
-        # Most builders take all of these as they are: a look at each is a good part of a batch of one record.
+        # Most builders use all defaults: checking each takes a good part of the time for a batch of one record.
         if log_append_time is not MINUS_ONE:
             self.log_append_time = number("log_append_time", log_append_time, INT64_MIN, INT64_MAX)
         if base_offset is not ZERO:
@@ -140,7 +140,7 @@ cdef class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value):
-        value = integer("last_offset_delta", value)  # may append, and so comes before the limit is looked at
+        value = integer("last_offset_delta", value)  # this can append, so it comes before the check of the limit
         self.header.last_offset_delta = <int32_t>number(
             "last_offset_delta", value, self.header.last_offset_delta, INT32_MAX
         )
@@ -275,7 +275,7 @@ cdef class BatchBuilder:
         return batch
 
     cdef int add(self, int64_t timestamp, key, value, headers, const int64_t *place) except -1:
-        """Append a record, at an offset if there is a `place`; return 0 if it does not fit."""
+        """Append a record, at a given offset if there is a `place`; return 0 if the record does not fit."""
         cdef Content key_content, value_content
         cdef bytes header_content
         cdef RecordParts parts
@@ -365,14 +365,14 @@ cdef class BatchBuilder:
         if memory == NULL:
             raise MemoryError
         if self.memory == NULL:
-            # A compressed batch has its header elsewhere, and this memory is given out too.
+            # The header of a compressed batch is elsewhere, and callers get this memory, too.
             memset(memory, 0, BATCH_HEADER_BYTES)
         self.memory = memory
         self.reserved = wanted
         return 0
 
     cdef int check_producer(self) except -1:
-        """Refuse what no broker would take."""
+        """Refuse producer fields that no broker accepts."""
         cdef const BatchHeader *header = &self.header
         if header.producer_id == -1:
             if header.attributes & BATCH_IS_TRANSACTIONAL_MASK:
@@ -423,8 +423,8 @@ cdef Py_ssize_t append_plain(
     return batch.used
 
 
-# What a builder is given, brought into a form that no call into Python can change any more: numbers as C numbers, bytes
-# by one held export, headers encoded. All of it happens before memory is reserved.
+# Arguments are first converted to a form that Python code can no longer change: C numbers, held exports of bytes,
+# encoded headers. All of this happens before memory is reserved.
 
 cdef Content content(str path, value):
     try:
@@ -434,7 +434,7 @@ cdef Content content(str path, value):
 
 
 cdef bytes encoded_headers(headers, int32_t *count):
-    """Return headers as they are written, behind their count."""
+    """Return encoded headers, after their count."""
     cdef RecordHeaderParts header
     cdef list exact = []
     cdef Py_ssize_t size = 0
@@ -449,7 +449,7 @@ cdef bytes encoded_headers(headers, int32_t *count):
             found = content("headers", value)
             value = PyBytes_FromStringAndSize(<const char *>(<Content>found).buffer.buf, (<Content>found).buffer.len)
         exact.append((encoded, value))
-    # From here on nothing but exact tuples and bytes, which nobody else has.
+    # From here on there are only exact tuples and bytes, which no other code can reach.
     for name, value in exact:
         if not fill_header(&header, name, value):
             raise EncodeError("headers", f"a name or value is longer than {INT32_MAX} bytes")
@@ -480,7 +480,7 @@ cdef inline bint fill_header(RecordHeaderParts *header, bytes name, bytes value)
 
 
 cdef inline int64_t time_of(value) except -2:
-    """Return a timestamp, which is -1 or later."""
+    """Return a timestamp after checking that it is -1 or later."""
     cdef int overflow = 0
     cdef int64_t time
     value = integer("timestamp_ms", value)
@@ -491,7 +491,7 @@ cdef inline int64_t time_of(value) except -2:
 
 
 cdef inline int64_t number(str path, value, int64_t low, int64_t high) except? -2:
-    """Return a number that fits into a field."""
+    """Return a number after checking that it fits its field."""
     cdef int overflow = 0
     cdef int64_t found
     value = integer(path, value)
@@ -502,13 +502,13 @@ cdef inline int64_t number(str path, value, int64_t low, int64_t high) except? -
 
 
 cdef inline object integer(str path, value):
-    """Return an int, and call no method of it later."""
+    """Return a plain int, whose methods are never overridden."""
     return value if PyLong_Check(value) else whole_number(path, value)
 
 
 @cython.final
 cdef class Column:
-    """A `BinaryColumn`, see `record.py`: each of its buffers by one export, whose size alone is believed."""
+    """A `BinaryColumn`, see `record.py`: one export of each of its buffers, whose size is the only trusted one."""
 
     cdef Content offsets, data, validity
     cdef Py_ssize_t rows

@@ -1,21 +1,21 @@
 # Records as columns, see `columns.py` and `python_columns.py`.
 
-# A value in Arrow's view layout: its size, then all of it, or four bytes of it and where it is (buffer number, place).
+# A value in Arrow's view layout: its size, then the whole value, or its first four bytes, buffer number and position.
 cdef enum:
     VIEW_BYTES = 16
     VIEW_INLINE_BYTES = 12
 
 
 cdef struct ViewTarget:
-    # A column of views that is being filled: nothing is written into `views` before the first value, nor into
-    # `validity` before the first null.
+    # A column of views being filled: `views` is not written before the first value, nor `validity` before the first
+    # null.
     uint8_t *views
     uint8_t *validity
     Py_ssize_t nulls, others
 
 
 cdef struct Target:
-    # Columns that are being filled; `total` is how many rows there is room for.
+    # Columns being filled; `total` is the number of rows that fit.
     uint8_t *offsets
     uint8_t *timestamps
     ViewTarget keys, values
@@ -23,13 +23,13 @@ cdef struct Target:
 
 
 cdef struct Source:
-    # The bytes that the views with one buffer number point into.
+    # The bytes that views with one buffer number point into.
     const uint8_t *start
     const uint8_t *end
 
 
 cdef struct OffsetRange:
-    # The offsets that are wanted, if not all are: from `start` on, before `end`.
+    # The wanted offsets, if not all: from `start` up to but excluding `end`.
     bint are_set
     int64_t start, end
 
@@ -39,13 +39,13 @@ def read_columns(batches, ranges, take):
 
     Args:
         batches: in order.
-        ranges: for each batch None, or the offsets of the first record that is wanted and of the first that no longer
-            is.
-        take: given a number of rows, returns writable memory and where in it these begin: offsets, timestamps, views
-            and validity of keys, those of values.
+        ranges: for each batch None, or the offset of the first wanted record and that of the first unwanted record
+            after it.
+            take: given a number of rows, returns writable memory and the start in it of offsets, timestamps, views and
+            validity of keys, and those of values.
 
     Returns:
-        How many rows each batch has; how many keys and how many values are null; the buffers that views point into.
+        The number of rows of each batch; the numbers of null keys and null values; the buffers that views point into.
     """
     cdef list sources = list(batches), limits = list(ranges), payloads = [], counts = [], data = []
     cdef RecordBatch batch
@@ -101,7 +101,7 @@ def read_columns(batches, ranges, take):
 
 
 cdef int set_target(Target *target, Content content, places) except -1:
-    """Have columns filled in the memory that was taken for them, after a look at its size."""
+    """Fill columns in the memory that was taken for them, after checking its size."""
     cdef Py_ssize_t offsets, timestamps, keys, key_validity, values, value_validity
     cdef Py_ssize_t bits = (target.total + 7) // 8
     cdef uint8_t *start = <uint8_t *>content.buffer.buf
@@ -126,12 +126,12 @@ cdef int set_target(Target *target, Content content, places) except -1:
 
 
 cdef inline bint reaches(const Source *source, const Region *region) noexcept:
-    """Return whether views that count from the start of a source can point into a region that comes after it."""
+    """Return whether views whose positions count from the start of a source can reach a region after it."""
     return source.end <= region.start and region.end - source.start <= INT32_MAX
 
 
 cdef int put_data(list data, owner, const Source *source) except -1:
-    """Append the bytes of a source; nothing before the first one."""
+    """Append the bytes of a source; before the first one, do nothing."""
     cdef const uint8_t *start
     if owner is None:
         return 0
@@ -146,13 +146,13 @@ cdef int put_data(list data, owner, const Source *source) except -1:
 cdef const uint8_t *fill(
     const Region *region, const OffsetRange *wanted, int32_t number, const uint8_t *origin, Target *target
 ) noexcept nogil:
-    """Write the records of a batch; return where they end, NULL if they are broken."""
+    """Write the records of a batch; return their end, NULL if they are damaged."""
     cdef const uint8_t *p = region.start
     cdef RecordParts parts
     cdef int64_t offset, timestamp
     cdef int32_t index
     cdef Py_ssize_t row = target.rows
-    # The compiler can keep these in registers: nobody else has their address.
+    # The compiler can keep these in registers: no other code has their address.
     cdef uint8_t *offsets = target.offsets
     cdef uint8_t *timestamps = target.timestamps
     cdef ViewTarget keys = target.keys, values = target.values
@@ -179,7 +179,7 @@ cdef inline void put_view(
     ViewTarget *column, Py_ssize_t row, Py_ssize_t total, const uint8_t *content, int32_t size, int32_t number,
     Py_ssize_t place,
 ) noexcept nogil:
-    """Write the value of a row; `place` is where it is in the buffer of that number."""
+    """Write the value of a row; `place` is its position in the buffer of that number."""
     cdef uint8_t *view = column.views + row * VIEW_BYTES
     cdef int32_t place32
     if size < 0:
@@ -207,13 +207,13 @@ cdef inline void put_view(
 
 
 cdef void finish(ViewTarget *column, Py_ssize_t rows) noexcept nogil:
-    """Write the views of a column that has nulls only."""
+    """Write the views of a column of only nulls."""
     if column.others == 0:
         memset(column.views, 0, <size_t>(rows * VIEW_BYTES))
 
 
 cdef void set_bits(uint8_t *bits, Py_ssize_t count) noexcept nogil:
-    """Set the first bits of a row of zeros."""
+    """Set the first bits in zeroed memory."""
     memset(bits, 255, <size_t>(count >> 3))
     if count & 7:
         bits[count >> 3] = <uint8_t>((1 << (count & 7)) - 1)

@@ -1,4 +1,4 @@
-# CRC-32C, by the processor's instruction where there is one. Nothing here depends on alignment.
+# CRC-32C, by the processor's instruction where it has one. Nothing here depends on alignment.
 
 cdef extern from *:
     """
@@ -9,7 +9,7 @@ cdef extern from *:
     #define HAS_CRC_INSTRUCTION 1
     #endif
 
-    /* CRC-32C, eight bytes at a step through tables: for processors without an instruction for it. */
+    /* CRC-32C by tables, eight bytes per step: for processors without an instruction for it. */
     #define CRC_POLYNOMIAL 0x82f63b78u
     static uint32_t crc_tables[8][256];
     static uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t size) {
@@ -26,8 +26,8 @@ cdef extern from *:
     static uint32_t (*crc32c_of)(uint32_t, const uint8_t *, size_t) = crc_by_table;
 
     #ifdef HAS_CRC_INSTRUCTION
-    /* The instruction has a latency of three steps: three stretches run side by side, and are joined by carrying a
-       checksum over as many zero bytes as follow it, which is linear and so a table for each of its four bytes. */
+    /* The instruction has a latency of three cycles, so three stretches are computed in parallel. They are joined by
+       advancing a checksum over as many zero bytes as follow it: a linear function, stored as a table for each byte. */
     #define LONG_STRETCH 4096
     #define SHORT_STRETCH 256
     #define TINY_STRETCH 48
@@ -110,7 +110,7 @@ cdef extern from *:
 
 prepare_crc()
 
-#: From here on a checksum lets other threads run.
+#: From this size on, a checksum releases the GIL.
 cdef enum:
     UNLOCKED_BYTES = 65536
 
@@ -125,14 +125,14 @@ cdef uint32_t checksum_of(const uint8_t *p, Py_ssize_t size) noexcept:
 
 
 def crc32c(const uint8_t[::1] data not None, uint32_t value=0):
-    """Return the CRC-32C of `data` that comes after bytes with the checksum `value`."""
+    """Return the CRC-32C of `data` after bytes with the checksum `value`."""
     if not data.shape[0]:
         return value
     return crc32c_of(value, &data[0], <size_t>data.shape[0])
 
 
 def crc32c_by_table(const uint8_t[::1] data not None, uint32_t value=0):
-    """Return the same as `crc32c`, computed as on processors without an instruction for it."""
+    """Return the result of `crc32c`, computed as on processors without an instruction for it."""
     if not data.shape[0]:
         return value
     return crc_by_table(value, &data[0], <size_t>data.shape[0])

@@ -1,12 +1,12 @@
-# Where the batches of a buffer end, see `python_extent.py`.
+# The extent of the batches in a buffer, see `python_extent.py`.
 
 def read_extent(buffer):
-    """Do what `python_extent.py` does, up to what is not plain: that is where the batches that were counted end.
+    """Measure batches as `python_extent.py` does, up to the first that is not plain.
 
     Returns:
-        How many bytes the batches have; the offset after them, the leader epoch of the last one, and the offset after
-        the last one that is not a control batch, each None if there is none; how many records those say that they have;
-        whether a part of a batch follows.
+        The size of the measured batches; the offset after them, the leader epoch of the last one, and the offset after
+        the last data batch, each None if no batch has it; the number of records that data batches declare; whether a
+        partial batch follows.
     """
     cdef Content content = export_of(buffer)
     cdef const uint8_t *p = <const uint8_t *>content.buffer.buf
@@ -41,7 +41,7 @@ cdef inline int64_t offset_after(const uint8_t *p) noexcept nogil:
 
 
 cdef inline bint begins_batch(const uint8_t *p, Py_ssize_t left) noexcept nogil:
-    """Return whether what is at `p` is certainly the beginning of a batch of magic 2 that is longer."""
+    """Return whether a longer batch of magic 2 certainly begins at `p`."""
     cdef Py_ssize_t size
     if left <= BATCH_MAGIC_AT or p[BATCH_MAGIC_AT] != BATCH_MAGIC:
         return False

@@ -1,7 +1,7 @@
 # The columns of an index file, see `python_index_columns.py`.
 
 def index_columns(bytes content not None, Py_ssize_t key_bytes):
-    """Return what `index_columns` in `index_columns.py` does, as bytes in the order of the machine."""
+    """Return the columns of an index file as `index_columns.py` does, as bytes in the machine's byte order."""
     cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(content)
     cdef Py_ssize_t entry_bytes, count, index
     cdef int64_t key, key_before = 0

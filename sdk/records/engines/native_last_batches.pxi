@@ -1,20 +1,20 @@
-# The batches of a segment that say what a log knows of its producers, see `python_last_batches.py`.
+# The batches of a segment from which a log rebuilds its producers' states, see `python_last_batches.py`.
 
 cdef struct Recent:
-    # The last batches of a producer since a control batch: how many there were, and where the first transactional one
-    # is, -1 if there is none.
+    # The last batches of a producer since a control batch: their number, and the position of the first transactional
+    # one, -1 if there is none.
     Py_ssize_t count, first_transactional
 
 
 def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kept):
-    """Do what `last_batches` in `python_last_batches.py` does."""
+    """Choose batches as `last_batches` in `python_last_batches.py` does."""
     cdef Content content = export_of(buffer)
     cdef const uint8_t *begin = <const uint8_t *>content.buffer.buf
     cdef const uint8_t *end = begin + content.buffer.len
     cdef const uint8_t *p = begin
     cdef const uint8_t *before = NULL
     cdef BatchHeader header
-    # Without a sign: it may be one higher than an offset can be.
+    # Unsigned: it can be one higher than any offset.
     cdef uint64_t next_offset = 0
     cdef Py_ssize_t size, room = 0, used = 0, index = 0
     cdef int64_t producer_id = NO_PRODUCER
@@ -26,7 +26,7 @@ def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kep
     cdef list found = []
     if kept < 1:
         raise ValueError(f"{kept} batches to keep, at least 1 is needed")
-    # There are no more: memory for any number cannot be had.
+    # The buffer holds no more batches than this, so memory stays bounded.
     kept = min(kept, 1 + (end - p) // BATCH_HEADER_BYTES)
     try:
         while (size := whole_batch(p, end - p)) != 0:
@@ -51,7 +51,7 @@ def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kep
                 continue
             if header.producer_id < 0:
                 continue
-            if header.producer_id != producer_id:  # the one before, as a rule
+            if header.producer_id != producer_id:  # usually the producer of the batch before
                 producer_id = header.producer_id
                 index = known.setdefault(producer_id, used)
                 if index == used:
@@ -83,7 +83,7 @@ def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kep
 cdef int take_places(
     list found, const Recent *recent, const Py_ssize_t *places, Py_ssize_t used, Py_ssize_t kept
 ) except -1:
-    """Add the places of the batches of all producers, in their order."""
+    """Add the positions of all producers' batches, in order."""
     cdef list group = []
     cdef Py_ssize_t index, number, first
     for index in range(used):

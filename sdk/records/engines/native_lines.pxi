@@ -1,13 +1,13 @@
-# Records as lines of text or JSON, see `python_lines.py`, where the forms are described.
+# Records as lines of text or JSON, see `python_lines.py`, which describes the forms.
 
 cdef enum:
-    #: Of the buffer; one call of `write` for so much.
+    #: Size of the buffer, and of one call of `write`.
     LINES_BYTES = 131072
-    #: The most that is put into the buffer at once.
+    #: Most bytes that are added to the buffer at once.
     PIECE_BYTES = 4096
     #: An int64 with its sign.
     DIGITS_MAX = 20
-    #: What ends base64 of bytes that are no multiple of three.
+    #: The padding of base64 for sizes that are not multiples of three.
     PADDING = 0x3D
 
 
@@ -67,7 +67,7 @@ cdef class RecordLines:
         self.backward = None
         for index in range(region.count):
             p = next_record(p, region.end, &parts)
-            if p == NULL:  # `refuse` would make objects of all headers
+            if p == NULL:  # `refuse` would create objects for all headers
                 raise DecodeError(f"records[{index}]", batch.position, "it is cut, or contradicts itself")
             offset = offset_of(&region, &parts)
             self.follow(offset)
@@ -100,7 +100,7 @@ cdef class RecordLines:
             self.put_c(b"}\n" if self.as_json else b"\n", 2 if self.as_json else 1)
 
     cdef int follow(self, int64_t offset) except -1:
-        """Note where an offset leaves some out, or goes back."""
+        """Record whether an offset leaves a gap or goes back."""
         if offset != self.next_offset:
             if offset < self.next_offset:
                 if self.backward is None:
@@ -139,7 +139,7 @@ cdef class RecordLines:
             self.put_c(b" keySize: ", 10)
             self.put_number(max(key_size, -1))
             self.put_c(b" valueSize: ", 12)
-        self.put_number(max(value_size, -1))  # other negative numbers stand for null, too
+        self.put_number(max(value_size, -1))  # other negative numbers also mean null
         return 0
 
     cdef int sequence_and_headers(self, const Region *region, const RecordParts *parts) except -1:
@@ -155,7 +155,7 @@ cdef class RecordLines:
             self.put_c(b" headerKeys: [", 14)
             for index in range(shown):
                 p = read_record_header(p, region.end, &header)
-                if p == NULL:  # only memory that changes meanwhile comes here
+                if p == NULL:  # reached only if the memory changes meanwhile
                     raise DecodeError("headers", 0, "changed while they were read")
                 if index:
                     self.put_c(b",", 1)
@@ -264,7 +264,7 @@ cdef class RecordLines:
         return self.put_c(<const char *>&digits[at], DIGITS_MAX - at)
 
     cdef int put_text(self, const uint8_t *p, Py_ssize_t size) except -1:
-        """Put bytes as text; what is no printable UTF-8 is escaped."""
+        """Write bytes as text, escaping everything but printable UTF-8."""
         cdef const uint8_t *end = p + size
         cdef const uint8_t *q
         cdef Py_ssize_t length
@@ -282,7 +282,7 @@ cdef class RecordLines:
                 p += length
                 continue
             length = max(length, 1)
-            while length:  # of a character that is not shown, each byte
+            while length:  # escape each byte of a character that is not shown
                 self.put_escaped(p[0])
                 p += 1
                 length -= 1
@@ -303,7 +303,7 @@ cdef class RecordLines:
         return 0
 
     cdef int put_field(self, const char *name, Py_ssize_t name_size, const uint8_t *p, int32_t size) except -1:
-        """Put a member of a JSON object: text if the bytes are UTF-8, or else base64 under another name."""
+        """Write a member of a JSON object: text if the bytes are UTF-8, otherwise base64 under another name."""
         cdef bint is_text = size < 0 or is_utf8(p, p + size)
         self.put_c(name, name_size)
         if not is_text:
@@ -319,7 +319,7 @@ cdef class RecordLines:
         return 0
 
     cdef int put_json(self, const uint8_t *p, Py_ssize_t size) except -1:
-        """Put UTF-8 as the inside of a JSON string."""
+        """Write UTF-8 as the content of a JSON string."""
         cdef const uint8_t *end = p + size
         cdef const uint8_t *q
         cdef Py_ssize_t length
@@ -395,7 +395,7 @@ cdef class RecordLines:
 
 
 cdef inline bint is_unshown(const uint8_t *p, Py_ssize_t length) noexcept nogil:
-    """Return whether a character of two bytes or more is one that `shared_lines.py` has escaped."""
+    """Return whether `shared_lines.py` escapes this character of two bytes or more."""
     if p[0] == 0xE2:
         if p[1] == 0x80:  # U+200B to U+200F, U+2028 to U+202E
             return 0x8B <= p[2] <= 0x8F or 0xA8 <= p[2] <= 0xAE
@@ -406,7 +406,7 @@ cdef inline bint is_unshown(const uint8_t *p, Py_ssize_t length) noexcept nogil:
 
 
 cdef inline Py_ssize_t utf8_bytes(const uint8_t *p, const uint8_t *end) noexcept nogil:
-    """Return how many bytes the character at `p` has, 0 if it is no UTF-8: Unicode, table 3-7."""
+    """Return the size of the character at `p`, 0 if it is not valid UTF-8: Unicode, table 3-7."""
     cdef uint8_t first = p[0]
     cdef uint8_t low = 0x80, high = 0xBF
     cdef Py_ssize_t length, index

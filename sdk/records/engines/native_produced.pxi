@@ -1,14 +1,14 @@
 # The checks on a produced batch, see `produced.py`.
 
 cdef struct Scan:
-    # What a walk over all records found.
+    # The result of a walk over all records.
     int64_t max_timestamp
     int32_t count, bad
     bint is_consecutive
 
 
 cdef struct Bounds:
-    # How far a timestamp may be from now; with `are_set` off, any is allowed.
+    # The allowed distance of a timestamp from now; without `are_set`, any timestamp is allowed.
     int64_t now_ms, before_max_ms, after_max_ms
     bint are_set
 
@@ -25,9 +25,9 @@ cdef inline bint is_within(const Bounds *bounds, int64_t timestamp) noexcept nog
 cdef const uint8_t *scan_region(
     const Region *region, bint needs_keys, const Bounds *bounds, int32_t *bad, int32_t limit, Scan *found
 ) noexcept nogil:
-    """Walk over the records; return where they end, NULL if they are broken.
+    """Walk over the records; return their end, NULL if they are damaged.
 
-    The indexes of records that are refused go to `bad`, as many as `limit`.
+    The indexes of refused records go to `bad`, at most `limit` of them.
     """
     cdef const uint8_t *p = region.start
     cdef RecordParts parts
@@ -54,7 +54,7 @@ cdef const uint8_t *scan_region(
 
 
 def scan_records(payload, header, bint needs_keys, times, Py_ssize_t limit):
-    """Do what `scan_records` in `python_produced.py` does."""
+    """Scan records as `scan_records` in `python_produced.py` does."""
     cdef Content content = export_of(payload)
     cdef Region region
     cdef Bounds bounds
@@ -93,10 +93,10 @@ def check_produced(
     buffer, Py_ssize_t max_bytes, bint needs_keys, bint is_append_time, int64_t now_ms, int64_t before_max_ms,
     int64_t after_max_ms,
 ):
-    """Check a produced batch in which nothing is odd.
+    """Check a produced batch of the usual form.
 
     Returns:
-        The fields of a `ProducedBatch`; None if `python_produced.py` must say what is wrong, if anything is.
+        The fields of a `ProducedBatch`; None if `python_produced.py` must decide whether anything is wrong.
     """
     cdef Content content = export_of(buffer)
     cdef const uint8_t *p = <const uint8_t *>content.buffer.buf

@@ -1,11 +1,11 @@
-# One record: an object, or a view that decodes what is asked for.
+# One record: an object, or a view that decodes attributes on access.
 
 cdef extern from *:
     """
     #include <structmember.h>
 
-    /* Have a field of a class read through a member descriptor: the interpreter looks right into the object then, where
-       the properties that Cython makes cost a call. The field is never NULL. */
+    /* Expose a field of a class by a member descriptor: the interpreter then reads it directly from the object, while
+       Cython's properties need a call. The field is never NULL. */
     static int expose(PyObject *kind, PyMemberDef *member, const char *name, Py_ssize_t offset) {
         PyTypeObject *type = (PyTypeObject *)kind;
         member->name = name;
@@ -29,7 +29,7 @@ cdef extern from *:
 @cython.final
 @cython.freelist(16)
 cdef class Content:
-    """The one export of a buffer that is used."""
+    """The only export of a buffer."""
 
     cdef Py_buffer buffer
 
@@ -44,12 +44,12 @@ cdef Content export_of(source):
     cdef Content content = Content.__new__(Content)
     try:
         PyObject_GetBuffer(source, &content.buffer, PyBUF_SIMPLE)
-    except (TypeError, BufferError, ValueError) as error:  # packages differ in what they raise
+    except (TypeError, BufferError, ValueError) as error:  # packages raise different errors
         raise not_bytes(source) from error
     return content
 
 
-# As many are kept for the next batch as a batch of 256 KiB has of small ones: 360 KB.
+# Keeps as many freed records for the next batch as a batch of 256 KiB has small ones: 360 KB.
 @cython.no_gc
 @cython.final
 @cython.freelist(4096)
@@ -59,13 +59,13 @@ cdef class Record:
     Key and value are bytes, or what the deserializers of a consumer return: `Record[str, Order]`.
 
     Attributes:
-        offset: its place in the partition, int64.
+        offset: its offset in the partition, int64.
         timestamp_ms: milliseconds since the epoch, int64; -1 if it has none.
         key: None if it has none.
         value: None for a tombstone.
-        headers: (name, value) in order; a name may come more than once, a value may be None.
-        sequence: its number among those of its producer, int32; -1 without idempotence.
-        topic: where it was read from; empty if unknown.
+        headers: (name, value) in order; names can repeat, a value can be None.
+        sequence: its producer's sequence number, int32; -1 without idempotence.
+        topic: the topic that it was read from; empty if unknown.
         partition: likewise, int32; -1 if unknown.
         timestamp_type: who set the timestamp: CREATE_TIME (the producer) or LOG_APPEND_TIME (the broker); None where
             the format has no timestamps (magic 0).
@@ -76,11 +76,11 @@ cdef class Record:
         AttributeError: an attribute is set.
     """
 
-    # What it may hold cannot lead back to it, nor nest deeply.
+    # Its values can neither refer back to it nor nest deeply.
     cdef readonly int64_t offset, timestamp_ms
     cdef readonly object key, value, headers, topic
     cdef readonly int32_t sequence, partition
-    cdef int8_t time_kind  # the place of the type of its timestamp in TIMESTAMP_TYPES
+    cdef int8_t time_kind  # the index of its timestamp's type in TIMESTAMP_TYPES
 
     def __init__(
         self, offset, timestamp_ms, key, value, headers=EMPTY, sequence=MINUS_ONE, topic="", partition=MINUS_ONE,
@@ -145,7 +145,7 @@ cdef PyMemberDef record_members[4]
 
 
 cdef int expose_fields() except -1:
-    """Make the fields of a record that are objects quick to read; C keeps them in the order of their declaration."""
+    """Make a record's object fields quick to read; C stores them in the order of their declaration."""
     cdef Record record = Record.__new__(Record)
     cdef const char *start = <const char *><PyObject *>record
     cdef Py_ssize_t place = <const char *>&record.timestamp_ms - start + sizeof(record.timestamp_ms)
@@ -163,7 +163,7 @@ expose_fields()
 
 
 cdef inline int64_t field(str name, value, int64_t low, int64_t high) except? -2:
-    """Return a number that a record can hold."""
+    """Return a number after checking that it fits the record's field."""
     cdef int overflow = 0
     cdef int64_t number
     if not PyLong_CheckExact(value):
@@ -175,14 +175,14 @@ cdef inline int64_t field(str name, value, int64_t low, int64_t high) except? -2
 
 
 cdef inline int32_t place_of(topic, partition) except? -2:
-    """Return the number of a partition, once both are what a record can hold."""
+    """Return the partition's number, after checking that a record can hold both topic and partition."""
     if not PyUnicode_CheckExact(topic):
         check_record(None, None, EMPTY, topic)
     return <int32_t>field("partition", partition, INT32_MIN, INT32_MAX)
 
 
 cdef struct Region:
-    # The encoded records of a batch, decompressed, and what they count from.
+    # The encoded records of a batch, decompressed, and the bases of their deltas.
     const uint8_t *start
     const uint8_t *end
     int64_t base_offset, base_timestamp, append_time
@@ -201,12 +201,12 @@ cdef inline int64_t timestamp_of(const Region *region, const RecordParts *parts)
 
 
 cdef enum:
-    #: Of the numbers up to the size of the key, if each has two bytes, and the attributes.
+    #: Bytes up to the size of the key, if each number has two bytes, including the attributes.
     SHORT_RECORD_HEAD_BYTES = 9
 
 
 cdef inline const uint8_t *next_record(const uint8_t *p, const uint8_t *end, RecordParts *parts) noexcept nogil:
-    """Do what `read_record` does, quicker where all numbers are short and there are no headers."""
+    """Read a record as `read_record` does, but faster if all numbers are short and it has no headers."""
     cdef const uint8_t *q
     cdef const uint8_t *stop
     cdef int32_t timestamp_delta
@@ -214,21 +214,21 @@ cdef inline const uint8_t *next_record(const uint8_t *p, const uint8_t *end, Rec
         q = get_short_varint(p, &parts.length)
         if q != NULL and 0 <= parts.length <= end - q:
             stop = q + parts.length
-            q = get_short_varint(q + 1, &timestamp_delta)  # over the attributes
+            q = get_short_varint(q + 1, &timestamp_delta)  # skips the attributes
             if q != NULL:
                 q = get_short_varint(q, &parts.offset_delta)
             if q != NULL:
                 q = get_short_varint(q, &parts.key_size)
-            if q != NULL and max(parts.key_size, 0) < end - q - 1:  # then two more bytes are there
+            if q != NULL and max(parts.key_size, 0) < end - q - 1:  # then at least two more bytes follow
                 parts.key = q
                 if parts.key_size > 0:
                     q += parts.key_size
                 q = get_short_varint(q, &parts.value_size)
-                if q != NULL and max(parts.value_size, 0) < end - q:  # and one after the value
+                if q != NULL and max(parts.value_size, 0) < end - q:  # and at least one after the value
                     parts.value = q
                     if parts.value_size > 0:
                         q += parts.value_size
-                    if q[0] == 0 and q + 1 == stop:  # as nothing went back, every part ends before `stop`
+                    if q[0] == 0 and q + 1 == stop:  # positions only increased, so every part ends before `stop`
                         parts.timestamp_delta = timestamp_delta
                         parts.headers = stop
                         parts.headers_count = 0
@@ -240,7 +240,7 @@ cdef inline const uint8_t *next_record(const uint8_t *p, const uint8_t *end, Rec
 cdef inline bint fill_region(
     Region *region, const BatchHeader *header, const uint8_t *start, Py_ssize_t size
 ) noexcept nogil:
-    """Describe the encoded records of a batch; return whether so many can be in so many bytes."""
+    """Describe the encoded records of a batch; return whether their size allows their count."""
     region.start = start
     region.end = start + size
     region.base_offset = header.base_offset
@@ -253,7 +253,7 @@ cdef inline bint fill_region(
 
 
 cdef list read_region(const Region *region, str topic, int32_t partition):
-    """Return the records of a region, None if they are not what a batch holds."""
+    """Return the records of a region, None if they are malformed."""
     cdef const uint8_t *p = region.start
     cdef const uint8_t *end = region.end
     cdef int32_t count = region.count
@@ -262,7 +262,7 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
     cdef int32_t index
     cdef bint is_hidden = False
     cdef list records = PyList_New(count)
-    Py_SET_SIZE(records, 0)  # there is room for all, but none shows that is not there yet
+    Py_SET_SIZE(records, 0)  # allocates all places, but exposes none that is still empty
     for index in range(count):
         p = next_record(p, end, &parts)
         if p == NULL:
@@ -273,8 +273,8 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
         record.key = bytes_or_none(parts.key, parts.key_size)
         record.value = bytes_or_none(parts.value, parts.value_size)
         if parts.headers_count:
-            # The collector may run now, and code that asks it for all lists: nobody must find this one and change it.
-            # To hide every list costs as much as to read a record.
+            # The collector can run now, and code that asks it for all lists, which must not find and change this one.
+            # Hiding every list costs as much as reading a record.
             PyObject_GC_UnTrack(records)
             is_hidden = True
             record.headers = headers_of(&parts, end)
@@ -298,13 +298,13 @@ cdef list read_region(const Region *region, str topic, int32_t partition):
 @cython.final
 @cython.freelist(16)
 cdef class Payload:
-    """The encoded records of a batch, and what keeps them in memory."""
+    """The encoded records of a batch, and the object that keeps them in memory."""
 
     cdef object owner
     cdef Region region
 
 
-#: What a view that nobody made looks into.
+#: The region of a view that was created without one.
 cdef Payload NOWHERE = Payload.__new__(Payload)
 
 
@@ -312,9 +312,9 @@ cdef Payload NOWHERE = Payload.__new__(Payload)
 @cython.final
 @cython.freelist(256)
 cdef class RecordView:
-    """A record that is decoded attribute by attribute, when each is asked for; it passes for a `Record`.
+    """A record whose attributes are decoded on access; it can stand in for a `Record`.
 
-    Its hash is that of its content: a buffer that changes under a view in a set leads nowhere good.
+    Its hash depends on its content: the buffer must not change while the view is in a set.
     """
 
     cdef Payload payload
@@ -387,14 +387,14 @@ cdef class RecordView:
 
 
 cdef tuple headers_of(const RecordParts *parts, const uint8_t *end):
-    """Return the headers that `read_record` went over."""
+    """Return the headers that `read_record` skipped."""
     cdef list headers = []
     cdef const uint8_t *p = parts.headers
     cdef RecordHeaderParts header
     cdef int32_t index
     for index in range(parts.headers_count):
         p = read_record_header(p, end, &header)
-        if p == NULL:  # only memory that changes meanwhile comes here
+        if p == NULL:  # reached only if the memory changes meanwhile
             raise DecodeError("headers", 0, "changed while they were read")
         headers.append(
             (
@@ -410,7 +410,7 @@ cdef inline object bytes_or_none(const uint8_t *p, int32_t size):
 
 
 cdef inline int32_t sequence_after(int32_t base_sequence, int32_t delta) noexcept nogil:
-    """Return the sequence number `delta` records later; sums beyond the highest begin again at 0."""
+    """Return the sequence number `delta` records later, wrapping to 0 after the highest."""
     cdef uint32_t sequence
     if base_sequence < 0:
         return -1
@@ -435,5 +435,5 @@ cdef object equal(record, other):
 
 
 cdef tuple restored(record):
-    """Return how a record is made again, by whatever engine is there."""
+    """Return the arguments to recreate a record, on any engine."""
     return python_record.restored, content_of(record)

@@ -1,10 +1,9 @@
-# Records as rows of plain Arrow columns, and what the batches say that they come from, see `rows.py`. What is broken
-# leaves no row.
+# Records as rows of plain Arrow columns, and facts about their batches, see `rows.py`. A damaged batch leaves no row.
 
-# Memory that grows, and plain Arrow columns in it: what rows are written into.
+# Growing memory, and the plain Arrow columns in it that rows are written into.
 
 cdef enum:
-    #: Of memory that grows, to begin with: less is not worth a call.
+    #: Initial size of growing memory: less is not worth a call.
     LEAST_ROWS_BYTES = 4096
 
 
@@ -12,7 +11,7 @@ cdef object take_memory = reusable_memory.take_memory
 
 
 cdef object shared_rows():
-    """Return the module that says what rows look like; clients, which make none, do not load it."""
+    """Return the module that defines the classes of rows; clients, which make no rows, do not load it."""
     from kafkawire.sdk.records.engines import shared_rows
 
     return shared_rows
@@ -20,7 +19,7 @@ cdef object shared_rows():
 
 @cython.final
 cdef class Growing:
-    """Memory that grows, and is handed over."""
+    """Growing memory that is handed over to the caller."""
 
     cdef object view
     cdef Content content
@@ -28,7 +27,7 @@ cdef class Growing:
     cdef Py_ssize_t used, room, needed, expected
 
     cdef int reserve(self, Py_ssize_t more) except -1:
-        """Have room for more bytes; what was there stays."""
+        """Reserve room for more bytes, keeping the content."""
         cdef Content content
         cdef Py_ssize_t room
         self.needed = max(self.needed, self.used + more)
@@ -46,9 +45,9 @@ cdef class Growing:
         return 0
 
     cdef object hand_over(self):
-        """Return what was written, and begin anew: with as much room as was needed now, and an eighth more.
+        """Return the written bytes, and start again with the room that they needed and an eighth more.
 
-        With as much as there was, room would double each time that slightly more is needed, and stay so.
+        Starting with the whole capacity would double it each time slightly more is needed, and never shrink it.
         """
         cdef object view = memoryview(b"") if self.view is None else self.view[:self.used].toreadonly()
         self.expected = self.needed + (self.needed >> 3)
@@ -60,9 +59,9 @@ cdef class Growing:
 
 @cython.final
 cdef class BinaryRows:
-    """A column of byte strings that grows: `ends` are int32, `bits` are there from the first null on.
+    """A growing column of byte strings: `ends` are int32, `bits` exist from the first null on.
 
-    Or one of lists, whose ends count elements of another column: it has no data.
+    It can also be a column of lists, whose ends count elements of another column: then it has no data.
     """
 
     cdef Growing ends, data, bits
@@ -75,7 +74,7 @@ cdef class BinaryRows:
         self.bits = Growing.__new__(Growing)
 
     cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size, Py_ssize_t nulls) except -1:
-        """Have room for more rows, `nulls` of them null, with so many bytes in all."""
+        """Reserve room for more rows, `nulls` of them null, and for their `size` bytes."""
         cdef Py_ssize_t all_rows = self.rows + rows
         if self.end + size > INT32_MAX:
             raise DecodeError("records", 0, f"{self.end + size} bytes, a column holds {INT32_MAX}")
@@ -117,7 +116,7 @@ cdef class BinaryRows:
 
 
 cdef struct BinaryPlace:
-    # Where the next value of a column goes: its bytes to `data + end`. `bits` is NULL while nothing is null.
+    # The place of a column's next value: its bytes go to `data + end`. `bits` is NULL while no value is null.
     uint8_t *ends
     uint8_t *data
     uint8_t *bits
@@ -142,17 +141,17 @@ cdef inline void end_binary(const BinaryPlace *place, BinaryRows column) noexcep
 
 
 cdef inline void put_binary(BinaryPlace *place, const uint8_t *content, int32_t size) noexcept nogil:
-    """Write a value, a null if its size is below 0."""
+    """Write a value; a size below 0 is a null."""
     if size > 0:
         memcpy(place.data + place.end, content, <size_t>size)
     put_end(place, size)
 
 
 cdef inline void put_end(BinaryPlace *place, int32_t size) noexcept nogil:
-    """Write how far a value or a list goes, a null if its size is below 0."""
+    """Write the end of a value or list; a size below 0 is a null."""
     cdef uint8_t bit = <uint8_t>(1 << (place.row & 7))
     if place.bits != NULL:
-        place.bits[place.row >> 3] &= <uint8_t>(bit - 1)  # what is behind may have been written before, and be void
+        place.bits[place.row >> 3] &= <uint8_t>(bit - 1)  # the bits behind may be left from a write that was discarded
         if size >= 0:
             place.bits[place.row >> 3] |= bit
     place.end += max(size, 0)
@@ -160,7 +159,7 @@ cdef inline void put_end(BinaryPlace *place, int32_t size) noexcept nogil:
     memcpy(place.ends + place.row * 4, &place.end, 4)
 
 
-# Some records of a batch as rows: measured and then written, or written at once where there is room for any of them.
+# Some records of a batch as rows: measured and then written, or written at once if all of them certainly fit.
 
 cdef extern from *:
     """
@@ -170,9 +169,9 @@ cdef extern from *:
     #define FETCH_EARLY(p) ((void)0)
     #endif
 
-    /* What memory is fetched in. */
+    /* The unit in which memory is fetched. */
     #define LINE_BYTES 64
-    /* Have bytes that are read soon on their way from memory. */
+    /* Prefetch bytes that will be read soon. */
     static inline void fetch_early(const uint8_t *p, const uint8_t *end) {
         for (; p < end; p += LINE_BYTES) FETCH_EARLY(p);
     }
@@ -180,7 +179,7 @@ cdef extern from *:
     void fetch_early(const uint8_t *p, const uint8_t *end) noexcept nogil
 
 cdef enum:
-    # What a row has, of what takes bytes of its own.
+    # The parts of a row that have bytes of their own.
     WITH_KEY = 1
     WITH_VALUE = 2
     WITH_HEADERS = 4
@@ -190,9 +189,8 @@ cdef enum:
 
 
 cdef struct Piece:
-    # Some records of a batch, as they were measured: how many were looked at, how many of them are rows, and what those
-    # take. `most_headers` are those of one record, `names_are_ascii` says whether no name of a header has other
-    # characters.
+    # Measures of some records of a batch: how many were read, how many of them are rows, and the sizes of these rows.
+    # `most_headers` is the highest number of one record, `names_are_ascii` whether all header names are ASCII.
     int32_t read, most_headers
     Py_ssize_t rows, key_bytes, key_nulls, value_bytes, value_nulls
     Py_ssize_t bare, headers, name_bytes, header_bytes, header_nulls
@@ -203,9 +201,9 @@ cdef const uint8_t *measure(
     const Region *region, const uint8_t *p, int32_t given, const OffsetRange *wanted, Py_ssize_t rows_left,
     Py_ssize_t bytes_left, int parts_wanted, bint is_empty, Piece *piece,
 ) noexcept nogil:
-    """Measure the records from `p` on that fit; return where the first is that does not, NULL if one is broken.
+    """Measure the records from `p` on that fit; return the first that does not, NULL if one is damaged.
 
-    At least one fits where nothing is yet.
+    At least one record fits into empty columns.
     """
     cdef RecordParts parts
     cdef RecordHeaderParts header
@@ -267,7 +265,7 @@ cdef const uint8_t *measure(
 
 
 cdef struct Places:
-    # Where the next rows go; of what nobody wants, the pointer is NULL.
+    # The places of the next rows; pointers of unwanted columns are NULL.
     int64_t *offsets
     int64_t *timestamps
     BinaryPlace *keys
@@ -276,7 +274,7 @@ cdef struct Places:
 
 
 cdef struct HeaderPlaces:
-    # Where the next headers go; the lists have no bytes of their own.
+    # The places of the next headers; the lists have no bytes of their own.
     BinaryPlace lists, names, values
 
 
@@ -284,7 +282,7 @@ cdef void write_rows(
     const Region *region, const uint8_t *p, int32_t read, const OffsetRange *wanted, Places *places,
     HeaderPlaces *headers,
 ) noexcept nogil:
-    """Write records that were measured; what is NULL is left out."""
+    """Write measured records, skipping columns that are NULL."""
     cdef int64_t *offsets = places.offsets
     cdef int64_t *timestamps = places.timestamps
     cdef BinaryPlace *keys = places.keys
@@ -323,12 +321,12 @@ cdef void write_rows(
 cdef bint write_unmeasured(
     const Region *region, const uint8_t *content_end, Places *places, Py_ssize_t *nulls
 ) noexcept nogil:
-    """Write all records into columns that have room for whatever is in the region; what is NULL is left out.
+    """Write all records into columns with room for the whole region, skipping columns that are NULL.
 
-    While a batch is taken apart, the next one is fetched from memory: it is as long, as a rule. Its checksum would wait
-    for every byte otherwise, with nothing else to do.
+    Meanwhile the next batch, usually of the same length, is prefetched from memory. Otherwise its checksum would wait
+    for every byte.
 
-    Returns whether nothing is broken, and no null is in a column without bits; otherwise what was written is void.
+    Returns False if a record is damaged, or a null is in a column without bits; then the written rows are discarded.
     """
     cdef int64_t *offsets = places.offsets
     cdef int64_t *timestamps = places.timestamps
@@ -371,7 +369,7 @@ cdef bint write_unmeasured(
 # The rows themselves.
 
 cdef struct BatchFacts:
-    # What rows of one batch have in common, see `BatchColumns`; they end before row `end`.
+    # The fields that the rows of one batch share, see `BatchColumns`; the rows end before row `end`.
     int64_t position, base_offset, producer_id
     int32_t end, leader_epoch, base_sequence
     int16_t producer_epoch, attributes
@@ -391,7 +389,7 @@ cdef void facts_of(const BatchHeader *header, Py_ssize_t position, BatchFacts *f
 
 
 cdef bytes fact_column(const uint8_t *first, Py_ssize_t count, Py_ssize_t size):
-    """Return a field of so many facts: `first` is where that of the first one is."""
+    """Return one field of `count` facts as a column; `first` points to the field of the first one."""
     cdef bytes column = PyBytes_FromStringAndSize(NULL, count * size)
     cdef char *next = PyBytes_AS_STRING(column)
     cdef Py_ssize_t index
@@ -407,11 +405,11 @@ cdef class RowsBuilder:
     cdef int parts_wanted
     cdef Growing offsets, timestamps, batches
     cdef BinaryRows keys, values, lists, names, header_values
-    # Of the batch that is being read, and whether they are among those of `batches`.
+    # Facts about the current batch, and whether `batches` has them.
     cdef BatchFacts facts
     cdef bint is_noted
-    # The batch that is being read: its records from `next` on, of which `given` were read; or other records, one of
-    # which did not fit.
+    # The current batch: its records from `next` on, of which `given` were read; or record objects, the first of which
+    # did not fit.
     cdef RecordBatch batch
     cdef Payload payload
     cdef const uint8_t *next
@@ -464,7 +462,7 @@ cdef class RowsBuilder:
         is_broken = p == NULL or (payload.region.count and p != payload.region.end)
         limit = (<RecordBatch>batch).limit
         if piece.most_headers > limit // HEADER_OBJECT_BYTES and (is_broken or self.lists is not None):
-            # Who says what is broken makes objects of them, too.
+            # Describing the damage also creates objects for them.
             shared_rows().check_headers(piece.most_headers, piece.names_are_ascii and not is_broken, limit)
         if is_broken:
             (<RecordBatch>batch).refuse()
@@ -476,7 +474,7 @@ cdef class RowsBuilder:
         self.payload = payload
         self.next = payload.region.start
         if piece.rows <= self.rows_max - self.count and self.bytes_of(&piece) <= self.bytes_max - self.size_in_bytes:
-            self.write(&payload.region, self.next, &piece)  # most batches: measured once
+            self.write(&payload.region, self.next, &piece)  # the usual case: measured once
             self.given += piece.read
 
     def add_plain(self, content, plain):
@@ -533,7 +531,7 @@ cdef class RowsBuilder:
                     &self.payload.region, self.next, self.given, &self.wanted, self.rows_max - self.count,
                     self.bytes_max - self.size_in_bytes, self.parts_wanted, self.count == 0, &piece,
                 )
-            if p == NULL:  # only memory that changes meanwhile comes here
+            if p == NULL:  # reached only if the memory changes meanwhile
                 self.batch.refuse()
             if piece.read == 0:
                 return False
@@ -563,7 +561,7 @@ cdef class RowsBuilder:
         )
 
     cdef int leave(self) except -1:
-        """Forget the batch that was being read."""
+        """Forget the current batch."""
         self.batch = None
         self.payload = None
         self.records = self.waiting = None
@@ -580,7 +578,7 @@ cdef class RowsBuilder:
         return size
 
     cdef int take_facts(self, batch, Py_ssize_t position) except -1:
-        """Take the facts of a batch of another engine, or of one before magic 2."""
+        """Take the facts of a batch of another engine, or of a magic below 2."""
         self.facts.position = position
         self.facts.base_offset = batch.base_offset if batch.magic == BATCH_MAGIC else -1
         self.facts.producer_id = batch.producer_id
@@ -593,7 +591,7 @@ cdef class RowsBuilder:
         return 0
 
     cdef int note(self) except -1:
-        """Say that the batch that is being read has the rows up to here."""
+        """Assign all rows up to here to the current batch."""
         cdef Py_ssize_t size = <Py_ssize_t>sizeof(BatchFacts)
         if not self.is_noted:
             self.batches.reserve(size)
@@ -624,7 +622,7 @@ cdef class RowsBuilder:
         return found
 
     cdef bint write_measured(self, const Region *region) except -1:
-        """Write all records of a batch; return whether it could be: whether none is broken, and there is room."""
+        """Write all records of a batch; return False if one is damaged or they do not fit."""
         cdef Piece piece
         cdef const uint8_t *p = measure(
             region, region.start, 0, &self.wanted, self.rows_max - self.count, self.bytes_max - self.size_in_bytes,
@@ -636,9 +634,9 @@ cdef class RowsBuilder:
         return True
 
     cdef bint write_at_once(self, const Region *region, const uint8_t *content_end) except -1:
-        """Write all records of a batch, in a single pass; return whether it could be.
+        """Write all records of a batch in a single pass; return whether that was possible.
 
-        It cannot where headers are wanted, for the first null of a column, and where the batch might not fit.
+        It is impossible if headers are wanted, at the first null of a column, and if the batch might not fit.
         """
         cdef Places places
         cdef Py_ssize_t[2] nulls = [0, 0]
@@ -660,7 +658,7 @@ cdef class RowsBuilder:
         return True
 
     cdef int write(self, const Region *region, const uint8_t *p, const Piece *piece) except -1:
-        """Write a piece that was measured, from `p` on."""
+        """Write a measured piece, from `p` on."""
         cdef Places places
         cdef HeaderPlaces headers
         cdef HeaderPlaces *header_places = NULL
@@ -689,7 +687,7 @@ cdef class RowsBuilder:
         self, Py_ssize_t rows, Py_ssize_t key_bytes, Py_ssize_t key_nulls, Py_ssize_t value_bytes,
         Py_ssize_t value_nulls, Places *places,
     ) except -1:
-        """Have room for rows, and say where they go; nothing is there before `end_rows`."""
+        """Reserve room for rows and return their places; they do not count before `end_rows`."""
         places.offsets = places.timestamps = NULL
         places.keys = places.values = NULL
         if self.offsets is not None:
@@ -709,7 +707,7 @@ cdef class RowsBuilder:
         return 0
 
     cdef int end_rows(self, Py_ssize_t rows, const Places *places) except -1:
-        """Have rows that were written."""
+        """Count the written rows."""
         if self.offsets is not None:
             self.offsets.used += rows * 8
         if self.timestamps is not None:
@@ -724,7 +722,7 @@ cdef class RowsBuilder:
         return 0
 
     cdef object fill_from_records(self):
-        """Add records that are objects: of older formats and other engines, and where names need a look."""
+        """Add record objects: from older formats and other engines, and where names need checks."""
         cdef Py_ssize_t size
         while True:
             record = next(self.records, None) if self.waiting is None else self.waiting

@@ -1,7 +1,7 @@
-# The batches of a buffer, and their records.
+# Walk over the batches of a buffer, and read their records.
 
 cdef inline Py_ssize_t whole_batch(const uint8_t *p, Py_ssize_t left) noexcept nogil:
-    """Return the size of the batch at `p` if it is of magic 2 and is there as a whole, or else 0."""
+    """Return the size of the batch at `p` if it is a whole batch of magic 2, otherwise 0."""
     cdef Py_ssize_t size
     if left < BATCH_HEADER_BYTES or p[BATCH_MAGIC_AT] != BATCH_MAGIC:
         return 0
@@ -10,7 +10,7 @@ cdef inline Py_ssize_t whole_batch(const uint8_t *p, Py_ssize_t left) noexcept n
 
 
 cdef inline bint plain_region(const uint8_t *p, Py_ssize_t size, bint check_crc, Region *region) noexcept:
-    """Describe the records of a batch; return whether they are for applications, uncompressed and undamaged."""
+    """Describe a batch's records; return whether they are data records, uncompressed and undamaged."""
     cdef BatchHeader header
     read_batch_header(p, &header)
     if header.attributes & (BATCH_COMPRESSION_MASK | BATCH_IS_CONTROL_MASK):
@@ -23,7 +23,7 @@ cdef inline bint plain_region(const uint8_t *p, Py_ssize_t size, bint check_crc,
 def read_records(
     buffer, topic="", partition=-1, *, bint check_crc=True, Py_ssize_t limit=MAX_DECOMPRESSED_BYTES
 ):
-    """Do what `walked_records` in `walk.py` does; whatever is not plain, errors included, is left to it."""
+    """Read records as `walked_records` in `walk.py` does, leaving it all unusual batches, errors included."""
     cdef Content content
     cdef const uint8_t *p
     cdef const uint8_t *end
@@ -55,12 +55,12 @@ def read_records(
 
 @cython.final
 cdef class Walk:
-    """The batches of a buffer one after the other, see `python_walk.py`.
+    """Iterate over the batches of a buffer, see `python_walk.py`.
 
-    What is not plainly a whole batch of magic 2 is left to `other`: it returns an older message, or raises.
+    Everything but whole batches of magic 2 is left to `other`, which returns an older message or raises.
     """
 
-    cdef Content content  # the one export of all its batches
+    cdef Content content  # the only export, shared by all batches
     cdef object source, other
     cdef Py_ssize_t position, limit
     cdef bint check_crc

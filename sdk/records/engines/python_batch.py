@@ -1,6 +1,6 @@
-"""A record batch (magic 2) in a buffer, read in Python, as by the extension's `RecordBatch`.
+"""Read a record batch (magic 2) in a buffer in Python, as the extension's `RecordBatch` does.
 
-The header is unpacked when the object is made, the records when they are asked for. How both are read is generated from
+The header is unpacked when the object is created, the records on request. The code that reads both is generated from
 the schemas, into `record_codec.py`.
 
 Source: `DefaultRecordBatch`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
@@ -43,32 +43,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "RecordBatch", "parts", "restored_batch"]
 
-#: A number nearer to 0 than this certainly fits into 64 bits; Python holds it in two digits, which compare quickly.
+#: Numbers of a smaller magnitude certainly fit 64 bits; Python stores them in two digits, which compare quickly.
 _FAR = 2**59
 
-#: Positions and limits up to here need no look: nothing in memory is larger.
+#: Positions and limits up to here need no check: no object in memory is larger.
 _PLAIN_MAX = 2**48
 
 
 class RecordBatch(BatchHeader):
-    """One batch in a buffer; one that was copied or pickled has its bytes to itself, at position 0.
+    """One batch in a buffer; a copied or pickled one owns its bytes, at position 0.
 
     Args:
-        buffer: holds it; it is not copied.
+        buffer: holds the batch; it is not copied.
         position: where the batch begins, in bytes.
         limit: most bytes that its records may have when decompressed.
 
     Attributes:
         position: see above.
-        size_in_bytes: of the whole batch.
+        size_in_bytes: the size of the whole batch.
         base_offset, batch_length, partition_leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp,
             max_timestamp, producer_id, producer_epoch, base_sequence, records_count: the header, see
             `schemas/records/record_batch.yaml`.
 
     Raises:
         DecodeError: the header does not fit into the buffer, or the batch is shorter than its header or cut.
-        TypeError: it is not a buffer, or not contiguous; position or limit are no integers.
-        OverflowError: position or limit do not fit 64 bits.
+        TypeError: `buffer` is not a contiguous buffer, or position or limit is not an integer.
+        OverflowError: position or limit does not fit 64 bits.
     """
 
     __slots__ = ("_view", "limit", "position", "size_in_bytes")
@@ -106,7 +106,7 @@ class RecordBatch(BatchHeader):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, also if compaction removed it."""
+        """The offset of the last record, even if compaction removed it."""
         return int64(self.base_offset + self.last_offset_delta)
 
     @property
@@ -123,31 +123,31 @@ class RecordBatch(BatchHeader):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
+        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & BATCH_IS_TRANSACTIONAL_MASK)
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds control records, which are not for applications."""
+        """Whether the batch holds control records, which are not for applications."""
         return bool(self.attributes & BATCH_IS_CONTROL_MASK)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in it may be removed; None before compaction has seen it."""
+        """When its tombstones and markers may be removed; None before compaction has seen the batch."""
         return self.base_timestamp if self.attributes & BATCH_HAS_DELETE_HORIZON_MASK else None
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps."""
+        """The type of the timestamps: who set them."""
         is_append_time = self.attributes & BATCH_TIMESTAMP_TYPE_MASK
         return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
 
     @property
     def compression(self) -> Compression:
-        """How the records are compressed.
+        """The compression of the records.
 
         Raises:
-            DecodeError: no compression has this number.
+            DecodeError: the number of the compression is unknown.
         """
         number = (self.attributes & BATCH_COMPRESSION_MASK) // (BATCH_COMPRESSION_MASK & -BATCH_COMPRESSION_MASK)
         try:
@@ -166,10 +166,10 @@ class RecordBatch(BatchHeader):
             raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
 
     def payload(self) -> Buffer:
-        """Return the encoded records, decompressed if need be.
+        """Return the encoded records, decompressed if necessary.
 
         Raises:
-            DecodeError: they cannot be decompressed.
+            DecodeError: the records cannot be decompressed.
         """
         content = self._view[BATCH_HEADER_BYTES:]
         compression = self.compression
@@ -185,7 +185,7 @@ class RecordBatch(BatchHeader):
         """Return `payload` after checking the count.
 
         Raises:
-            DecodeError: see `payload`; or there cannot be that many records.
+            DecodeError: see `payload`; or the bytes cannot hold that many records.
         """
         count = self.records_count
         payload = self.payload() if count >= 0 else b""
@@ -205,17 +205,17 @@ class RecordBatch(BatchHeader):
             partition: set on each record.
 
         Raises:
-            DecodeError: they cannot be decompressed, or are not what a batch holds.
-            TypeError: topic or partition are of another type.
-            OverflowError: the partition is no int32.
+            DecodeError: the records cannot be decompressed, or are malformed.
+            TypeError: topic or partition is of another type.
+            OverflowError: the partition is not an int32.
         """
         return list(self._records(topic, checked_place(topic, partition)))
 
     def views(self) -> Iterator[Record]:
-        """Yield the records in order, each decoded when it is its turn.
+        """Yield the records in order, decoding each one when it is reached.
 
         Raises:
-            DecodeError: as `records`, when the iteration reaches the place.
+            DecodeError: as `records`, when the iteration reaches the damage.
         """
         return self._records("", -1)
 
@@ -225,7 +225,7 @@ class RecordBatch(BatchHeader):
         append_time = self.max_timestamp if self.attributes & BATCH_TIMESTAMP_TYPE_MASK else None
         sequence, timestamp_type = NO_SEQUENCE, self.timestamp_type
         for headers, key, delta, timestamp_delta, value, _ in parts(payload, self.records_count, self.position):
-            # Nearly all sums are far from overflowing, and not worth a call.
+            # Nearly all sums are far from an overflow, and not worth a call.
             offset = base_offset + delta
             if not -_FAR < offset < _FAR:
                 offset = int64(offset)
@@ -259,14 +259,14 @@ class RecordBatch(BatchHeader):
 
 
 def restored_batch(data: bytes, limit: int) -> RecordBatch:
-    """Return the batch that was copied or pickled, on the engine that is in use here."""
+    """Return a copied or unpickled batch, on the engine in use."""
     from kafkawire.sdk.records.engines.selection import native
 
     batch_class: type[RecordBatch] = RecordBatch if native is None else native.RecordBatch
     return batch_class(data, 0, limit)
 
 
-#: What `read_record` returns.
+#: The result of `read_record`.
 Parts = tuple[Headers, bytes | None, int, int, bytes | None, int]
 
 
@@ -275,11 +275,11 @@ def parts(data: bytes, count: int, origin: int = 0) -> Iterator[Parts]:
 
     Args:
         data: the records, decompressed.
-        count: how many there must be.
-        origin: where the batch is, for errors.
+        count: the required number of records.
+        origin: the batch's position, for errors.
 
     Raises:
-        DecodeError: a record is not what it should be, they end early, or something follows them.
+        DecodeError: a record is malformed, the data ends early, or bytes follow the last record.
     """
     position = 0
     index = 0

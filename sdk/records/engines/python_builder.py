@@ -1,8 +1,8 @@
 """Build a record batch (magic 2) in Python, as the extension's `BatchBuilder` does.
 
-Records are appended straight into the wire layout after the bytes that the header will take; sealing writes the header
-and the checksum and returns the batch without a copy. How a record and the header are written is generated from the
-schemas, into `record_codec.py`.
+Records are appended in the wire layout, after room for the header; sealing writes the header and the checksum and
+returns the batch without a copy. The code that writes a record and the header is generated from the schemas, into
+`record_codec.py`.
 
 Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
 """
@@ -64,7 +64,7 @@ _T = TypeVar("_T")
 
 
 class _Number:
-    """A field of the header that may be set until the batch is sealed, and again between calls of `seal`."""
+    """A header field that can be set until the batch is sealed, and between calls of `seal`."""
 
     def __init__(self, low: int, high: int) -> None:
         self._limits = low, high
@@ -80,7 +80,7 @@ class _Number:
 
 
 class _ReadOnly(Generic[_T]):
-    """An attribute of a builder that cannot be set."""
+    """A read-only attribute of a builder."""
 
     def __set_name__(self, owner: type[BatchBuilder], name: str) -> None:
         self._name, self._slot = name, f"_{name}"
@@ -93,14 +93,14 @@ class _ReadOnly(Generic[_T]):
 
 
 class _Count(_ReadOnly[int]):
-    """How many records there are; it cannot be set."""
+    """The number of records, read-only."""
 
     def __get__(self, builder: BatchBuilder, owner: type[BatchBuilder]) -> int:
         return builder._filled().records_count
 
 
 class _Filled(NamedTuple):
-    """How far a batch is filled: its last record, and all that its header says of the records so far."""
+    """The state of a batch after its last record: everything that its header will say about the records."""
 
     record: Buffer
     records_count: int
@@ -110,41 +110,41 @@ class _Filled(NamedTuple):
     max_timestamp: int
 
 
-#: Instead of the number of records: nothing comes after the place before this one.
+#: Used as the number of records: no record can follow the last one.
 _END: Final = -1
 
 
 class BatchBuilder:
-    """A batch that grows, while other threads and signal handlers append to it, too.
+    """A growing batch, to which several threads and signal handlers can append.
 
-    Nothing here takes a lock, under which a thread could be interrupted: a record, or the end, takes its place by
+    It takes no lock, since a thread could be interrupted while it holds one: a record, or the end, claims its place by
     `dict.setdefault`, in one step.
 
     Args:
         limit_bytes: the size before compression that further records must not exceed; the first is always taken.
-        compression: of the records.
-        level: of the compression, see `compress`.
+        compression: the compression of the records.
+        level: the level of the compression, see `compress`.
         timestamp_type: who sets the timestamps; with LOG_APPEND_TIME all records have `log_append_time`.
         log_append_time: ms since the epoch.
-        base_offset: of the first record; a client leaves it 0, the broker sets it.
-        producer_id, producer_epoch, base_sequence: of an idempotent producer.
+        base_offset: the offset of the first record; a client leaves it 0, the broker sets it.
+        producer_id, producer_epoch, base_sequence: the fields of an idempotent producer.
         is_transactional: whether the batch belongs to a transaction.
         is_control: whether it holds control records.
-        partition_leader_epoch: a client leaves it -1, the broker sets it.
+        partition_leader_epoch: the leader's epoch; a client leaves it -1, the broker sets it.
         delete_horizon_ms: when compaction may remove tombstones; None, or below 0 as in Kafka, before it has seen the
             batch.
 
     Attributes:
-        count: records so far.
-        size_bytes: of the batch before compression.
-        is_closed: whether it takes no more records.
-        base_offset, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional: may be set
+        count: the number of records so far.
+        size_bytes: the size of the batch before compression.
+        is_closed: whether the batch takes no more records.
+        base_offset, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional: can be set
             until, and between, calls of `seal`.
-        last_offset_delta: of the last record; may be raised before `seal`, as compaction does.
+        last_offset_delta: that of the last record; can be raised before `seal`, as compaction does.
 
     Raises:
-        EncodeError: there is no such compression, level or type of timestamps, or a number does not fit its field: also
-            when it is set later.
+        EncodeError: the compression, its level or the type of timestamps does not exist, or a number does not fit its
+            field, even if it is set later.
     """
 
     __slots__ = (
@@ -190,7 +190,7 @@ class BatchBuilder:
         self._log_append_time = self._producer_id = self._producer_epoch = -1
         self._base_sequence = self._partition_leader_epoch = -1
         self._base_offset = 0
-        # Most builders take all the defaults, and checking each costs more than appending a record.
+        # Most builders use all defaults, and checking each costs more than appending a record.
         if limit_bytes is not DEFAULT_BATCH_BYTES:
             self._limit_bytes = checked_number("limit_bytes", limit_bytes, 0, _INT64[1])
         if compression is not Compression.NONE or level is not None:
@@ -251,7 +251,7 @@ class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value: int) -> None:
-        value = whole_number("last_offset_delta", value)  # may append, and so comes before the limit is looked at
+        value = whole_number("last_offset_delta", value)  # this can append, so it comes before the check of the limit
         places = self._places
         filled = self._filled()
         delta = checked_number("last_offset_delta", value, filled.last_offset_delta, _INT32_MAX)
@@ -266,7 +266,7 @@ class BatchBuilder:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it takes no more records."""
+        """Whether the batch takes no more records."""
         places = self._places
         return places[len(places) - 1].records_count == _END
 
@@ -286,7 +286,7 @@ class BatchBuilder:
             headers: (name, value) in order.
 
         Returns:
-            Its offset relative to the batch; None if it does not fit, and was not added.
+            The record's offset relative to the batch; None if it does not fit and was not added.
 
         Raises:
             EncodeError: a value does not fit into the format, or the batch is sealed.
@@ -306,13 +306,13 @@ class BatchBuilder:
         return self._add(offset, timestamp_ms, key, value, headers)
 
     def append_many(self, values: Iterable[Buffer | None], timestamp_ms: int) -> int:
-        """Add records that have a value and nothing else, until one does not fit.
+        """Add records that have only a value, until one does not fit.
 
         Returns:
-            How many were added.
+            The number of added records.
 
         Raises:
-            EncodeError: as `append`; those before it were added.
+            EncodeError: as `append`; the records before the refused one were added.
         """
         timestamp_ms = checked_time(timestamp_ms)
         added = 0
@@ -329,12 +329,12 @@ class BatchBuilder:
 
         Args:
             values: a value for each record.
-            timestamp_ms: of all, ms since the epoch.
+            timestamp_ms: the timestamp of all records, ms since the epoch.
             keys: a key for each record; None for records without.
-            start: the row to begin with.
+            start: the first row.
 
         Returns:
-            How many were added.
+            The number of added records.
 
         Raises:
             EncodeError: as `append`; or a column's offsets leave its data, or the columns differ in length.
@@ -353,7 +353,7 @@ class BatchBuilder:
         return max(rows - start, 0)
 
     def close(self) -> bool:
-        """Take no more records; return whether some could be added until now."""
+        """Close the batch to more records; return whether it was open until now."""
         places = self._places
         end = _Filled(b"", _END, -1, 0, NO_TIMESTAMP, NO_TIMESTAMP)
         while not self.is_closed:
@@ -364,7 +364,7 @@ class BatchBuilder:
     def seal(self) -> memoryview:
         """Write the header and return the batch, empty if it has no records; nothing can be added afterwards.
 
-        It may be called again after a change of the producer's fields: the header is written anew, in place.
+        It can be called again after a change of the producer's fields: the header is then rewritten in place.
 
         Returns:
             A view of the builder's memory.
@@ -381,7 +381,7 @@ class BatchBuilder:
             self._data = bytearray(BATCH_HEADER_BYTES)
             self._data += b"".join([each.record for each in self._places.values()])
             end = self._places[len(self._places) - 1]
-            self._places = {0: filled._replace(record=b""), 1: end}  # the records are in one place only
+            self._places = {0: filled._replace(record=b""), 1: end}  # the records then exist only once
         batch = self._data
         if self._compression != Compression.NONE:
             if self._compressed is None:
@@ -403,7 +403,7 @@ class BatchBuilder:
         value: Buffer | None,
         headers: HeadersLike,
     ) -> int | None:
-        """Append a record, at an offset if there is one; return its offset in the batch, None if it does not fit."""
+        """Append a record, at `offset` if given; return its offset in the batch, None if it does not fit."""
         timestamp_ms = checked_time(timestamp_ms)
         if key is not None and type(key) is not bytes:
             key = checked_content("key", key)
@@ -421,7 +421,7 @@ class BatchBuilder:
             if not count and self._delete_horizon_ms is None:
                 base_timestamp = timestamp_ms
             timestamp_delta = timestamp_ms - base_timestamp
-            if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # beyond that it may have more than 64 bits
+            if not _INT32[0] <= timestamp_delta <= _INT32_MAX:  # a larger sum can have more than 64 bits
                 timestamp_delta = int64(timestamp_delta)
             record = write_record(encoded, key, delta, timestamp_delta, value)
             size_bytes += len(record)
@@ -430,7 +430,7 @@ class BatchBuilder:
             if timestamp_ms > max_timestamp:
                 max_timestamp = timestamp_ms
             filled = _Filled(record, count + 1, delta, size_bytes, base_timestamp, max_timestamp)
-            if places.setdefault(place, filled) is filled:  # otherwise another record has this place
+            if places.setdefault(place, filled) is filled:  # otherwise another record took this place
                 return delta
 
     def _filled(self) -> _Filled:
@@ -449,7 +449,7 @@ class BatchBuilder:
         return delta
 
     def _check(self) -> None:
-        """Refuse what no broker would take."""
+        """Refuse producer fields that no broker accepts."""
         if self._producer_id == NO_PRODUCER_ID:
             if self._is_transactional:
                 raise EncodeError("producer_id", "a transactional batch has one")
@@ -488,7 +488,7 @@ class BatchBuilder:
 
 
 def _column(path: str, source: BinaryColumn) -> BinaryColumn:
-    """Return a checked copy of a column, which may have been changed since it was made."""
+    """Return a checked copy of a column, which may have changed since it was made."""
     try:
         return BinaryColumn(source.offsets, source.data, source.validity)
     except AttributeError:

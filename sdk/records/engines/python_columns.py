@@ -1,4 +1,4 @@
-"""Records as columns, in Python, as by the extension's `read_columns`: from batches of any magic and engine."""
+"""Read records as columns in Python, as the extension's `read_columns` does: from batches of any magic and engine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_columns(
 
 
 def headers_of(batches: Sequence[ReadableBatch], ranges: Sequence[OffsetRange]) -> tuple[Headers, ...]:
-    """Return the headers of the records that are wanted."""
+    """Return the headers of the wanted records."""
     pairs = zip(batches, ranges, strict=True)
     return tuple(record.headers for batch, wanted in pairs for record in _chosen(batch, wanted))
 
@@ -55,10 +55,10 @@ def _chosen(batch: ReadableBatch, wanted: OffsetRange) -> Iterator[Record]:
 
 
 class _Views:
-    """A view column that grows.
+    """A growing view column.
 
     Args:
-        data: what its views point into.
+        data: the buffer that its views point into.
     """
 
     def __init__(self, data: bytearray) -> None:
@@ -72,7 +72,7 @@ class _Views:
         if content is None or len(content) <= INLINE_BYTES:
             self._views += INLINE.pack(len(content or b""), content or b"")
             return
-        self._views += POINTER.pack(len(content), content, 0, len(self._data))  # of the content the first four bytes
+        self._views += POINTER.pack(len(content), content, 0, len(self._data))  # the first four bytes of the content
         self._data += content
 
     def column(self, buffers: tuple[Buffer, ...]) -> ViewColumn:

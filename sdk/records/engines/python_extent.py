@@ -1,6 +1,4 @@
-"""Where the batches in a buffer end, batch by batch: on every engine but the extension, whose `read_extent` counts the
-plain ones.
-"""
+"""Measure the extent of the batches in a buffer, batch by batch; the extension's `read_extent` measures plain ones."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ __all__ = ["Extent", "read_extent"]
 
 
 class Extent(NamedTuple):
-    """What the headers of some batches say.
+    """A summary of the headers of some batches.
 
     Attributes:
-        size_bytes: of all whole batches.
-        next_offset: after the last of them; None if there is none.
-        leader_epoch: of the last, -1 if it has none.
-        data_end: the offset after the last that may have records for applications; None if there is none.
-        records_count: of those that are not control batches; a message set counts as many as it has offsets.
-        damage: why what follows them is no batch; None if nothing follows, or a part of a batch.
+        size_bytes: the size of all whole batches.
+        next_offset: the offset after the last of them; None if there is none.
+        leader_epoch: that of the last batch, -1 if it has none.
+        data_end: the offset after the last data batch; None if there is none.
+        records_count: the number of records in data batches; a message set counts one for each of its offsets.
+        damage: the reason why the following bytes are not a batch; None if nothing or a partial batch follows.
     """
 
     size_bytes: int = 0
@@ -36,7 +34,7 @@ class Extent(NamedTuple):
 
 
 def read_extent(buffer: Buffer, engine: str | None) -> Extent:
-    """Return how far the batches in a fetched buffer reach, see `records/extent.py`."""
+    """Return the extent of the batches in a fetched buffer, see `records/extent.py`."""
     found = Extent()
     try:
         for batch in walk(buffer, check_crc=False, engine=engine):

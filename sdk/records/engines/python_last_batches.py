@@ -1,4 +1,4 @@
-"""Which of many batches say what a log knows of its producers, in Python, as by the extension's `last_batches`."""
+"""Choose the batches from which a log rebuilds its producers, in Python, as the extension's `last_batches` does."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from kafkawire.sdk.records.crc import crc32c
 
 __all__ = ["LastBatches", "last_batches"]
 
-#: Where those begin that were chosen, in their order; where it stopped; where the last batch before that begins, None
-#: if there is none.
+#: The positions of the chosen batches in order; the position where the scan stopped; that of the last batch before it,
+#: None if there is none.
 LastBatches = tuple[list[int], int, int | None]
 
 
 def last_batches(buffer: Buffer, from_offset: int, end_offset: int, kept: int) -> LastBatches:
-    """Choose every control batch and, of each producer between two of those, the first transactional and last batches.
+    """Choose every control batch and, between two of them, each producer's first transactional and last batches.
 
-    It stops at the end of the buffer, at `end_offset`, at what is not a whole batch of magic 2, at a batch that goes
-    back, and at one that leaves a gap after the one before it, if the checksum of that one is wrong.
+    The scan stops at the end of the buffer, at `end_offset`, at anything but a whole batch of magic 2, at a batch whose
+    offsets go back, and at one that leaves a gap after a batch with a wrong checksum.
 
     Args:
         buffer: whole batches.
-        from_offset: batches that begin before it are passed over.
-        end_offset: where to stop.
-        kept: how many are the last ones, at least 1.
+        from_offset: batches that begin before it are skipped.
+        end_offset: the offset to stop at.
+        kept: the number of last batches to choose, at least 1.
 
     Raises:
-        ValueError: none is to be kept.
+        ValueError: `kept` is below 1.
     """
     if kept < 1:
         raise ValueError(f"{kept} batches to keep, at least 1 is needed")

@@ -1,4 +1,4 @@
-"""The last record of each key, in Python, as by the extension's `LatestRecords`."""
+"""Keep the last record of each key in Python, as the extension's `LatestRecords` does."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Stored = tuple[int, bytes | None]
 
 
 class LatestRecords:
-    """The last record of each key; iterating gives keys and what is stored, in the order in which they were written.
+    """The last record of each key; iterating yields keys and stored records, in write order.
 
-    A record that is noted meanwhile ends that with a `RuntimeError`.
+    Adding a record during an iteration ends it with a `RuntimeError`.
 
     Attributes:
-        end_offset: after the last batch that was added, 0 before the first.
+        end_offset: the offset after the last added batch, 0 before the first.
     """
 
     def __init__(self) -> None:
@@ -42,28 +42,28 @@ class LatestRecords:
                 raise RuntimeError("a record was noted while the records were read")
 
     def get(self, key: bytes) -> Stored | None:
-        """Return the last record of a key, None if there is none."""
+        """Return the last record of a key, None if the key is unknown."""
         return self._stored.get(key)
 
     def put(self, key: bytes, offset: int, value: bytes | None) -> None:
-        """Note a record that was written after all others."""
+        """Add a record that was written after all others."""
         self._changes += 1
         self._stored.pop(key, None)
         self._stored[key] = offset, value
 
     def add(self, buffer: Buffer, start: int = 0, deleted: list[bytes] | None = None) -> int:
-        """Note the records of whole batches, in order, up to the first batch that is not plain.
+        """Add the records of whole batches, in order, up to the first batch that is not plain.
 
-        Plain are batches of magic 2 that are undamaged, uncompressed, no control batch, and no part of a transaction.
-        Records without a key do not count.
+        A plain batch is of magic 2, undamaged, uncompressed, and neither a control batch nor part of a transaction.
+        Records without a key are ignored.
 
         Args:
-            buffer: batches.
-            start: where the first of them begins.
-            deleted: gets the keys of records without a value.
+            buffer: the batches.
+            start: where the first batch begins.
+            deleted: receives the keys of records without a value.
 
         Returns:
-            Where it stopped: at the end of the buffer, or where the batch begins that is not plain, or not whole.
+            The end position: the end of the buffer, or the start of the first batch that is not plain or not whole.
 
         Raises:
             ValueError: `start` is outside the buffer.
@@ -85,5 +85,5 @@ class LatestRecords:
                 self.end_offset = batch.next_offset
                 start += batch.size_in_bytes
         except DecodeError:
-            pass  # reading the batch at which this stops says what is wrong with it
+            pass  # the caller reads the batch at which this stops, and gets its error
         return start

@@ -1,7 +1,7 @@
-"""Records as lines of text or JSON, in Python, as by the extension's `RecordLines`.
+"""Write records as lines of text or JSON in Python, as the extension's `RecordLines` does.
 
-The text is that of Kafka's DumpLogSegments, with the values of headers added. Memory does not grow with what a record
-holds: large values are written in pieces, and of headers the first ones.
+The text is that of Kafka's DumpLogSegments, plus the values of headers. Memory does not grow with a record's size:
+large values are written in pieces, and only the first headers are written.
 
 Source: `DumpLogSegments` in Apache Kafka.
 """
@@ -22,17 +22,17 @@ from kafkawire.sdk.records.java_integers import OFFSET_MAX, int64, sequence_afte
 
 __all__ = ["Decode", "RecordLines"]
 
-#: Offset, key and value of a record in; what its line says of them out, and whether that is all to say of them.
+#: Takes offset, key and value of a record; returns the text for its line, and whether it replaces key and value.
 Decode = Callable[[int, bytes | None, bytes | None], tuple[bytes, bool]]
 
-#: Lines are written when there are so many bytes of them.
+#: Lines are written once they reach this size.
 _BUFFER_BYTES = 128 * 1024
-#: A longer record is read without making objects of its headers.
+#: A longer record is read without creating objects for its headers.
 _LONG_RECORD_BYTES = 256 * 1024
 
 
 class _Raw(NamedTuple):
-    """A record as it lies in the batch, with some of its headers, all of which are counted."""
+    """A record as stored in the batch, with some of its headers and the number of all."""
 
     timestamp_delta: int
     offset_delta: int
@@ -44,23 +44,23 @@ class _Raw(NamedTuple):
 
 
 class RecordLines:
-    """Writes records, and what others put between them, one line each.
+    """Writes one line for each record, and other text between them.
 
     Args:
-        write: gets the lines, many at a time.
-        as_json: objects of JSON instead of text.
-        with_records: whether records get lines; they are read and checked in any case.
+        write: receives the lines, many at a time.
+        as_json: whether to write JSON objects instead of text.
+        with_records: whether records get lines; they are read and checked anyway.
         with_content: whether lines show key, value and the values of headers.
-        with_gaps: whether there is a line where offsets leave some out.
-        next_offset: what the first offset should be.
+        with_gaps: whether gaps in the offsets get a line.
+        next_offset: the expected first offset.
         from_offset: records before it get no line.
-        headers_shown: of each record, at most.
+        headers_shown: most headers shown of each record.
 
     Attributes:
         with_records: see above.
         next_offset: the offset after the last record.
-        gaps: how often offsets left some out.
-        backward: of what was added last, the first offset that is not higher than the one before it; None if all are.
+        gaps: the number of gaps in the offsets.
+        backward: the first offset in the last addition that is not higher than the one before it; None if all are.
     """
 
     def __init__(
@@ -96,23 +96,23 @@ class RecordLines:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything to `write`."""
+        """Pass all pending lines to `write`."""
         if self._parts:
             text = b"".join(self._parts)
             self._parts, self._bytes = [], 0
             self._write(text)
 
     def add(self, batch: RecordBatch, kind: bytes, time: bytes, decode: Decode | None = None) -> int:
-        """Write the records of a batch, and return how many there are.
+        """Write the records of a batch, and return their number.
 
         Args:
-            batch: of the engine that this class belongs to.
-            kind: what JSON calls them.
-            time: what text calls their timestamps.
-            decode: says what keys and values mean, see `Decode`; it is not asked about large ones.
+            batch: a batch of this class's engine.
+            kind: the kind of the records in JSON.
+            time: the name of their timestamps in text.
+            decode: describes keys and values, see `Decode`; not called for large ones.
 
         Raises:
-            DecodeError: they cannot be decompressed, or are not what a batch holds; those before have been written.
+            DecodeError: the records cannot be decompressed, or one is malformed; those before it have been written.
         """
         view = memoryview(batch.checked_payload())
         self.backward = None
@@ -142,10 +142,10 @@ class RecordLines:
         """Write a record that is not of magic 2.
 
         Args:
-            record: it has no headers, and no sequence number.
-            kind: what JSON calls it.
-            time: what text calls its timestamp.
-            more: what its line says before the content.
+            record: the record; it has neither headers nor a sequence number.
+            kind: the kind of the record in JSON.
+            time: the name of its timestamp in text.
+            more: text before the content.
             decode: as for `add`.
         """
         self.backward = None
@@ -159,7 +159,7 @@ class RecordLines:
             self.put(b"}\n" if self._as_json else b"\n")
 
     def _follow(self, offset: int) -> None:
-        """Note where an offset leaves some out, or goes back."""
+        """Record whether an offset leaves a gap or goes back."""
         if offset < self.next_offset:
             if self.backward is None:
                 self.backward = offset
@@ -235,7 +235,7 @@ class RecordLines:
 
 
 def _raw_record(view: memoryview, at: int, headers_shown: int) -> _Raw:
-    """Read a record; raises IndexError or ValueError if there is no sound one."""
+    """Read a record; raise IndexError or ValueError if it is malformed."""
     length, start = _zigzag(view, at, 32)
     if not 0 <= length <= len(view) - start:
         raise ValueError("it ends after the data")
@@ -251,7 +251,7 @@ def _raw_record(view: memoryview, at: int, headers_shown: int) -> _Raw:
 
 
 def _walked(view: memoryview, start: int, end: int, headers_shown: int) -> _Raw:
-    """Read a record field by field, as the table of formats says."""
+    """Read a record field by field, following the table of formats."""
     numbers: dict[str, int] = {}
     contents: dict[str, memoryview | None] = {}
     headers: list[tuple[memoryview, memoryview | None]] = []
@@ -293,7 +293,7 @@ def _content(view: memoryview, at: int) -> tuple[memoryview | None, int]:
 
 
 def _zigzag(view: memoryview, at: int, bits: int) -> tuple[int, int]:
-    """Return the signed varint at a position, and where it ends; bits that do not fit are dropped, as in Java."""
+    """Return the signed varint at a position and its end; excess bits are dropped, as in Java."""
     number = 0
     for shift in range(0, bits + 3, 7):
         byte = view[at]

@@ -1,4 +1,4 @@
-"""The walk over the records of a produced batch in Python, as by the extension's `scan_records`."""
+"""Walk over the records of a produced batch in Python, as the extension's `scan_records` does."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kafkawire.sdk.records.java_integers import int64
 
 __all__ = ["Found", "Times", "is_within", "scan_records"]
 
-#: The current time, and how far before and after it a timestamp may be.
+#: The current time, and the allowed distances of a timestamp before and after it.
 Times = tuple[int, int, int]
 
-#: The highest timestamp, -1 if none is higher; whether offsets count from 0; the indexes of the records refused.
+#: The highest timestamp, at least -1; whether offsets count from 0; the indexes of refused records.
 Found = tuple[int, bool, list[int]]
 
 
@@ -25,14 +25,14 @@ def scan_records(
 
     Args:
         payload: the records, decompressed.
-        header: the timestamp that theirs count from, the one that they all have instead if there is one, and how many
-            records there must be.
+        header: the base timestamp, the timestamp that replaces those of all records, if any, and the required number of
+            records.
         needs_keys: whether records without a key are refused.
-        times: the bounds of timestamps, if they have any.
-        limit: how many of the refused records are named.
+        times: the bounds of timestamps, if any.
+        limit: most refused records that are returned.
 
     Returns:
-        What was found; None if the records are not what a batch holds.
+        The findings; None if the records are malformed.
     """
     base_timestamp, append_time, count = header
     if not 0 < count <= len(payload) // RECORD_MIN_BYTES:

@@ -1,6 +1,6 @@
-"""One record in Python, as the extension's `Record`.
+"""One record, in Python; the counterpart of the extension's `Record`.
 
-Records are immutable, and so is what they may hold: the same records are equal and hash alike on every engine.
+Records and their values are immutable: records with the same content are equal and have equal hashes on every engine.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = [
     "restored",
 ]
 
-#: Names and values in the order of the wire; a name may come more than once.
+#: Names and values in wire order; names can repeat.
 Headers = tuple[tuple[str, bytes | None], ...]
 
-#: The most headers in the repr of a record.
+#: Most headers in the repr of a record.
 _SHOWN_HEADERS = 5
 
-#: The types of timestamps by number, then none.
+#: The types of timestamps by number, then None.
 TIMESTAMP_TYPES = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME, None)
 
 _INT32, _INT64 = LIMITS["int32"], LIMITS["int64"]
 
 
 class _Fields(Generic[Key, Value]):
-    """The fields of a record while they are set."""
+    """The fields of a record while they are being set."""
 
     __slots__ = (
         "headers",
@@ -83,13 +83,13 @@ class Record(_Fields[Key, Value]):
     Key and value are bytes, or what the deserializers of a consumer return: `Record[str, Order]`.
 
     Attributes:
-        offset: its place in the partition, int64.
+        offset: its offset in the partition, int64.
         timestamp_ms: milliseconds since the epoch, int64; -1 if it has none.
         key: None if it has none.
         value: None for a tombstone.
-        headers: (name, value) in order; a name may come more than once, a value may be None.
-        sequence: its number among those of its producer, int32; -1 without idempotence.
-        topic: where it was read from; empty if unknown.
+        headers: (name, value) in order; names can repeat, a value can be None.
+        sequence: its producer's sequence number, int32; -1 without idempotence.
+        topic: the topic that it was read from; empty if unknown.
         partition: likewise, int32; -1 if unknown.
         timestamp_type: who set the timestamp: CREATE_TIME (the producer) or LOG_APPEND_TIME (the broker); None where
             the format has no timestamps (magic 0).
@@ -128,22 +128,22 @@ class Record(_Fields[Key, Value]):
         )
 
     def __init__(self, *arguments: object, **keywords: object) -> None:
-        """Everything was set by `__new__`."""
+        """Do nothing: `__new__` has set all fields."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")
 
-    if not TYPE_CHECKING:  # to type checkers a property is no class
+    if not TYPE_CHECKING:  # type checkers do not take a property for a class
 
         @property
         def __class__(self):
-            """The record of the engine in use, for which one that was deserialized passes beside the extension."""
+            """The record class of the engine in use, so that deserialized records pass for it beside the extension."""
             return _record_in_use()
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")
 
-    if not TYPE_CHECKING:  # a checker names the attribute by itself
+    if not TYPE_CHECKING:  # the check names the attribute itself
 
         @property
         def timestamp(self) -> NoReturn:
@@ -176,7 +176,7 @@ def new_record(
     partition: int,
     timestamp_type: TimestampType | None,
 ) -> Record[Key, Value]:
-    """Return a record without checking the types: for what was just decoded, or deserialized."""
+    """Return a record without checking the types: for fields that were just decoded or deserialized."""
     fields: Any = _Fields(offset, timestamp_ms, key, value, headers, sequence, topic, partition, timestamp_type)
     fields.__class__ = Record
     record: Record[Key, Value] = fields
@@ -184,21 +184,21 @@ def new_record(
 
 
 def restored(*content: Any) -> Record:
-    """Return the record that was copied or pickled, as a record of the engine in use."""
+    """Return a copied or unpickled record, as a record of the engine in use."""
     if not all(isinstance(each, bytes | None) for each in content[2:4]):
         return new_record(*content)  # deserialized
     return _record_in_use()(*content)
 
 
 def _record_in_use() -> type[Record]:
-    """Return the record of the engine in use."""
+    """Return the record class of the engine in use."""
     from kafkawire.sdk.records.engines.selection import native  # not needed to import a record
 
     return Record if native is None else native.Record
 
 
 def described(record: Record[Any, Any]) -> str:
-    """Return what a record is, for people: the beginning of a long value with its length, and some of many headers."""
+    """Return a record's repr: only the beginning of long values, with their length, and only some of many headers."""
     place = f"topic={shown(record.topic)}, partition={record.partition}, " if record.topic else ""
     headers = [f"({shown(name)}, {shown(value)})" for name, value in record.headers[:_SHOWN_HEADERS]]
     if len(record.headers) > _SHOWN_HEADERS:
@@ -213,10 +213,10 @@ def described(record: Record[Any, Any]) -> str:
 
 
 def check_record(key: object, value: object, headers: object, topic: object) -> None:
-    """Refuse what a record cannot hold.
+    """Refuse values that a record cannot hold.
 
     Raises:
-        TypeError: names the argument and what it got.
+        TypeError: a value is of another type; the error names the argument.
     """
     for name, content in (("key", key), ("value", value)):
         if content is not None and not isinstance(content, bytes):
@@ -232,19 +232,19 @@ def check_record(key: object, value: object, headers: object, topic: object) -> 
 
 
 def no_timestamp() -> NoReturn:
-    """Say what the attribute is called: other clients leave out the unit."""
+    """Raise an error with the right name of the attribute, which other clients spell without the unit."""
     raise AttributeError("timestamp: a record has timestamp_ms, milliseconds since the epoch, and timestamp_type")
 
 
 def checked_field(name: str, value: object, low: int, high: int) -> int:
-    """Return a number that a record can hold.
+    """Return a number after checking that it fits the record's field.
 
     Raises:
-        TypeError: it is no integer.
-        OverflowError: it is outside the limits.
+        TypeError: the value is not an integer.
+        OverflowError: the number is outside the limits.
     """
     try:
-        number = value if type(value) is int else int.__int__(index(value))  # type: ignore[arg-type]  # asked here
+        number = value if type(value) is int else int.__int__(index(value))  # type: ignore[arg-type]  # the call checks
     except TypeError:
         raise TypeError(f"{name}: expected an integer, got {quoted(value)} of {type(value).__name__}") from None
     if not low <= number <= high:
@@ -253,11 +253,11 @@ def checked_field(name: str, value: object, low: int, high: int) -> int:
 
 
 def place_of_timestamp_type(value: object) -> int:
-    """Return the place of a type of timestamps in `TIMESTAMP_TYPES`.
+    """Return the index of a type of timestamps in `TIMESTAMP_TYPES`.
 
     Raises:
-        TypeError: it is neither a number nor None.
-        OverflowError: there is no such type.
+        TypeError: the type is neither a number nor None.
+        OverflowError: the type does not exist.
     """
     if value is None:
         return len(TimestampType)
@@ -265,11 +265,11 @@ def place_of_timestamp_type(value: object) -> int:
 
 
 def checked_place(topic: object, partition: object) -> int:
-    """Return the number of a partition, once both are what a record can hold.
+    """Return the partition's number, after checking that a record can hold both topic and partition.
 
     Raises:
-        TypeError: one is of another type.
-        OverflowError: the partition is no int32.
+        TypeError: a value is of another type.
+        OverflowError: the partition is not an int32.
     """
     check_record(None, None, (), topic)
     return checked_field("partition", partition, *_INT32)

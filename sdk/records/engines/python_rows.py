@@ -106,7 +106,7 @@ class RowsBuilder:
         self._lists, self._names, self._header_values = _Column(), _Column(), _Column()
 
     def _bytes_of(self, record: Record) -> int:
-        """Return how many bytes the row of a record takes for keys, values and headers."""
+        """Return the size of a record's row: key, value and headers."""
         size = len(record.key or b"") if "key" in self._columns else 0
         if "value" in self._columns:
             size += len(record.value or b"")
@@ -115,7 +115,7 @@ class RowsBuilder:
         return size
 
     def _note(self) -> None:
-        """Say that the batch that is being read has the rows up to here."""
+        """Assign all rows up to here to the current batch."""
         if not self._is_noted:
             for column, number in zip(self._batches, (0, *self._facts), strict=True):
                 column.append(number)
@@ -139,7 +139,7 @@ class RowsBuilder:
 
 
 class _Column:
-    """A plain column that grows."""
+    """A growing plain column."""
 
     def __init__(self) -> None:
         self._ends = array("i", [0])
@@ -152,7 +152,7 @@ class _Column:
         self._data += value or b""
 
     def add_end(self, size: int | None) -> None:
-        """Add an element of so many bytes or elements, None for a null."""
+        """Add an element of `size` bytes or elements, None for a null."""
         end = self._ends[-1] + (size or 0)
         if end > INT32_MAX:
             raise DecodeError("records", 0, f"{end} bytes, a column holds {INT32_MAX}")
@@ -160,7 +160,7 @@ class _Column:
         self._is_valid.append(size is not None)
 
     def column(self) -> PlainColumn:
-        """Return what was added."""
+        """Return the finished column."""
         validity = bytearray((len(self._is_valid) + 7) // 8)
         for index, is_valid in enumerate(self._is_valid):
             validity[index // 8] |= is_valid << index % 8

@@ -1,4 +1,4 @@
-"""What the batches of a stored segment say together, in Python, as by the extension's `Survey`."""
+"""Summarize the batches of a stored segment in Python, as the extension's `Survey` does."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from kafkawire.sdk.records.java_integers import INT32_MAX, OFFSET_MAX
 
 __all__ = ["Survey", "SurveyEntry"]
 
-#: The last offset of a batch and its position; the highest timestamp up to it, and the last offset of the first batch
-#: that has that.
+#: The last offset of a batch and its position; the highest timestamp so far, and the last offset of the first batch
+#: with it.
 SurveyEntry = tuple[int, int, int, int]
 
 
 class Survey:
-    """What the batches of a segment say together, added from the first on.
+    """A summary of the batches of a segment, which are added from the first on.
 
     Args:
-        base_offset: the lowest offset allowed; the highest is as far from it as an index can tell, an int32.
-        interval_bytes: there is an entry for the batch that begins after more bytes than this since the last entry.
+        base_offset: the lowest offset allowed; the distance of the highest must fit an index entry's int32.
+        interval_bytes: the next batch gets an entry once more bytes than this have followed the last entry.
 
     Attributes:
         base_offset: see above.
-        next_offset: after the last batch.
-        size_bytes: of all batches.
-        bytes_since_entry: likewise, from the batch of the last entry on.
-        first_timestamp: the highest of the first batch; None before it.
-        max_timestamp: the highest of all, -1 if there is none.
-        max_timestamp_offset: the last offset of the first batch that has it, or else the base offset.
-        has_producers: whether a batch is of an idempotent producer, or a control batch.
-        epochs: the leader epochs of the batches, each with the base offset of the first batch that has it; one that is
-            not higher than those before it does not count.
+        next_offset: the offset after the last batch.
+        size_bytes: the size of all batches.
+        bytes_since_entry: the size of the batches from the one of the last entry on.
+        first_timestamp: the highest timestamp of the first batch; None before it.
+        max_timestamp: the highest timestamp of all batches, -1 if there is none.
+        max_timestamp_offset: the last offset of the first batch with it; without one, the base offset.
+        has_producers: whether any batch has an idempotent producer, or is a control batch.
+        epochs: the leader epochs of the batches, each with the base offset of its first batch; epochs that are not
+        higher than those before them are ignored.
     """
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
@@ -55,14 +55,14 @@ class Survey:
     def add(self, buffer: Buffer, entries: list[SurveyEntry]) -> int:
         """Add whole batches up to the first that cannot follow.
 
-        Those can that are of magic 2, undamaged by their checksum, and not before `next_offset`.
+        A batch can follow if it is of magic 2, has a right checksum, and does not begin before `next_offset`.
 
         Args:
-            buffer: begins where the batches that were added end.
-            entries: gets the entries.
+            buffer: the bytes after the batches added so far.
+            entries: receives the index entries.
 
         Returns:
-            The size of the batches that were added.
+            The size of the added batches.
         """
         view = bytes_of(buffer)
         at = 0
@@ -95,7 +95,7 @@ class Survey:
 
 
 def _whole_header(view: memoryview, at: int) -> tuple[int, ...] | None:
-    """Return the fields of the batch at a position, None if no whole batch of magic 2 is there."""
+    """Return the header fields of the batch at a position, None unless it is a whole batch of magic 2."""
     if len(view) - at < BATCH_HEADER_BYTES:
         return None
     fields = BATCH_HEADER.unpack_from(view, at)

@@ -1,4 +1,4 @@
-"""The batches of a buffer in Python, as by the extension's `Walk`, which leaves to `batch_at` what is not plain.
+"""Walk over the batches of a buffer in Python, as the extension's `Walk` does, which leaves unusual ones to `batch_at`.
 
 Source: `ByteBufferLogInputStream` in Apache Kafka.
 """
@@ -24,11 +24,11 @@ from kafkawire.sdk.records.message_set import MessageBatch
 
 __all__ = ["Batch", "batch_at", "walk"]
 
-#: What `walk` yields: a batch of magic 2, or a message (perhaps a wrapper of many) of magic 0 or 1.
+#: The items of `walk`: a batch of magic 2, or a message (perhaps a wrapper of many) of magic 0 or 1.
 Batch = RecordBatch | MessageBatch
 
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
-#: The smallest message of any magic, without what its size does not count.
+#: Size of the smallest message of any magic, as its size field counts.
 _MIN_LENGTH = MESSAGE_V0_MIN_BYTES - BATCH_BATCH_LENGTH_COUNTS_FROM
 
 
@@ -44,7 +44,7 @@ def walk(view: memoryview, check_crc: bool, limit: int, make: type[RecordBatch])
 
 
 def batch_at(buffer: Buffer, position: int, limit: int, make: type[RecordBatch] = RecordBatch) -> Batch:
-    """Return the batch at `position`; raise what is wrong with it."""
+    """Return the batch at `position`; raise an error if it is malformed."""
     view = bytes_of(buffer)
     _check_size(view, position)
     if view[position + BATCH_MAGIC_AT] == BATCH_MAGIC:

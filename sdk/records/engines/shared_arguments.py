@@ -1,4 +1,4 @@
-"""Check what a builder is given, for all builders: what is wrong is refused when it is given.
+"""Check the arguments of builders, for all engines: wrong ones are refused immediately.
 
 Source: KIP-390 (levels).
 """
@@ -32,14 +32,14 @@ _INT64_MAX = LIMITS["int64"][1]
 
 
 def checked_compression(compression: Any, level: Any) -> Compression:
-    """Return the compression, after a check that it has the level.
+    """Return the compression, after checking that it has the level.
 
     Args:
         compression: a `Compression`, or its number.
         level: None for the default.
 
     Raises:
-        EncodeError: there is no such compression or level.
+        EncodeError: the compression or level does not exist.
     """
     if type(compression) is Compression and level is None:
         return compression
@@ -54,10 +54,10 @@ def checked_compression(compression: Any, level: Any) -> Compression:
 
 
 def checked_content(path: str, value: object) -> memoryview:
-    """Return what stands for bytes as bytes, whose size does not change any more.
+    """Return a bytes-like value as bytes or a view whose size cannot change.
 
     Raises:
-        EncodeError: it is not a contiguous buffer.
+        EncodeError: the value is not a contiguous buffer.
     """
     try:
         return bytes_of(value)
@@ -68,11 +68,11 @@ def checked_content(path: str, value: object) -> memoryview:
 def checked_name(name: object) -> bytes:
     """Return the name of a header as UTF-8.
 
-    Half a surrogate pair has none. Apache Kafka counts three bytes for it and writes one, and nobody can read the
-    batch.
+    Half a surrogate pair has none. Apache Kafka counts three bytes for it but writes one, which makes the batch
+    unreadable.
 
     Raises:
-        EncodeError: it is not a string, or has half a surrogate pair.
+        EncodeError: the name is not a string, or has half a surrogate pair.
     """
     if not isinstance(name, str):
         raise EncodeError("headers", f"expected a string as the name, got {type(name).__name__}")
@@ -86,7 +86,7 @@ def checked_time(timestamp_ms: int) -> int:
     """Return the timestamp of a record, in ms since the epoch, -1 for none.
 
     Raises:
-        EncodeError: it is before -1, or does not fit 64 bits.
+        EncodeError: the timestamp is below -1, or does not fit 64 bits.
     """
     if type(timestamp_ms) is not int:
         timestamp_ms = whole_number("timestamp_ms", timestamp_ms)
@@ -99,7 +99,7 @@ def checked_timestamp_type(timestamp_type: Any) -> TimestampType:
     """Return the type of timestamps.
 
     Raises:
-        EncodeError: there is no such type.
+        EncodeError: the type does not exist.
     """
     if type(timestamp_type) is TimestampType:
         return timestamp_type
@@ -108,10 +108,10 @@ def checked_timestamp_type(timestamp_type: Any) -> TimestampType:
 
 
 def checked_number(path: str, value: Any, low: int, high: int) -> int:
-    """Return a number that fits into a field.
+    """Return a number after checking that it fits its field.
 
     Raises:
-        EncodeError: it is not an integer, or is outside the limits.
+        EncodeError: the number is not an integer, or is outside the limits.
     """
     number = whole_number(path, value)
     if not low <= number <= high:
@@ -123,21 +123,21 @@ def whole_number(path: str, value: Any) -> int:
     """Return a value as an int.
 
     Raises:
-        EncodeError: it does not stand for an integer.
+        EncodeError: the value is not an integer.
     """
     if type(value) is int:
         return value
     try:
-        return int.__int__(index(value))  # of a bool, or another derived class, the plain number
+        return int.__int__(index(value))  # the plain number of a bool, or of another derived class
     except TypeError:
         raise EncodeError(path, f"expected an integer, got {quoted(value)} of {type(value).__name__}") from None
 
 
 def checked_headers(headers: Any) -> list[tuple[bytes, Buffer | None]]:
-    """Return headers as they are written: the name in UTF-8, and bytes whose size does not change any more.
+    """Return headers in their written form: names in UTF-8, and values whose size cannot change.
 
     Raises:
-        EncodeError: they are not a sequence of pairs, or a name or a value is of another type.
+        EncodeError: the headers are not a sequence of pairs, or a name or a value is of another type.
     """
     encoded = []
     for name, value in pairs(headers):
@@ -148,10 +148,10 @@ def checked_headers(headers: Any) -> list[tuple[bytes, Buffer | None]]:
 
 
 def pairs(headers: Any) -> list[tuple[Any, Any]]:
-    """Return headers as pairs, each read once.
+    """Return headers as pairs, reading each only once.
 
     Raises:
-        EncodeError: they are not a sequence of pairs.
+        EncodeError: the headers are not a sequence of pairs.
     """
     try:
         return [(name, value) for name, value in headers]

@@ -1,4 +1,4 @@
-"""What records become as columns, on every engine: Arrow's views of keys and values, and numbers.
+"""Columns of records, for every engine: Arrow's views of keys and values, and numbers.
 
 Source: Apache Arrow, columnar format, "Variable-size Binary View Layout".
 """
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["INLINE", "INLINE_BYTES", "INT64", "POINTER", "Columns", "OffsetRange", "ReadableBatch", "ViewColumn"]
 
-#: The offsets of the first record that is wanted and of the first that no longer is; None if all are wanted.
+#: The offset of the first wanted record, and that of the first unwanted one after it; None if all are wanted.
 OffsetRange = tuple[int, int] | None
 
-#: In the machine's byte order, as Arrow has it.
+#: In the machine's byte order, as in Arrow.
 INLINE = struct.Struct("=i12s")
 POINTER = struct.Struct("=i4sii")
 INT64 = struct.Struct("=q")
@@ -29,7 +29,7 @@ INLINE_BYTES = 12
 
 
 class ReadableBatch(Protocol):
-    """What columns can be made from: a batch of any magic, of any engine."""
+    """A source of columns: a batch of any magic and engine."""
 
     def views(self) -> Iterator[Record]:
         """Yield the records in order."""
@@ -41,10 +41,10 @@ class ViewColumn:
     """Byte strings in Arrow's view layout.
 
     Attributes:
-        views: sixteen bytes for each.
-        validity: bit `i % 8` of byte `i // 8` is 0 where the value is null; None where no value is.
-        data: the buffers that views point into, by their number.
-        nulls: how many values are null.
+        views: sixteen bytes for each string.
+        validity: bit `i % 8` of byte `i // 8` is 0 if value `i` is null; None if no value is null.
+        data: the buffers that views point into, by number.
+        nulls: the number of null values.
     """
 
     views: Buffer
@@ -57,10 +57,10 @@ class ViewColumn:
         return ViewColumn, (bytes(self.views), validity, tuple(map(bytes, self.data)), self.nulls)
 
     def at(self, index: int) -> bytes | None:
-        """Return one of the byte strings, None for a null.
+        """Return one byte string, None for a null.
 
         Raises:
-            IndexError: the column is shorter, or the index below 0.
+            IndexError: the index is below 0 or beyond the end.
         """
         count = len(self.views) // INLINE.size
         if not 0 <= index < count:
@@ -79,12 +79,12 @@ class Columns:
     """Records as columns.
 
     Attributes:
-        count: how many records.
-        offsets: int64 in the machine's byte order, one for each.
-        timestamps_ms: the same, milliseconds since the epoch.
-        keys: of the records.
-        values: of the records.
-        headers: of each record; None if they were not asked for.
+        count: the number of records.
+        offsets: int64 in the machine's byte order, one for each record.
+        timestamps_ms: int64 as well, milliseconds since the epoch.
+        keys: the keys of the records.
+        values: the values of the records.
+        headers: the headers of each record; None if they were not requested.
     """
 
     count: int
@@ -95,7 +95,7 @@ class Columns:
     headers: tuple[Headers, ...] | None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The buffers belong to both columns, and are copied once.
+        # Both columns share the buffers, which are copied once.
         data = tuple(map(bytes, self.keys.data))
         keys, values = replace(self.keys, data=data), self.values
         if values.data is self.keys.data:
@@ -103,10 +103,10 @@ class Columns:
         return Columns, (self.count, bytes(self.offsets), bytes(self.timestamps_ms), keys, values, self.headers)
 
     def to_arrow(self, *, copy: bool = False) -> pyarrow.RecordBatch:
-        """Return an Arrow record batch with the columns offset, timestamp, key, value and, if there, headers.
+        """Return an Arrow record batch with the columns offset, timestamp, key, value and, if present, headers.
 
         Args:
-            copy: whether keys and values are copied into plain `binary` arrays, which every reader of Arrow knows.
+            copy: whether to copy keys and values into plain `binary` arrays, which every reader of Arrow knows.
         """
         import pyarrow
 
@@ -120,7 +120,7 @@ class Columns:
         """Return Arrow arrays by name, see `to_arrow`.
 
         Args:
-            timestamp: the type of the timestamps, of 64 bits.
+            timestamp: the type of the timestamps, with 64 bits.
         """
         import pyarrow
 

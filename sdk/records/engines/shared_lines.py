@@ -1,7 +1,7 @@
-"""What every engine's `RecordLines` keeps to: limits, and how bytes become text or JSON.
+"""The rules of every engine's `RecordLines`: limits, and the conversion of bytes to text or JSON.
 
-Text shows bytes as UTF-8. Characters that could move a terminal's cursor, end a line, turn text round or hide in it are
-escaped, and so are bytes that are no UTF-8: `\\n`, `\\r`, `\\t`, `\\x1b`. A backslash stays as it is; JSON is exact.
+Text shows bytes as UTF-8. Characters that could move a terminal's cursor, end a line, reverse text or hide in it are
+escaped, as are bytes that are not UTF-8: `\\n`, `\\r`, `\\t`, `\\x1b`. A backslash is not escaped; JSON is exact.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from collections.abc import Iterator
 
 __all__ = ["DECODED_BYTES_MAX", "HEADERS_SHOWN", "json_member", "text_pieces"]
 
-#: Headers of one record that are shown. A batch of 9 KB can decompress to one record with 49 million of them.
+#: Most headers shown of one record. A batch of 9 KB can decompress to one record with 49 million headers.
 HEADERS_SHOWN = 1000
 
-#: Key and value of a record that is decoded have at most so many bytes together. Messages take up to 64 times as much
-#: memory as their encoding (docs/limits.md), and their JSON more: structures of four bytes take 140 times as much in
-#: all. Beside the 32 MiB of a decompressed batch, 200 MB must hold. A broker's own records are a few kilobytes long as
-#: a rule, and have 1 MiB at most unless it is configured otherwise (`message.max.bytes`).
+#: Most bytes of key and value together that are decoded. Messages take up to 64 times the memory of their encoding
+#: (docs/limits.md), and their JSON more: structures of four bytes take 140 times as much in all. Together with the
+#: 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records usually have a few kilobytes,
+#: and at most 1 MiB unless it is configured otherwise (`message.max.bytes`).
 DECODED_BYTES_MAX = 768 * 1024
 
-#: Long values are converted in pieces of so many bytes, so that several copies of a large one are never needed.
+#: Size of the pieces in which long values are converted, which avoids several copies of a large one.
 PIECE_BYTES = 64 * 1024
 
-#: What JSON leaves as it is, and a terminal does not show as it is: control characters, separators of lines, marks that
-#: have no width or change the direction of text.
+#: Characters that JSON allows but a terminal does not show: control characters, line separators, marks that have no
+#: width or change the direction of text.
 _UNSHOWN_CHARACTERS = r"\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
 _UNSHOWN = re.compile(f"[{_UNSHOWN_CHARACTERS}]")
 _CONTROL = re.compile(rf"[\x00-\x1f{_UNSHOWN_CHARACTERS}]")
@@ -48,7 +48,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def json_member(name: bytes, data: memoryview | None) -> Iterator[bytes]:
-    """Yield a member of a JSON object: text if the bytes are UTF-8, or else base64 under the name with `Base64`."""
+    """Yield a member of a JSON object: text if the bytes are UTF-8, otherwise base64 under the name plus `Base64`."""
     if data is None:
         yield b'"%s":null' % name
     elif _is_utf8(data):
@@ -61,7 +61,7 @@ def json_member(name: bytes, data: memoryview | None) -> Iterator[bytes]:
         yield b'"'
     else:
         yield b'"%sBase64":"' % name
-        piece_bytes = PIECE_BYTES // 3 * 3  # so that padding comes at the end only
+        piece_bytes = PIECE_BYTES // 3 * 3  # so that only the end has padding
         for at in range(0, len(data), piece_bytes):
             yield base64.b64encode(data[at : at + piece_bytes])
         yield b'"'

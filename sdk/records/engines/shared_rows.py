@@ -1,4 +1,4 @@
-"""What a `RowsBuilder` hands over, on every engine: the buffers of Arrow's plain columns."""
+"""The results of a `RowsBuilder` on every engine: the buffers of Arrow's plain columns."""
 
 from __future__ import annotations
 
@@ -28,32 +28,31 @@ __all__ = [
     "checked_columns",
 ]
 
-#: What a record has.
+#: The parts of a record.
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
 
-#: Of keys, values and headers together, by default: each batch of rows has a fixed price for its reader, which no
-#: longer shows from this size on.
+#: Default limit of keys, values and headers together: from this size on, the fixed cost of each batch of rows to its
+#: reader is negligible.
 ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
 
-#: What a header takes beside its name and value: where the two end. A bomb has headers of nothing else.
+#: Bytes of a header beside its name and value: the ends of both. A bomb can have headers without any other bytes.
 HEADER_BYTES: Final = 8
 
-#: What a header takes that has to be an object first: a tuple, a string and bytes, and these once more as they are
-#: written.
+#: Memory of a header that has to become an object first: a tuple, a string and bytes, and its written form.
 HEADER_OBJECT_BYTES: Final = 400
 
-#: By default. A record of seven bytes becomes a row of 24 and more: with many small ones this comes first.
+#: Default limit of rows. A record of seven bytes becomes a row of at least 24: small records reach this limit first.
 ROWS_MAX: Final = 128 * 1024
 
 
 class PlainColumn(NamedTuple):
-    """Byte strings, or lists, in Arrow's plain layout: element `i` is from `ends[i]` to `ends[i + 1]`.
+    """Byte strings, or lists, in Arrow's plain layout: element `i` extends from `ends[i]` to `ends[i + 1]`.
 
     Attributes:
-        ends: int32 in the machine's byte order, one more than there are elements; the first is 0.
-        data: the bytes of all values, one after the other; empty for lists.
-        validity: bit `i % 8` of byte `i // 8` is 0 where the element is null; None where none is.
-        nulls: how many are.
+        ends: int32 in the machine's byte order, one more than the number of elements; the first is 0.
+        data: the concatenated bytes of all values; empty for lists.
+        validity: bit `i % 8` of byte `i // 8` is 0 if element `i` is null; None if no element is null.
+        nulls: the number of null elements.
     """
 
     ends: Buffer
@@ -63,12 +62,12 @@ class PlainColumn(NamedTuple):
 
 
 class HeaderColumns(NamedTuple):
-    """The headers of records: a list for each, whose elements are in two columns.
+    """The headers of records: a list for each record, whose elements are in two columns.
 
     Attributes:
         lists: null for a record without headers.
         names: UTF-8, never null.
-        values: of the headers.
+        values: the headers' values.
     """
 
     lists: PlainColumn
@@ -77,7 +76,7 @@ class HeaderColumns(NamedTuple):
 
 
 class BatchOfRows(ReadableBatch, Protocol):
-    """What rows can be made from: a batch of any magic, of any engine, with what `BatchColumns` says of it."""
+    """A source of rows: a batch of any magic and engine, with the facts for `BatchColumns`."""
 
     @property
     def magic(self) -> int: ...
@@ -105,15 +104,15 @@ class BatchOfRows(ReadableBatch, Protocol):
 
 
 class BatchColumns(NamedTuple):
-    """The batches that rows come from, in order: those that have some, a number in each column for each of them.
+    """The batches that have rows, in order, with a number for each batch in each column.
 
-    What a batch before magic 2 does not have is -1.
+    Fields that a batch before magic 2 lacks are -1.
 
     Attributes:
-        ends: int32, the row after its last one.
-        positions: int64, as they were given; -1 where none was.
+        ends: int32, the row after the batch's last one.
+        positions: int64, as passed by the caller; -1 if none was passed.
         magics: int8.
-        attributes: int16, as its header has them.
+        attributes: int16, from the header.
         base_offsets: int64.
         leader_epochs: int32.
         producer_ids: int64.
@@ -137,14 +136,14 @@ BATCH_COLUMN_CODES: Final = ("i", "q", "b", "h", "q", "i", "q", "h", "i")
 
 
 class PlainBatches(NamedTuple):
-    """Which of the batches at the beginning of some bytes are added at once.
+    """Selects the batches at the beginning of some bytes that are added in one call.
 
     Attributes:
-        position: of the first byte, where `BatchColumns` counts from.
-        size_bytes: those that begin before so many bytes.
-        next_offset: what the first one begins with, each other one where the one before ended; None for any.
-        end_offset: those that do not reach it.
-        are_transactional: whether those of transactions are among them.
+        position: the position of the first byte, for `BatchColumns`.
+        size_bytes: only batches that begin within this size.
+        next_offset: the required first offset; each other batch must begin where the one before ended. None for any.
+        end_offset: only batches that end before it.
+        are_transactional: whether batches of transactions are included.
     """
 
     position: int
@@ -155,16 +154,16 @@ class PlainBatches(NamedTuple):
 
 
 class RowColumns(NamedTuple):
-    """Rows; what was not asked for is None.
+    """Rows; columns that were not requested are None.
 
     Attributes:
-        rows_count: how many.
-        batches: where they come from.
+        rows_count: the number of rows.
+        batches: the batches that they come from.
         offsets: int64 in the machine's byte order.
-        timestamps: the same, ms since the epoch.
-        keys: of the records.
-        values: of the records.
-        headers: of the records.
+        timestamps: int64 as well, ms since the epoch.
+        keys: the keys of the records.
+        values: the values of the records.
+        headers: the headers of the records.
     """
 
     rows_count: int
@@ -177,7 +176,7 @@ class RowColumns(NamedTuple):
 
 
 def checked_columns(columns: Iterable[str]) -> frozenset[str]:
-    """Return the names of columns.
+    """Return the names of columns, after checking them.
 
     Raises:
         ValueError: a record has no such part.
@@ -192,12 +191,12 @@ def check_headers(count: int, are_ascii: bool, limit: int) -> None:
     """Check that the headers of a record fit into memory.
 
     Args:
-        count: of the record that has most of them.
-        are_ascii: whether the names of its batch are.
+        count: the number of headers.
+        are_ascii: whether all header names of its batch are ASCII.
         limit: most bytes that the records of the batch may have when decompressed.
 
     Raises:
-        DecodeError: they do not.
+        DecodeError: the headers do not fit.
     """
     size = count * (HEADER_BYTES if are_ascii else HEADER_OBJECT_BYTES)
     if size > limit:
@@ -206,10 +205,10 @@ def check_headers(count: int, are_ascii: bool, limit: int) -> None:
 
 
 def check_records(batch: BatchOfRows, with_headers: bool) -> None:
-    """Look at all records of a batch, before a row of it is there.
+    """Check all records of a batch, before any row of it is written.
 
     Raises:
-        DecodeError: one is broken; or their headers are wanted, and do not fit into memory.
+        DecodeError: a record is damaged; or headers are wanted, and do not fit into memory.
     """
     most, are_ascii = 0, True
     for record in batch.views():

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: auto_pickle=False, binding=False
-"""Records of one batch on their way to the application, in C; see `python.py`, which documents it.
+"""Hand out the records of one batch to the application, in C; `python.py` documents the classes.
 
-`async for` costs a record neither a coroutine nor an exception: the stream is its own awaitable and answers `am_send`
-while there are records. What has to wait is a coroutine.
+`async for` needs neither a coroutine nor an exception for each record: the stream is its own awaitable and answers
+`am_send` while it has records. Only a wait for more records creates a coroutine.
 """
 
 cimport cython
@@ -12,10 +12,10 @@ from cpython.ref cimport Py_INCREF
 
 cdef extern from *:
     """
-    /* Cython has no special method for it; `await` and `yield from` look at it. */
+    /* Cython has no special method for this slot, which `await` and `yield from` use. */
     static void answer_send(PyObject *kind, sendfunc send) { ((PyTypeObject *)kind)->tp_as_async->am_send = send; }
 
-    /* The cheapest clock of the machine, right to a few milliseconds: it is read for each record. */
+    /* The machine's cheapest clock, accurate to a few milliseconds: it is read for each record. */
     #if defined(_WIN32)
     #include <windows.h>
     static inline long long coarse_ms(void) { return (long long)GetTickCount64(); }
@@ -51,7 +51,7 @@ __all__ = ["Handout", "RecordIterator", "RecordStream"]
 @cython.final
 @cython.freelist(8)
 cdef class Handout:
-    """Records that are being handed out, see `python.py`."""
+    """The records being handed out, see `python.py`."""
 
     cdef list records
     cdef object end, leader_epoch
@@ -107,14 +107,14 @@ cdef class Handout:
 
 cdef long long fair_ms = FAIR_MS
 
-# Even that clock costs a tenth of a record. While it stands still, it is looked at after 1, 2, 4, then each 8 records:
-# so many are handed out without a turn at most when each of them suddenly takes long.
+# Reading even that clock takes a tenth of a record's time. While it stands still, it is read after 1, 2, 4, then every
+# 8 records: if records suddenly take long, at most 8 are handed out before the event loop gets a turn.
 cdef int most_unseen = 8
 
 
 @cython.final
 cdef class RecordStream:
-    """What `async for` iterates over, see `python.py`."""
+    """The asynchronous iterator of records, see `python.py`."""
 
     cdef object wait
     cdef public Handout handout
@@ -140,7 +140,7 @@ cdef class RecordStream:
         return self.wait().__await__()
 
     cdef bint is_due(self) noexcept:
-        """Look at the clock: return whether records were handed out for long enough without waiting."""
+        """Read the clock, and return whether records were handed out for long enough without waiting."""
         cdef long long now_ms = coarse_ms()
         self.stride = min(2 * self.stride, most_unseen) if now_ms == self.seen_ms else 1
         self.unseen = self.stride - 1
@@ -164,7 +164,7 @@ cdef class RecordStream:
 
 @cython.final
 cdef class RecordIterator:
-    """What a blocking `for` iterates over, see `python.py`."""
+    """The blocking iterator of records, see `python.py`."""
 
     cdef object wait
     cdef public Handout handout

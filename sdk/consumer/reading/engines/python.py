@@ -1,7 +1,7 @@
-"""Records of one batch on their way to the application, in Python; `native.pyx` is the same in C.
+"""Hand out the records of one batch to the application, in Python; `native.pyx` does the same in C.
 
-A record is handed out when it is taken, and finished when the next one is asked for. All that is done for each record
-is to move an index: positions follow from it when somebody asks.
+A record is handed out when it is taken, and finished when the next one is requested. Each record only moves an index;
+positions are computed from it on request.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["Handout", "RecordIterator", "RecordStream"]
 
 
 class Handout:
-    """Records that are being handed out.
+    """The records being handed out.
 
     Args:
-        records: of one batch, in order.
+        records: the records of one batch, in order.
         end: the position once all of them are handed out.
-        leader_epoch: of the batch.
+        leader_epoch: the leader epoch of the batch.
 
     Attributes:
-        index: how many were handed out.
+        index: the number of records handed out.
     """
 
     __slots__ = ("_done", "_end", "_leader_epoch", "_records", "index")
@@ -41,14 +41,14 @@ class Handout:
 
     @property
     def left(self) -> int:
-        """How many were not handed out yet."""
+        """The number of records not handed out yet."""
         return len(self._records) - self.index
 
     def take(self) -> Record[Any, Any]:
         """Hand out the next record; the one before it is finished.
 
         Raises:
-            IndexError: there is none.
+            IndexError: no record is left.
         """
         record = self._records[self.index]
         self._done = self.index
@@ -56,17 +56,17 @@ class Handout:
         return record
 
     def take_many(self, limit: int) -> list[Record[Any, Any]]:
-        """Hand out so many records at most; none of them is finished."""
+        """Hand out up to `limit` records, without finishing any of them."""
         records = self._records[self.index : self.index + limit]
         self.index += len(records)
         return records
 
     def settle(self) -> None:
-        """Count what was handed out as finished."""
+        """Mark all records handed out as finished."""
         self._done = self.index
 
     def cut(self) -> None:
-        """Hand out nothing more."""
+        """Hand out no more records."""
         if self.left:
             records = self._records[: self.index]
             self._end = self._after(records, self.index)
@@ -89,15 +89,15 @@ class Handout:
 
 
 class RecordStream(Generic[Key, Value]):
-    """What `async for` iterates over: records that are there, or else those that `wait` returns.
+    """The asynchronous iterator of records: it takes available ones first, then those that `wait` returns.
 
-    Records that are there are taken at once, for `FAIR_MS` at a time: then `wait` can give the event loop a turn.
+    Available records are taken without waiting, for `FAIR_MS` at a time: then `wait` can give the event loop a turn.
 
     Args:
         wait: waits for the next record and returns it.
 
     Attributes:
-        handout: where the next record comes from while it has some.
+        handout: supplies the next record while it has any.
     """
 
     def __init__(self, wait: Callable[[], Coroutine[Any, Any, Record[Key, Value]]]) -> None:
@@ -117,13 +117,13 @@ class RecordStream(Generic[Key, Value]):
 
 
 class RecordIterator(Generic[Key, Value]):
-    """What a blocking `for` iterates over: records that are there, or else those that come after `wait`.
+    """The blocking iterator of records: it takes available ones first, then those that arrive during `wait`.
 
     Args:
-        wait: blocks until the handout has a record; returns whether one will ever come.
+        wait: blocks until the handout has a record; returns False if none will ever arrive.
 
     Attributes:
-        handout: where the next record comes from while it has some.
+        handout: supplies the next record while it has any.
     """
 
     def __init__(self, wait: Callable[[], bool]) -> None:
