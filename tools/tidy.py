@@ -104,6 +104,7 @@ PLAIN_ROOMS = (
     "sdk/storage/*",
     "sdk/sync/*",
     "sdk/transport/*",
+    "src/kafkawire/commands/*",
     "tools/*",
 )
 #: Phrases of docstrings and comments that read as translated, and what to write instead.

@@ -1,7 +1,7 @@
-"""Read the arguments of the commands that the core has: `kafkawire broker` and `kafkawire dump`.
+"""Parse the arguments of the core's commands, `kafkawire broker` and `kafkawire dump`.
 
-They need the standard library alone, so that they run without the extra `cli` and start at once. Every other command is
-a Typer app, which `terminal.py` makes and runs (docs/decisions/0038-typer-for-the-extra-cli.md).
+They need only the standard library, so they run without the extra `cli` and start quickly. Every other command is a
+Typer app, which `terminal.py` makes and runs (docs/decisions/0038-typer-for-the-extra-cli.md).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Option(NamedTuple):
     """An option of a command, for the completion of command lines.
 
     Attributes:
-        name: as it is written.
+        name: the option as the user writes it.
         has_value: whether a value follows.
-        help: what the help says of it.
+        help: its help text.
     """
 
     name: str
@@ -29,11 +29,11 @@ class Option(NamedTuple):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes no abbreviations, and says in one line what is wrong.
+    """A parser that takes no abbreviations, and reports errors in one line.
 
     Args:
-        program: what the user called, for the help and in front of errors.
-        description: what the help says of it.
+        program: the program's name as the user called it, for the help and errors.
+        description: the description in the help.
     """
 
     def __init__(self, program: str, description: str) -> None:
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def options(self) -> list[Option]:
-        """What the command takes beside its arguments."""
+        """The options of the command, for completion."""
         return [
             Option(name, action.nargs != 0, (action.help or "") % vars(action))
             for action in self._actions
@@ -50,6 +50,6 @@ class Parser(argparse.ArgumentParser):
         ]
 
     def error(self, message: str) -> NoReturn:
-        """End the program with status 2."""
+        """Print the error and end the program with status 2."""
         say(self.prog, message)
         self.exit(2)

@@ -1,8 +1,8 @@
-"""Complete command lines in bash, zsh, fish and PowerShell, with what Typer has for it.
+"""Complete command lines in bash, zsh, fish and PowerShell, with Typer's support for them.
 
-A shell runs `kafkawire` with the line so far in its environment, and reads what could follow. Each command is loaded
-when its own words are completed. Those of the core are no Typer apps (`arguments.py`): for each of them there is one
-here that has the same options, and never runs.
+A shell runs `kafkawire` with the line so far in its environment, and reads the possible next words. Each command is
+loaded when its own words are completed. The core's commands are not Typer apps (`arguments.py`): each is represented
+by an app with the same options that never runs.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _PROGRAM: Final = "kafkawire"
 
 
 def complete(modules: Mapping[str, str], arguments: Sequence[str]) -> int:
-    """Print what could follow in a command line, or install what asks for it; return the exit status.
+    """Print the possible next words of a command line, or install completion in a shell; return the exit status.
 
     Args:
         modules: the module of each command, by its name.
-        arguments: `--install-completion` or `--show-completion`; none if a shell asks, by its environment.
+        arguments: `--install-completion` or `--show-completion`; empty if a shell requests words by its environment.
     """
 
     class Commands(TyperGroup):
-        """Every command, each loaded when it is looked up."""
+        """The group of all commands, each loaded on lookup."""
 
         def list_commands(self, ctx: Any) -> list[str]:
             return [*modules]
@@ -47,7 +47,7 @@ def complete(modules: Mapping[str, str], arguments: Sequence[str]) -> int:
 
 
 def _nothing() -> None:
-    """Stand for the program itself, which has no options but those of Typer."""
+    """Represent the program itself, which has only Typer's options."""
 
 
 def _app(name: str, module: str) -> typer.Typer:
@@ -70,7 +70,7 @@ def _app_of(parser: Parser) -> typer.Typer:
 
     def command(**given: object) -> None: ...
 
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # where Typer reads it
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # Typer reads it here
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     app = new_app()
     app.command()(command)

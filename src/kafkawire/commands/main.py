@@ -1,8 +1,7 @@
-"""The command `kafkawire`: one table of every command, each loaded when it is called.
+"""The command `kafkawire`: a table of all commands, each loaded when it is called.
 
-Nothing outside the standard library is needed to find a command. So `kafkawire --help` answers at once, the broker
-starts without what only other commands need, and a missing optional dependency is one line from the command that
-needs it.
+Finding a command needs only the standard library. So `kafkawire --help` answers quickly, the broker starts without
+the dependencies of other commands, and a missing optional dependency is a one-line error of the command that needs it.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from kafkawire.sdk.version import __version__
 
 __all__ = ["COMMANDS", "INTERRUPTED", "Command", "main"]
 
-#: The exit status of a program that SIGINT ended: 128 and the number of the signal, as shells count.
+#: The exit status of a program that SIGINT ended: 128 plus the number of the signal, as in shells.
 INTERRUPTED: Final = 130
 
-#: What asks for the completion of command lines: a user by an option, then the shell by a variable.
+#: The triggers of completion: an option from the user, later a variable from the shell.
 _COMPLETION_OPTIONS: Final = ("--install-completion", "--show-completion")
 _COMPLETION_VARIABLE: Final = "_KAFKAWIRE_COMPLETE"
 
-#: Characters of a name that an error repeats.
+#: Most characters of a name that an error repeats.
 _NAME_CHARACTERS_MAX: Final = 60
 
 
@@ -34,10 +33,10 @@ class Command(NamedTuple):
     """A command.
 
     Attributes:
-        module: its `run(program, arguments)` does it.
-        help: what the help says of it.
-        extras: those of pyproject.toml with which it does all it can, joined by commas.
-        is_service: whether it goes on if nobody can read what it prints.
+        module: the module with its `run(program, arguments)`.
+        help: its help text.
+        extras: the extras in pyproject.toml for all its functions, joined by commas.
+        is_service: whether it continues if its output has no reader.
     """
 
     module: str
@@ -63,7 +62,7 @@ COMMANDS: Final = {
     ),
 }
 
-#: The packages of the extra `cli`, as they are imported. The commands `broker` and `dump` do without them.
+#: The import names of the packages of the extra `cli`. The commands `broker` and `dump` do not need them.
 _CLI_PACKAGES: Final = frozenset({"rich", "typer", "yaml"})
 
 
@@ -71,13 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
     Args:
-        arguments: of the command line, without the program's name; those of this process by default.
+        arguments: the arguments without the program's name; those of this process by default.
 
     Returns:
-        0 if all is well, 1 if it failed, the answer is no, or standard output cannot be written, 2 for a mistake in the
+        0 for success, 1 if the command failed, the answer is no, or standard output cannot be written, 2 for wrong
         arguments or an extra that is not installed, 130 if interrupted, 141 if the reader of the output is gone.
     """
-    if isinstance(sys.stderr, TextIOWrapper):  # a terminal without UTF-8 gets a mark in the place of a character
+    if isinstance(sys.stderr, TextIOWrapper):  # a terminal without UTF-8 gets a replacement character
         sys.stderr.reconfigure(errors="replace")
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     command = COMMANDS.get(name)
@@ -111,7 +110,7 @@ def _run(name: str, arguments: Sequence[str]) -> int:
 
     try:
         status: int = import_module(COMMANDS[name].module).run(f"kafkawire {name}", arguments)
-    except ConfigurationError as error:  # the engine that the environment asks for, above all
+    except ConfigurationError as error:  # mainly the engine that the environment selects
         say(f"kafkawire {name}", error)
         return 2
     except ModuleNotFoundError as error:
@@ -121,14 +120,14 @@ def _run(name: str, arguments: Sequence[str]) -> int:
 
 def _complete(arguments: Sequence[str]) -> int:
     try:
-        from kafkawire.commands.completion import complete  # with typer
+        from kafkawire.commands.completion import complete  # also loads typer
     except ModuleNotFoundError as error:
         return _without_extra("kafkawire", "cli", error)
     return complete({name: command.module for name, command in COMMANDS.items()}, arguments)
 
 
 def _without_extra(program: str, extras: str, error: ModuleNotFoundError) -> int:
-    """Say which extras are needed, and return the exit status; raise the error if a defect is behind it."""
+    """Report the needed extras and return the exit status; raise the error if a defect caused it."""
     package = (error.name or "").partition(".")[0]
     if package not in _CLI_PACKAGES:
         raise error

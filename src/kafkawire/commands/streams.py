@@ -1,7 +1,7 @@
-"""Standard output and standard error of every command: output that cannot be written ends all of them alike, and errors
-are lines that a terminal can show.
+"""Standard output and standard error of every command: a failed write ends all commands alike, and errors are lines
+that are safe for a terminal.
 
-Nothing here needs more than the standard library, as `main.py` asks.
+This module needs only the standard library, as `main.py` requires.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any, Final
 
 __all__ = ["PIPE_CLOSED", "OutputError", "printable", "say", "with_checked_output"]
 
-#: The exit status of a program that SIGPIPE ended, as shells count: nobody reads on, as behind `head`.
+#: The exit status of a program that SIGPIPE ended, as in shells: the reader is gone, as with `head`.
 PIPE_CLOSED: Final = 141
 
-#: Characters of one line on standard error: a path has up to 4,096.
+#: Most characters of one line on standard error: a path has up to 4,096.
 _LINE_CHARACTERS_MAX: Final = 5_000
 
 
 class OutputError(Exception):
     """Standard output cannot be written.
 
-    It is no OSError: that would be said of a file that is read, and Typer and rich end a program in their own ways.
+    It is not an OSError, which means an unreadable file, and with which Typer and rich end a program in their own ways.
 
     Attributes:
-        is_pipe_closed: whether nobody reads on.
+        is_pipe_closed: whether the reader is gone.
     """
 
     def __init__(self, reason: object) -> None:
@@ -35,7 +35,7 @@ class OutputError(Exception):
 
 
 class _Output(io.RawIOBase):
-    """Standard output; `raw` is None if it is closed, and once nothing more is to be written."""
+    """Standard output; `raw` is None if it is closed, and after the last write."""
 
     def __init__(self, raw: io.RawIOBase | None) -> None:
         self._raw = raw
@@ -62,12 +62,12 @@ class _Output(io.RawIOBase):
 
 
 def with_checked_output(program: str, run: Callable[[], int], *, is_service: bool = False) -> int:
-    """Run a command, and return its exit status: 1 or `PIPE_CLOSED` if what it prints cannot be written.
+    """Run a command, and return its exit status: 1 or `PIPE_CLOSED` if its output cannot be written.
 
     Args:
-        program: in front of what is told on standard error.
+        program: the prefix of lines on standard error.
         run: the command.
-        is_service: whether it works on if standard output is closed.
+        is_service: whether it continues if standard output is closed.
     """
     before = sys.stdout
     output = _checked(before, is_service)
@@ -84,12 +84,12 @@ def with_checked_output(program: str, run: Callable[[], int], *, is_service: boo
         return 1
     finally:
         if output is not None:
-            output.is_dropped = True  # what is left in a buffer is written once more when that is given up
+            output.is_dropped = True  # the rest of a buffer is written again when the buffer is discarded
             sys.stdout = before
 
 
 def _checked(stdout: Any, is_service: bool) -> _Output | None:
-    """Put an `_Output` in the place of standard output; None for what is no stream of the process, as in a test."""
+    """Replace standard output by an `_Output`; return None if it is not a stream of the process, as in a test."""
     if stdout is None:
         if is_service:
             return None
@@ -105,7 +105,7 @@ def _checked(stdout: Any, is_service: bool) -> _Output | None:
     sys.stdout = io.TextIOWrapper(
         binary,
         stdout.encoding,
-        "replace",  # a terminal without UTF-8 gets a mark in the place of a character
+        "replace",  # a terminal without UTF-8 gets a replacement character
         line_buffering=stdout.line_buffering,
         write_through=stdout.write_through,
     )
@@ -113,11 +113,11 @@ def _checked(stdout: Any, is_service: bool) -> _Output | None:
 
 
 def say(program: str, text: object) -> None:
-    """Write a line about what went wrong to standard error, if that is open; it shows no control codes.
+    """Write an error line without control codes to standard error, if that is open.
 
     Args:
-        program: what the user called.
-        text: of the line; of a very long one, the beginning is written.
+        program: the program's name as the user called it.
+        text: the text of the line; a very long one is cut.
     """
     if sys.stderr is None:
         return
@@ -126,7 +126,7 @@ def say(program: str, text: object) -> None:
 
 
 def printable(text: str) -> str:
-    """Return text in one line, without what could move a terminal's cursor."""
+    """Return text on one line, without characters that could move a terminal's cursor."""
     return (
         text
         if text.isprintable()

@@ -1,7 +1,7 @@
-"""Make and run the Typer app of a command, and print: for people in a terminal, plainly for everything else.
+"""Make and run the Typer app of a command, and print its output: styled in a terminal, plain elsewhere.
 
-A mistake in the arguments ends with one line and status 2. In a terminal, rich draws a table to fit the width; in a
-pipe or file it is text in aligned columns, with nothing cut, so other programs can read it.
+Wrong arguments end a command with one line and status 2. In a terminal, rich fits tables to the width; in a pipe or
+file, a table is text in aligned columns without cuts, so other programs can read it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from kafkawire.commands.streams import say
 
 __all__ = ["counted", "errors_on_one_line", "new_app", "print_line", "print_table", "run_app"]
 
-#: What Typer raises for arguments that it cannot use. The class has no name of Typer's own in every release.
+#: Typer's error for unusable arguments. Not every release of Typer exports the class.
 _UsageError = cast(
     "type[typer.BadParameter]", next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 )
 
 
 def new_app(text: str | None = None) -> typer.Typer:
-    """Return the app of a command; called without a command of its own it prints its help, if it has several.
+    """Return the app of a command; one with several subcommands prints its help if called without any.
 
     Args:
-        text: what its help says of all its commands; None if it has one, whose docstring says it.
+        text: the help text for all its subcommands; None if it has only one, whose docstring is the help.
     """
     return typer.Typer(
         help=text,
         no_args_is_help=True,
-        rich_markup_mode=None,  # markup would take the `[spark]` of a help text for a style, and swallow it
+        rich_markup_mode=None,  # markup would take `[spark]` in a help text for a style, and drop it
         add_completion=False,
         pretty_exceptions_enable=False,
     )
@@ -46,29 +46,29 @@ def run_app(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
 
     Args:
         app: the app.
-        program: what the user called, for the help and in front of errors.
-        arguments: what followed.
+        program: the program's name as the user called it, for the help and errors.
+        arguments: the arguments after it.
     """
     try:
         status = app(args=list(arguments), prog_name=program, standalone_mode=False)
     except _UsageError as error:
         message = error.format_message()
-        if message:  # an app called without a command has printed its help
+        if message:  # an app called without a subcommand has printed its help
             say(program, message)
         return error.exit_code
-    except OSError as error:  # a file that cannot be read or written
+    except OSError as error:  # an unreadable or unwritable file
         say(program, error)
         return 1
     return status if isinstance(status, int) else 0
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print one line; `style` applies in a terminal only."""
+    """Print one line; `style` applies only in a terminal."""
     Console(soft_wrap=True, highlight=False).print(Text(text), style=style)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], styles: Iterable[str] = ()) -> None:
-    """Print rows under the names of their columns.
+    """Print rows below the names of their columns.
 
     Args:
         columns: the names.
@@ -91,18 +91,18 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], styles: I
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number and what it counts, as `1 file` and `2 files`."""
+    """Return a number with its noun, such as `1 file` or `2 files`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 @contextmanager
 def errors_on_one_line(*kinds: type[Exception]) -> Iterator[None]:
-    """End the program with exit status 1 if a schema, a definition or a file is wrong, and say why on stderr.
+    """End the program with exit status 1 and an error on stderr if a schema, a definition or a file is wrong.
 
-    Each problem is on one line.
+    Each problem has one line.
 
     Args:
-        kinds: exceptions other than `SchemaError` and `OSError` that are the user's to mend.
+        kinds: exceptions other than `SchemaError` and `OSError` that the user can fix.
     """
     wrong: tuple[type[Exception], ...] = (SchemaError, OSError, *kinds)
     try:

@@ -1,6 +1,6 @@
 """`kafkawire broker`: run the reference broker in this process.
 
-A broker that tests start and stop has to be up at once, so its arguments are read by `arguments.py`, without Typer.
+Tests start and stop the broker often, so it must start quickly: `arguments.py` parses its arguments without Typer.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def run(program: str, arguments: Sequence[str]) -> int:
     """Run the broker until a signal ends it, and return the exit status.
 
     Args:
-        program: what the user called, for the help and in front of errors.
-        arguments: what followed.
+        program: the program's name as the user called it, for the help and errors.
+        arguments: the arguments after it.
     """
     parser = parser_for(program)
     given = parser.parse_args(arguments)
@@ -58,9 +58,9 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
 
 def _announce(line: str) -> None:
-    """Write a line to standard output, which may be closed, full, or a pipe that nobody reads: the broker goes on.
+    """Write a line to standard output; the broker continues if that is closed, full, or a pipe without a reader.
 
-    At once, and not with `print`: the interpreter would try again when it ends, and fail.
+    The line is written immediately, without `print`: the interpreter would try again at its end, and fail.
     """
     if sys.stdout is not None:
         try:
@@ -70,7 +70,7 @@ def _announce(line: str) -> None:
 
 
 def _addresses(broker: Broker) -> str:
-    """Return where clients connect to; with the names of the listeners if there are several."""
+    """Return the addresses for clients, with the names of the listeners if there are several."""
     if len(broker.addresses) == 1:
         return broker.bootstrap
     return " ".join(f"{name}://{address}" for name, address in broker.addresses.items())
@@ -79,7 +79,7 @@ def _addresses(broker: Broker) -> str:
 def _settings(
     parser: Parser, given: argparse.Namespace, config: ConfigFile | None
 ) -> tuple[dict[str, object], str | None]:
-    """Return the options, those of the command line before those of the file; and the folder, None for no files."""
+    """Return the options, in which the command line overrides the file, and the folder, None for no files."""
     if config is not None and config.without_effect:
         _log.warning("%s: without effect here: %s", config.path, ", ".join(config.without_effect))
     own = {BrokerOptions.KAFKA_NAMES.get(name, name) for name, _ in given.option}
@@ -102,10 +102,10 @@ def _settings(
 
 
 def parser_for(program: str) -> Parser:
-    """Return what reads the arguments.
+    """Return the parser of the arguments.
 
     Args:
-        program: what the user called, for the help and in front of errors.
+        program: the program's name as the user called it, for the help and errors.
     """
     parser = Parser(
         program, "Run the reference broker until it is interrupted; prints its address once it accepts connections."

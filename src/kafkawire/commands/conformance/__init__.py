@@ -1,1 +1,1 @@
-"""`kafkawire conformance`: codecs and brokers beside Apache Kafka."""
+"""`kafkawire conformance`: compare codecs and brokers with Apache Kafka."""

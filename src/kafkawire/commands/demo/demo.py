@@ -1,9 +1,8 @@
 """The main job in one run: `kafkawire demo`.
 
-A broker is started on a free port with a temporary folder, a topic is made, every line of a file is produced and
-consumed by a group of two members; in the middle the broker is killed and started again. At the end one batch of the
-segment file is taken apart. With `--bootstrap` the same runs against any broker, Apache Kafka included; then nothing is
-killed.
+It starts a broker on a free port with a temporary folder, creates a topic, produces every line of a file, and consumes
+them with a group of two members; halfway it kills and restarts the broker. At the end it explains one batch of the
+segment file. With `--bootstrap` it runs against any broker, including Apache Kafka, without killing it.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ __all__ = ["app", "run"]
 app = new_app()
 run = partial(run_app, app)
 
-#: A module whose source every Python installation carries: 16,000 lines of text on Python itself.
+#: A module whose source is in every Python installation: 16,000 lines of text about Python.
 DEFAULT_INPUT = "pydoc_data.topics"
 
 PARTITIONS = 4
 MEMBERS = 2
 
-#: Members learn of a rebalance by their heartbeats; at the usual 3 s the demo would be waiting most of its time.
+#: Members learn of a rebalance by their heartbeats; with the default of 3 s the demo would mostly wait.
 HEARTBEAT_INTERVAL_MS = 50
 
-#: The broker is up in well under a second; a loaded machine takes its time.
+#: The broker starts in well under a second; a loaded machine takes longer.
 START_TIMEOUT_SECONDS = 30
 
-#: No step of the demo takes longer, or something hangs.
+#: Time after which a step of the demo is considered to hang.
 STEP_TIMEOUT_SECONDS = 120
 
 #: The header of a batch and its first record; bytes of one field beyond these are left out.
@@ -64,7 +63,7 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 class DemoFailed(Exception):
-    """Something did not come out as it must; the text says what."""
+    """A step of the demo had a wrong result, which the text describes."""
 
 
 @app.command()
@@ -114,10 +113,10 @@ def _default_input() -> Path:
 
 
 class _Broker:
-    """The reference broker in a process of its own, so that it can be killed.
+    """The reference broker in a separate process, so that it can be killed.
 
     Args:
-        folder: for its files.
+        folder: the folder for its files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -142,10 +141,10 @@ class _Broker:
             self.end(signal.SIGTERM)
 
     def start(self) -> float:
-        """Start the process and return after how many seconds it took connections.
+        """Start the process and return the seconds until it took connections.
 
         Raises:
-            DemoFailed: it ended, or did not answer in time.
+            DemoFailed: the broker ended, or did not answer in time.
         """
         start = time.perf_counter()
         command = [sys.executable, "-m", "kafkawire.commands.main", "broker", "--listen", self.bootstrap]
@@ -174,7 +173,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class _Consumed:
-    """What a group has read: the place and line number of each record, and how many each member took."""
+    """The records that a group has read: the place and line number of each, and the number that each member took."""
 
     places: list[tuple[int, int]] = field(default_factory=list)
     lines: dict[int, bytes] = field(default_factory=dict)
@@ -187,9 +186,9 @@ class _Run:
     Args:
         bootstrap: its address.
         lines: the input.
-        compression: of the batches.
-        broker: the embedded broker, None where the broker is somebody else's.
-        spark: whether PySpark decodes the segment files too.
+        compression: the compression of the batches.
+        broker: the embedded broker, None for an external one.
+        spark: whether PySpark also decodes the segment files.
     """
 
     def __init__(
@@ -212,10 +211,10 @@ class _Run:
         self._no_spark = None if spark else "not asked for"
 
     async def whole(self) -> None:
-        """Go through all steps.
+        """Run all steps.
 
         Raises:
-            DemoFailed: a count or a value is not what it must be.
+            DemoFailed: a count or a value is wrong.
         """
         await self._create_topic()
         self._start_spark()
@@ -238,7 +237,7 @@ class _Run:
 
     async def _produce(self) -> None:
         start = time.perf_counter()
-        options: dict[str, Any] = {"compression": self._compression, "linger_ms": 5}  # the name is the user's
+        options: dict[str, Any] = {"compression": self._compression, "linger_ms": 5}  # the user's own topic name
         async with Producer(self._bootstrap, **options) as producer:
             deliveries = [
                 producer.send(self._topic, line, key=_key(line), headers=[("line", str(number).encode())])
@@ -253,7 +252,7 @@ class _Run:
         _step("produced", detail)
 
     async def _consume(self, target: int, title: str) -> None:
-        """Let the two members of the group read until `target` records were read in all, commit, and leave."""
+        """Let the group's two members read until they have read `target` records in all, commit, and leave."""
         start = time.perf_counter()
         before = len(self._consumed.places)
         enough = asyncio.Event()
@@ -285,7 +284,7 @@ class _Run:
                 return
 
     def _check(self) -> None:
-        """Compare what was read with the input."""
+        """Compare the consumed records with the input."""
         consumed = self._consumed
         if len(set(consumed.places)) != len(consumed.places):
             raise DemoFailed(f"{len(consumed.places) - len(set(consumed.places))} records were read twice")
@@ -296,14 +295,14 @@ class _Run:
         _step("nothing lost", f"{len(self._lines):,} lines came back as they were, each once; members took {members}")
 
     def _start_spark(self) -> None:
-        """Let Spark start while the rest goes on; only the embedded broker's files are at hand."""
+        """Start Spark in parallel with the other steps; this needs the files of the embedded broker."""
         if self._broker is not None:
             self._no_spark = self._no_spark or why_not()
             if self._no_spark is None:
                 self._spark = SparkCount(self._broker.folder / "data", self._topic)
 
     async def _count_with_spark(self) -> None:
-        """Have the records in the segment files counted a second time, by PySpark."""
+        """Count the records in the segment files again, with PySpark."""
         if self._spark is None:
             console.print(f"  [yellow]-[/] Spark left out: {escape(str(self._no_spark))}")
             return
@@ -323,7 +322,7 @@ class _Run:
             self._spark.stop()
 
     def _explain(self, data: Path) -> None:
-        """Show the first batch of the topic as it lies in the segment file."""
+        """Show the topic's first batch as stored in the segment file."""
         from kafkawire.commands.inspection.explain import explain_batch
 
         segment = max(data.glob(f"{self._topic}-*/*.log"), key=lambda path: path.stat().st_size)
@@ -339,7 +338,7 @@ class _Run:
 
 @asynccontextmanager
 async def _members(bootstrap: str, topic: str, group: str) -> AsyncIterator[list[Consumer]]:
-    """Start the members of a group, and let them leave it."""
+    """Run the members of a group inside a `with` block, and let them leave at its end."""
     consumers = [
         Consumer(
             bootstrap,
@@ -361,13 +360,13 @@ async def _members(bootstrap: str, topic: str, group: str) -> AsyncIterator[list
 
 
 async def _shared_out(consumers: list[Consumer]) -> None:
-    """Wait until every member has partitions of its own."""
+    """Wait until every member has partitions."""
     while not all(consumer.assignment for consumer in consumers):
         await asyncio.sleep(HEARTBEAT_INTERVAL_MS / 1000)
 
 
 def _key(line: bytes) -> bytes | None:
-    """Return the first word of a line: equal keys land in the same partition."""
+    """Return the first word of a line as its key: equal keys go to the same partition."""
     words = line.split(maxsplit=1)
     return words[0] if words else None
 

@@ -1,8 +1,7 @@
-"""Count the records of segment files with Spark: the last step of the demo, in a process of its own.
+"""Count the records of segment files with Spark: the last step of the demo, in a separate process.
 
-Spark takes seconds to start and writes to standard error as it likes; here it starts while the demo runs, and
-its noise is thrown away. A line on standard input says that the files are complete; the answer is JSON on standard
-output.
+Spark takes seconds to start and writes freely to standard error; here it starts while the demo runs, and its noise is
+discarded. A line on standard input signals that the files are complete; the answer is JSON on standard output.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kafkawire.commands.pipeline.spark_session import start_spark, starting_quic
 
 __all__ = ["SparkCount"]
 
-#: Spark on a loaded machine; the demo gives up waiting then.
+#: Time that the demo waits for Spark, even on a loaded machine.
 TIMEOUT_SECONDS = 120
 
 #: For one short query.
@@ -28,11 +27,11 @@ _SHORT = {
 
 
 class SparkCount:
-    """Spark in a process of its own: started early, asked late.
+    """Spark in a separate process, started early and queried late.
 
     Args:
-        folder: with the folders of partitions.
-        topic: whose records are counted.
+        folder: the folder with the partitions' folders.
+        topic: the topic whose records are counted.
     """
 
     def __init__(self, folder: Path, topic: str) -> None:
@@ -48,8 +47,8 @@ class SparkCount:
         """Return the records that Spark finds in the files, by partition.
 
         Raises:
-            subprocess.TimeoutExpired: no answer came in time.
-            ValueError: what came is no answer; Spark failed.
+            subprocess.TimeoutExpired: no answer arrived in time.
+            ValueError: the output is not an answer, since Spark failed.
         """
         output, _ = self._process.communicate("go\n", TIMEOUT_SECONDS)
         lines = output.splitlines()

@@ -1,1 +1,1 @@
-"""`kafkawire dump` and `kafkawire codegen explain`: what the bytes of files, frames and captures are."""
+"""`kafkawire dump` and `kafkawire codegen explain`: show the bytes of files, frames and captures."""

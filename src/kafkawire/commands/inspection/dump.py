@@ -1,7 +1,7 @@
-"""`kafkawire dump`: show what is in the files of a broker, and what is wrong with them.
+"""`kafkawire dump`: show the content of a broker's files, and their damage.
 
-It takes the place of Kafka's DumpLogSegments, without a JVM. Its arguments are read with the standard library alone;
-what reads schemas is loaded for `--schemas` only.
+It replaces Kafka's DumpLogSegments, without a JVM. It parses its arguments with the standard library alone, and loads
+the reader of schemas only for `--schemas`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkawire.sdk.records.java_integers import OFFSET_MAX
 
 __all__ = ["parser_for", "run"]
 
-#: Of the names of topics that Kafka creates for itself.
+#: The beginning of the names of Kafka's internal topics.
 _INTERNAL_PREFIX = "__"
 
 
@@ -34,8 +34,8 @@ def run(program: str, arguments: Sequence[str]) -> int:
     """Dump files, and return the exit status: 1 if something was damaged or could not be read.
 
     Args:
-        program: what the user called, for the help and in front of errors.
-        arguments: what followed.
+        program: the program's name as the user called it, for the help and errors.
+        arguments: the arguments after it.
     """
     parser = parser_for(program)
     given = parser.parse_args(arguments)
@@ -56,7 +56,7 @@ def run(program: str, arguments: Sequence[str]) -> int:
 
 
 def _dump(program: str, paths: Sequence[Path], output: Output, options: SegmentOptions) -> int:
-    """Write all files; one that cannot be read does not hinder the others."""
+    """Dump all files, continuing after one that cannot be read."""
     failed = False
     progress = Progress(sys.stderr)
 
@@ -109,10 +109,10 @@ def _dump_file(file: StoredFile, output: Output, options: SegmentOptions, progre
 
 
 def _is_before(file: StoredFile | None, later: Sequence[Path], offset: int) -> bool:
-    """Return whether all offsets in a file are before one: a later segment of the same log begins before it.
+    """Return whether all offsets in a file are below one: a later segment of the same log begins at or before it.
 
-    That counts among files that are in use: what is being removed or replaced was a segment of another time, and may
-    begin anywhere.
+    This holds only for files in use: a file being removed or replaced is a segment of another time, and can begin
+    anywhere.
     """
     if file is None or file.base_offset is None or file.base_offset >= offset or file.kind is FileKind.SNAPSHOT:
         return False
@@ -130,10 +130,10 @@ def _is_before(file: StoredFile | None, later: Sequence[Path], offset: int) -> b
 
 
 def parser_for(program: str) -> Parser:
-    """Return what reads the arguments.
+    """Return the parser of the arguments.
 
     Args:
-        program: what the user called, for the help and in front of errors.
+        program: the program's name as the user called it, for the help and errors.
     """
     parser = Parser(
         program,
@@ -171,13 +171,13 @@ def parser_for(program: str) -> Parser:
 
 
 def _path(text: str) -> Path:
-    if not text:  # a path of nothing would be the working folder
+    if not text:  # an empty path would be the working folder
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
 
 
 def _topic_problem(topic: str, types: RecordTypes) -> str:
-    """Say what is wrong with a topic; nothing is if users may create it, or its records are known."""
+    """Return the error of a topic's name; empty if users can create the topic, or its records are known."""
     if not topic.startswith(_INTERNAL_PREFIX) or topic in types.topics:
         return ""
     hint = did_you_mean(topic, types.topics) or f"; there are {', '.join(sorted(types.topics))}"
@@ -185,8 +185,8 @@ def _topic_problem(topic: str, types: RecordTypes) -> str:
 
 
 def _record_types(program: str, schemas: Path) -> RecordTypes | None:
-    """Return what the records of topics hold; None if the schemas are wrong, which is told."""
-    from kafkawire.codegen.located import SchemaError  # with what reads YAML, which nothing else here needs
+    """Return the record types of topics; None if the schemas are wrong, which is reported."""
+    from kafkawire.codegen.located import SchemaError  # also loads the YAML reader, which only this function needs
     from kafkawire.commands.inspection.own_schemas import record_types_of
 
     try:

@@ -1,8 +1,7 @@
-"""Show which bytes are which field: `kafkawire codegen explain`.
+"""Show which bytes belong to which field: `kafkawire codegen explain`.
 
-The command joins the schemas with the codecs, which know nothing of each other. Messages of somebody's own folder of
-schemas are generated and loaded on the spot, by `own_schemas.py`. What is not one message is in modules of its own:
-frames, segments and captures in `explaining/`.
+The command combines the schemas and the codecs, which do not depend on each other. `own_schemas.py` generates and loads
+the messages of a user's own folder of schemas. Frames, segments and captures have their own modules in `explaining/`.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ __all__ = [
     "note_removal",
 ]
 
-#: Most bytes that are explained at once: the largest frame of a broker, and what may follow it.
+#: Most bytes that are explained at once: the largest frame of a broker, and bytes that may follow it.
 INPUT_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
-#: What `--help` says; a \b keeps the lines after it apart.
+#: The text of `--help`; a \b preserves the line breaks after it.
 HELP = """Show what each byte is: offset, bytes, field, value.
 
 \b
@@ -86,13 +85,13 @@ _BYTES_SHOWN = 16
 def explain_message(
     cls: type[Message], version: int, data: bytes, deep: bool = False
 ) -> tuple[list[Row], DecodeError | None]:
-    """Return what each byte of a message is.
+    """Return the explanation of each byte of a message.
 
     Args:
         cls: the message.
         version: one of its versions.
         data: its encoding; bytes after it are shown as such.
-        deep: whether record batches inside it are explained, too.
+        deep: whether to explain record batches inside it, too.
 
     Returns:
         The rows, and the error if the bytes end or are wrong before the message is complete.
@@ -106,14 +105,14 @@ def explain_message(
 
 
 def explain_batch(segment: Path, number: int) -> list[Row]:
-    """Return what each byte of one batch of a log segment is.
+    """Return the explanation of each byte of one batch of a log segment.
 
     Args:
         segment: a `.log` file of a partition.
-        number: of the batch in the file, from 0.
+        number: the number of the batch in the file, from 0.
 
     Raises:
-        DecodeError: the file is no segment, or the batch is damaged.
+        DecodeError: the file is not a segment, or the batch is damaged.
         ValueError: the file has fewer batches.
     """
     with closing(LogSegment(segment)) as log:
@@ -128,7 +127,7 @@ def _row(data: bytes, span: Span) -> Row:
 
 
 def _rest(data: bytes, rows: list[Row], error: DecodeError | None) -> list[Row]:
-    """Return a row for the bytes that no other row covers."""
+    """Return a row for bytes that no other row covers."""
     end = max((row.offset + len(row.data) for row in rows if not row.region), default=0)
     return [Row(end, data[end:], "", "not read" if error else "behind the message")] if end < len(data) else []
 
@@ -150,7 +149,7 @@ _COLUMNS = ("OFFSET", "BYTES", "FIELD", "VALUE")
 
 _CAPTURE, _SEGMENT, _FRAME, _MESSAGE = "a capture", "a log segment", "a frame", "a message"
 
-#: Which options belong to what is explained; where one would say nothing, it is refused.
+#: The options of each kind of explained input; an option without an effect is refused.
 _OPTIONS = {
     _CAPTURE: ("--pcap", "--frame", "--schemas"),
     _SEGMENT: ("--file", "--batch", "--offset", "--position", "--key", "--value", "--schemas"),
@@ -225,7 +224,7 @@ def explain(
 
 
 def _kind(given: list[str], file: Path | None, pcap: Path | None) -> str:
-    """Return what is to be explained."""
+    """Return the kind of input to explain."""
     if pcap is not None:
         return _CAPTURE
     if file is not None or _is_segment(given):
@@ -234,14 +233,14 @@ def _kind(given: list[str], file: Path | None, pcap: Path | None) -> str:
 
 
 def _check_options(kind: str, parameters: Mapping[str, object]) -> None:
-    """Refuse options that would be ignored, and pairs of which one would be.
+    """Refuse options that would be ignored, alone or in pairs.
 
     Args:
-        kind: what is explained.
-        parameters: of the command, by name.
+        kind: the kind of input.
+        parameters: the command's parameters, by name.
 
     Raises:
-        BadParameter: an option does not belong to what is explained, or not beside another one.
+        BadParameter: an option does not belong to this kind of input, or excludes another one.
     """
     names = [name for name, value in parameters.items() if not (value is None or value is False or value == SCHEMAS)]
     given = [f"--{name.replace('_', '-')}" for name in names if name != "arguments"]
@@ -262,15 +261,15 @@ def _is_segment(given: list[str]) -> bool:
 
 
 def _names_segment(name: str) -> bool:
-    """Return whether a file's name is that of a segment, or of a snapshot of cluster metadata: both hold batches."""
-    from kafkawire.commands.inspection.dumping.files import FileKind, stored_file  # with parts of the broker
+    """Return whether a file's name is that of a segment or of a snapshot of cluster metadata: both hold batches."""
+    from kafkawire.commands.inspection.dumping.files import FileKind, stored_file  # loads parts of the broker
 
     file = stored_file(Path(name))
     return file is not None and file.kind in (FileKind.LOG, FileKind.SNAPSHOT)
 
 
 def _is_name(argument: str) -> bool:
-    """Return whether an argument can be a name, and no bytes."""
+    """Return whether an argument can be a name, and not bytes."""
     return argument.isidentifier() and re.fullmatch("(0[xX])?[0-9a-fA-F]*", argument) is None
 
 
@@ -290,7 +289,7 @@ def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
 
 
 def _print_rows(rows: list[Row], error: object) -> bool:
-    """Print what bytes are and what is wrong with them; return whether nothing is."""
+    """Print the explanation of bytes and their error; return whether there is no error."""
     print_table(_COLUMNS, [_cells(row) for row in rows])
     if error:
         print_line(f"error: {error}", "bold red")
@@ -311,7 +310,7 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
 
 
 def note_removal(cls: type[Message], version: int) -> None:
-    """Say on standard error which release removed a version, if one did; the output itself stays as it is."""
+    """Report on standard error which release removed a version, if any; the output itself does not change."""
     if release := cls.SCHEMA.removed_in(version):
         typer.echo(f"{cls.SCHEMA.name} version {version} was removed in release {release}", err=True)
 
@@ -322,10 +321,10 @@ def _finder(name: str, path: str = "FILE.log") -> str:
 
 
 def _refuse_message(name: str, path: Path, schemas: Path) -> None:
-    """Refuse a message as what a segment holds: only its records hold messages.
+    """Refuse a message as the content of a segment: only its records hold messages.
 
     Raises:
-        ValueError: it is a message, or nothing at all.
+        ValueError: the name is that of a message, or unknown.
     """
     if not formats_named(load_record_formats(SCHEMAS), name):
         load_message(name, schemas)
@@ -333,7 +332,7 @@ def _refuse_message(name: str, path: Path, schemas: Path) -> None:
 
 
 def _record_parts(key: str | None, value: str | None, schemas: Path) -> tuple[RecordPart, ...]:
-    """Return the types to read keys and values as."""
+    """Return the types of keys and values to read."""
     formats, names = load_record_formats(SCHEMAS), {"key": key, "value": value}
     return tuple(RecordPart(part, name, formats, schemas) for part, name in names.items() if name is not None)
 
@@ -373,10 +372,10 @@ def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[Re
 
 
 def _asked(request: str | None, api: str | None, version: int | None, apis: Mapping[int, Api]) -> Asked | None:
-    """Return what a response answers, None if bytes are to be explained as a request.
+    """Return the request that a response answers, None if the bytes are to be explained as a request.
 
     Raises:
-        ValueError: too little is given, or there is no such API.
+        ValueError: an option is missing, or the API does not exist.
     """
     if request is not None:
         return asked_by(bytes_of_text(request), apis)
@@ -415,7 +414,7 @@ def _print_capture(path: Path, number: int | None, apis: Mapping[int, Api]) -> b
 
 
 def _print_captured(frame: Frame, apis: Mapping[int, Api]) -> bool:
-    """Explain one frame of a capture, which comes without its length."""
+    """Explain one frame of a capture, without its length."""
     data = len(frame.data).to_bytes(LENGTH_BYTES, "big") + frame.data
     match frame.read:
         case Received() as received:
@@ -426,10 +425,10 @@ def _print_captured(frame: Frame, apis: Mapping[int, Api]) -> bool:
 
 
 def bytes_of_text(argument: str) -> bytes:
-    """Return the bytes that an argument means: hexadecimal, `@FILE` for raw bytes, `-` for stdin.
+    """Return the bytes of an argument: hexadecimal, `@FILE` for raw bytes, `-` for stdin.
 
     Raises:
-        ValueError: it is not hexadecimal, or more than `INPUT_BYTES_MAX`.
+        ValueError: the input is not hexadecimal, or larger than `INPUT_BYTES_MAX`.
         OSError: the file cannot be read.
     """
     if argument.startswith("@"):

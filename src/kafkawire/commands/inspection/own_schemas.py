@@ -1,9 +1,9 @@
-"""Messages, APIs and records of somebody's own folder of schemas, for the commands that read bytes with them.
+"""Load the messages, APIs and records of a user's own folder of schemas, for the commands that decode bytes.
 
-What the folder does not have is Kafka's: programs that add to the protocol speak the rest of it, too.
+Kafka's definitions supplement the folder: programs that extend the protocol also use the rest of it.
 
-The folder's code is generated into a temporary package and imported, as `kafkawire codegen generate` and a program
-would do it, and is gone with the process.
+The folder's code is generated into a temporary package and imported, as with `kafkawire codegen generate`, and
+deleted when the process ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, RecordTypes
 
 __all__ = ["apis_of", "folder_of", "load_message", "record_types_of"]
 
-#: Where the generated packages are, until the process ends.
+#: The folder of the generated packages, until the process ends.
 _FOLDERS: list[TemporaryDirectory[str]] = []
 
 
@@ -39,7 +39,7 @@ def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
 
     Args:
         name: its name, such as `FetchRequest`.
-        schemas: kafkawire's own schemas, or another folder, whose classes are then made here and now.
+        schemas: kafkawire's own schemas, or another folder, whose classes are generated first.
 
     Raises:
         SchemaError: a schema is wrong.
@@ -51,15 +51,15 @@ def load_message(name: str, schemas: Path = SCHEMAS) -> type[Message]:
 
 
 def folder_of(name: str, schemas: Path) -> Path:
-    """Return the folder of schemas that has a message: somebody's own, or kafkawire's.
+    """Return the folder of schemas that has a message: the user's own, or kafkawire's.
 
     Args:
-        name: of the message.
+        name: the name of the message.
         schemas: kafkawire's own schemas, or another folder.
 
     Raises:
         SchemaError: a schema is wrong.
-        ValueError: none has it.
+        ValueError: no folder has the message.
     """
     own: Collection[str] = () if schemas == SCHEMAS else _names(schemas)
     if name in own:
@@ -71,10 +71,10 @@ def folder_of(name: str, schemas: Path) -> Path:
 
 
 def apis_of(schemas: Path) -> Mapping[int, Api]:
-    """Return what the bytes of a connection may be: the folder's APIs, and Kafka's under keys that it does not have.
+    """Return the APIs of a connection: the folder's, and Kafka's for keys that the folder lacks.
 
     Args:
-        schemas: kafkawire's own schemas, or another folder; it may be a changed copy of them.
+        schemas: kafkawire's own schemas, or another folder, perhaps a changed copy.
 
     Raises:
         SchemaError: a schema is wrong.
@@ -87,10 +87,10 @@ def apis_of(schemas: Path) -> Mapping[int, Api]:
 
 
 def record_types_of(schemas: Path) -> RecordTypes:
-    """Return what the records of topics hold: those of the folder, and Kafka's where it has no such type.
+    """Return the record types of topics: the folder's, and Kafka's for types that the folder lacks.
 
     Args:
-        schemas: kafkawire's own schemas, or another folder; it may be a changed copy of them.
+        schemas: kafkawire's own schemas, or another folder, perhaps a changed copy.
 
     Raises:
         SchemaError: a schema is wrong.
@@ -116,7 +116,7 @@ def _joined(theirs: Mapping[str, Mapping[int, Any]], own: Mapping[str, Mapping[i
 
 
 def _tables(schemas: Path, name: str) -> Any:
-    """Return a module of tables that was made of a folder; None if its messages give none of this kind."""
+    """Return a module of tables generated from a folder; None if its messages need no such tables."""
     try:
         return import_module(f"{_package(schemas)}.tables.{name}")
     except ModuleNotFoundError:
@@ -124,7 +124,7 @@ def _tables(schemas: Path, name: str) -> Any:
 
 
 def _own_message(name: str, schemas: Path) -> type[Message]:
-    """Return the class of a message that a folder has."""
+    """Return the class of a folder's message."""
     return cast("type[Message]", getattr(import_module(f"{_package(schemas)}.messages"), name))
 
 
@@ -137,7 +137,7 @@ def _names(schemas: Path) -> tuple[str, ...]:
 
 @cache
 def _package(schemas: Path) -> str:
-    """Return the name of the package that was made of a folder."""
+    """Return the name of the package generated from a folder."""
     folder = TemporaryDirectory(prefix="kafkawire-")
     _FOLDERS.append(folder)
     write_tree(generated_tree(schemas), Path(folder.name))

@@ -1,1 +1,1 @@
-"""`kafkawire pipeline`: stored topics in Spark, and the session of Spark that commands share."""
+"""`kafkawire pipeline`: stored topics in Spark, and the Spark session that commands share."""

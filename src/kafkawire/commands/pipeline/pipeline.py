@@ -1,4 +1,4 @@
-"""`kafkawire pipeline`: work on stored topics with Spark: an audit, and a demo of it.
+"""`kafkawire pipeline`: audit stored topics with Spark, and run a demo of the audit.
 
 kafkawire pipeline audit /var/lib/kafka/data --out audit
 kafkawire pipeline audit --bootstrap broker:9092 --out audit
@@ -33,19 +33,19 @@ __all__ = ["app", "reason_of", "run", "time_ms"]
 app = new_app("Work on stored topics with Spark; needs `pip install 'kafkawire[cli,spark]'` and Java 17 or newer.")
 run = partial(run_app, app)
 
-#: How the last line of a traceback begins.
+#: The beginning of a traceback's last line.
 _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Failed): ")
 
-#: How a line of a Java stack trace begins that names the cause.
+#: The beginning of the line that names the cause in a Java stack trace.
 _CAUSE: Final = "Caused by: "
 
-#: Of segments that are audited in less time than a JVM takes to compile its queries well.
+#: Size of segments that are audited in less time than a JVM needs to optimize the queries.
 _SMALL_BYTES: Final = 1 << 30
 
-#: The exit status if there is something that `--fail-on` asks for.
+#: The exit status if there is a finding that `--fail-on` selects.
 _FOUND: Final = 3
 
-#: The severities of findings, the worst first, and how each is shown.
+#: The severities of findings, worst first, and their styles.
 _STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
 
 
@@ -141,15 +141,15 @@ def demo(
 
 
 def _as_bad_as(severity: str) -> list[str]:
-    """Return a severity and those that are worse."""
+    """Return a severity and all worse ones."""
     return [*_STYLES][: [*_STYLES].index(severity) + 1]
 
 
 def time_ms(option: str, text: str) -> int | None:
-    """Return a time of the command line in ms since the epoch, UTC unless it says otherwise; None for no text.
+    """Return a time of the command line in ms since the epoch, in UTC without a time zone; None for no text.
 
     Raises:
-        typer.BadParameter: it is not a time.
+        typer.BadParameter: the text is not a time.
     """
     if not text:
         return None
@@ -168,10 +168,10 @@ def time_ms(option: str, text: str) -> int | None:
 
 
 def _size(option: str, text: str) -> Any:
-    """Return the bytes of segments that a task is to read.
+    """Return the bytes of segments that one task reads.
 
     Raises:
-        typer.BadParameter: it is not a size, or too small.
+        typer.BadParameter: the text is not a size, or the size is too small.
     """
     from kafkawire.sdk.spark.option_values import parse_size
     from kafkawire.sdk.spark.segments.options import SPLIT_BYTES_MIN
@@ -186,7 +186,7 @@ def _client(path: str) -> dict[str, str]:
     """Return the entries of a properties file.
 
     Raises:
-        typer.BadParameter: it cannot be read.
+        typer.BadParameter: the file cannot be read.
     """
     from kafkawire.sdk.storage.properties import parse_properties
 
@@ -197,7 +197,7 @@ def _client(path: str) -> dict[str, str]:
 
 
 def _audit(source: str | list[str] | None, out: str, master: str, options: dict[str, Any]) -> Any:
-    """Run the audit of brokers or folders, with a line of progress; end the program if it cannot be made."""
+    """Run the audit of brokers or folders, with a line of progress; end the program if it fails."""
     _check_spark()
     from kafkawire.sdk.spark.audit.audit import audit as audit_segments
     from kafkawire.sdk.spark.audit.audit import audit_brokers
@@ -226,9 +226,9 @@ def _audit(source: str | list[str] | None, out: str, master: str, options: dict[
 
 
 def _prepare(paths: Sequence[str]) -> None:
-    """Look at the segments before Spark starts: mistakes in paths are reported at once, and small ones start quickly.
+    """Check the segments before Spark starts, to report wrong paths immediately, and to start quickly for small ones.
 
-    Other file systems than that of this machine take longer to list, and are listed once.
+    Remote file systems take longer to list, and are listed only once.
     """
     from kafkawire.sdk.spark.segments.options import option_texts, parse_options
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
@@ -242,9 +242,9 @@ def _prepare(paths: Sequence[str]) -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """Return in one line what went wrong as Spark says, and what caused it as Java says."""
+    """Return Spark's error and Java's cause on one line."""
     lines = [line.strip(": ") for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j says what Java says behind it
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):  # py4j's error precedes Java's
         causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
         return f"{lines[1]}: {causes[-1]}" if causes else lines[1]
     if len(lines) > 1 and lines[0].startswith("An exception was thrown from the Python worker"):  # a traceback follows

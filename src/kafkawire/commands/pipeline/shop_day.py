@@ -1,7 +1,7 @@
 """A day of a small shop, written by the reference broker in seconds: the data of the audit's demo.
 
-The broker's clock jumps ten minutes at a time, so that a group's commits and the records around them are as far apart
-as in real life. In a copy of what it wrote, a byte is flipped, a segment removed and a batch written twice.
+The broker's clock jumps ten minutes at a time, so a group's commits and the records around them are as far apart as in
+real life. In a copy of the files, a byte is flipped, a segment removed and a batch written twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.testing import Broker
 
 __all__ = ["ShopDay", "write_day"]
 
-#: Monday, 2 March 2026, 00:00 UTC: the same day each time, so that two demos are alike.
+#: Monday, 2 March 2026, 00:00 UTC: always the same day, so that demos are alike.
 DAY_MS: Final = 1_772_409_600_000
 _STEP_MS: Final = 600_000
 _STEPS: Final = 144
@@ -36,11 +36,11 @@ _TOPICS: Final[dict[str, tuple[int, dict[str, str | None]]]] = {
     "sensors": (4, {}),
 }
 
-#: For each group its topic, the steps from and to which it stands still, and the share of the backlog that it reads in
+#: For each group its topic, the steps between which it stands still, and the share of the backlog that it reads in
 #: every other step.
 _GROUPS: Final = {"billing": ("orders", 66, 84, 0.6), "recommendations": ("clicks", 0, 0, 0.07)}
 
-#: Small segments, so that there are several: the smallest that a broker allows.
+#: The smallest segments that a broker allows, so that there are several.
 _SEGMENT_BYTES: Final = 1024 * 1024
 
 _READING_BYTES: Final = 420
@@ -54,13 +54,13 @@ _CLOSE_TIMEOUT_MS: Final = 5_000
 
 
 class ShopDay(NamedTuple):
-    """What was written.
+    """The written data.
 
     Attributes:
         segments: the folder of the damaged copy.
-        records: how many were written, whatever is in the copy.
-        topics: how many topics the shop has.
-        damage: what was damaged, in words.
+        records: the number of written records, whatever the copy contains.
+        topics: the number of topics.
+        damage: a description of the damage.
     """
 
     segments: Path
@@ -70,7 +70,7 @@ class ShopDay(NamedTuple):
 
 
 class _Clock:
-    """A time that jumps when somebody says so, and goes on with the machine in between."""
+    """A clock that jumps on request, and otherwise runs with the machine's."""
 
     def __init__(self) -> None:
         self.set(DAY_MS)
@@ -86,10 +86,10 @@ def write_day(folder: Path, scale: float = 1.0, seed: int = 2) -> ShopDay:
     """Let a broker write the day, and damage a copy.
 
     Args:
-        folder: where the broker's files go, and the copy.
+        folder: the folder for the broker's files and the copy.
         scale: factor for the number of records.
-        seed: what all chance depends on. The same one gives the same records, but the producers decide as they go where
-            batches begin, and into which partition a record without a key goes.
+        seed: the seed of all random choices. The same seed gives the same records, but the bounds of batches, and the
+            partitions of records without a key, depend on the producers' timing.
 
     Raises:
         KafkaWireError: the broker refused something.
@@ -114,13 +114,13 @@ class _Shop:
     """The programs of the shop.
 
     Args:
-        bootstrap: where the broker listens.
+        bootstrap: the broker's address.
         clock: the broker's clock.
-        chance: decides everything that is random.
+        chance: makes all random choices.
         scale: factor for the number of records.
 
     Attributes:
-        written: how many records were written.
+        written: the number of written records.
     """
 
     def __init__(self, bootstrap: str, clock: _Clock, chance: random.Random, scale: float) -> None:
@@ -145,12 +145,12 @@ class _Shop:
             each.start()
 
     def close(self) -> None:
-        """Disconnect all of them."""
+        """Disconnect all programs."""
         for each in (*self._groups.values(), *self._producers.values()):
             each.close(timeout_ms=_CLOSE_TIMEOUT_MS)
 
     def whole_day(self) -> None:
-        """Write and read the day, ten minutes at a time."""
+        """Write and read the day in steps of ten minutes."""
         for step in range(_STEPS):
             start_ms = DAY_MS + step * _STEP_MS
             self._clock.set(start_ms + _STEP_MS)
@@ -169,7 +169,7 @@ class _Shop:
                 self._commit(group, step)
 
     def leave_a_transaction_open(self) -> None:
-        """Begin a payment, and never end it."""
+        """Begin a payment's transaction, and never end it."""
         self._producers["payments"].begin_transaction()
         self._send("payments", [_Sent(b"order 0", b'{"amount": 12.5}', DAY_MS + _STEPS * _STEP_MS)])
 
@@ -181,7 +181,7 @@ class _Shop:
         self.written += len(records)
 
     def _records(self, step: int, start_ms: int) -> dict[str, list[_Sent]]:
-        """Return what happens in ten minutes: little at night, most around noon and in the evening."""
+        """Return the activity in ten minutes: low at night, highest around noon and in the evening."""
         hour = step / 6
         busy = 0.2 + exp(-(((hour - 12.5) / 3.6) ** 2)) + 0.7 * exp(-(((hour - 20) / 1.8) ** 2))
         sale = 3.2 if 14 <= hour < 14.7 else 1
@@ -205,7 +205,7 @@ class _Shop:
             number = max(int(count[topic] * self._scale), 1)
             times = sorted(start_ms + chance.randrange(_STEP_MS) for _ in range(number))
             found[topic] = [_Sent(*make(chance), time_ms) for time_ms in times]
-        # Some phones were offline, and send their orders later.
+        # Some phones are offline, and send their orders later.
         orders = found["orders"]
         for index in range(len(orders)):
             if chance.random() < _LATE:
@@ -214,7 +214,7 @@ class _Shop:
         return found
 
     def _commit(self, group: str, step: int) -> None:
-        """Commit as if the group had read a part of its backlog."""
+        """Commit offsets as if the group had read a part of its backlog."""
         topic, pause, resume, part = _GROUPS[group]
         if pause <= step < resume:
             return
@@ -269,7 +269,7 @@ def _reading(chance: random.Random) -> _Content:
 
 
 def _damage(folder: Path) -> str:
-    """Damage the copy of a broker's files, and say how."""
+    """Damage the copy of a broker's files, and return a description."""
     clicks = _largest(folder, "clicks")
     batches = list(walk_headers(clicks.read_bytes()))
     flipped = batches[len(batches) // 2]
@@ -293,7 +293,7 @@ def _damage(folder: Path) -> str:
 
 
 def _largest(folder: Path, topic: str) -> Path:
-    """Return the last segment of the partition of a topic that has the most bytes."""
+    """Return the last segment of a topic's largest partition."""
 
     def size(partition: Path) -> tuple[int, str]:
         return sum(segment.stat().st_size for segment in partition.glob("*.log")), partition.name

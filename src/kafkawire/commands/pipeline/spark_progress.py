@@ -1,4 +1,4 @@
-"""A line on a terminal that says what Spark is doing: the step, and how many tasks of its stages are done."""
+"""Show Spark's progress on one line of a terminal: the step, and the number of finished tasks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 __all__ = ["SparkProgress", "tasks_of"]
 
-#: Between two looks, in seconds: what a reader takes for movement.
+#: Seconds between two updates, short enough to look like movement.
 _LOOK_SECONDS: Final = 0.25
 
 
 class SparkProgress:
-    """Shows progress while it is entered; nothing where standard error is no terminal.
+    """Shows progress inside a `with` block, if standard error is a terminal.
 
     Args:
         tracker: Spark's status tracker.
-        console: where it is shown.
+        console: the console to show it on.
     """
 
     def __init__(self, tracker: Any, console: Console) -> None:
@@ -40,7 +40,7 @@ class SparkProgress:
         self._thread = threading.Thread(target=self._look, name="kafkawire-progress", daemon=True)
 
     def step(self, text: str) -> None:
-        """Say what comes next."""
+        """Show the next step."""
         self._bar.update(self._task, description=text, completed=0, total=None)
 
     def __enter__(self) -> Self:
@@ -65,11 +65,11 @@ class SparkProgress:
 
 
 def tasks_of(tracker: Any) -> tuple[int, int]:
-    """Return how many tasks of the stages that run are done, and how many there are."""
+    """Return the numbers of finished tasks and of all tasks in the active stages."""
     done = total = 0
     for stage in tracker.getActiveStageIds():
         info = tracker.getStageInfo(stage)
-        if info is not None:  # it may have ended just now
+        if info is not None:  # the stage may just have ended
             done += info.numCompletedTasks
             total += info.numTasks
     return done, total

@@ -1,4 +1,4 @@
-"""The session of Spark that a command runs in, that of `spark-submit` or one of its own; and why there can be none."""
+"""Start a command's Spark session, or use that of `spark-submit`; find out why Spark cannot run."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ OLDEST_JAVA = 17
 #: Java 8 called itself 1.8; the first release of a version has no dot.
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
-#: Of what a Java says that does not tell its version.
+#: Most characters shown of the output of a Java whose version is unreadable.
 _SHOWN_CHARACTERS = 200
 
-#: Settings of a session on this machine alone: nobody looks at its pages, and it talks to nobody else.
+#: Settings of a session on this machine only: it needs neither a web UI nor connections to other machines.
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
-#: Settings of ours that count most. A JVM that is started from Python is taken for a shell, which shows progress.
+#: Settings that override all others. Spark takes a JVM started from Python for a shell, which shows progress.
 _OURS = frozenset({"spark.master", "spark.ui.showConsoleProgress"})
 
-#: For a JVM that runs some dozens of short queries: what would compile them better takes longer than they do. It is the
-#: variable of the `java` command, as a setting of Spark's would take the place of one in its own files.
+#: For a JVM that runs some dozens of short queries: the optimizing compiler takes longer than the queries. This is the
+#: variable of the `java` command, since a Spark setting would override one in Spark's own files.
 _JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
-#: What Spark calls an application that nobody named.
+#: Spark's name for an application without one.
 _NO_NAME = "pyspark-shell"
 
-#: Of what a JVM says when it cannot start.
+#: Most bytes shown of the output of a JVM that cannot start.
 _SHOWN_BYTES = 4000
 
 
 def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> SparkSession:
-    """Return a session whose workers run on this Python.
+    """Return a session whose workers use this Python.
 
     Args:
-        name: of the application.
-        master: where Spark runs, such as `local[*]` or `spark://host:7077`; None for what `spark-submit` or the
-            configuration say, or else this machine.
-        more: settings beside those of every command; what `spark-submit` says counts more.
+        name: the name of the application.
+        master: where Spark runs, such as `local[*]` or `spark://host:7077`; None for the master of `spark-submit` or
+        the configuration, otherwise this machine.
+        more: settings in addition to those of every command; `spark-submit` overrides them.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     with _quiet():
-        # What spark-submit and its files say is known to the JVM alone: without one, SparkConf() is empty.
+        # Only a JVM knows the settings of spark-submit and its files: without one, SparkConf() is empty.
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(more.items())))
     conf = SparkConf()
     where = master or conf.get("spark.master", "local[*]") or "local[*]"
@@ -72,7 +72,7 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
     settings |= {"spark.log.level": "OFF"}
     if where.startswith("local"):
         settings |= _LOCAL
-        # Few tasks on few cores; what does not fit into memory goes to disk.
+        # Few tasks on few cores; data that does not fit into memory goes to disk.
         settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     builder = SparkSession.builder
     for key, value in {**settings, **more}.items():
@@ -84,15 +84,15 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
 
 
 def starting_quickly() -> None:
-    """Have the JVM that `start_spark` starts compile quickly, not well, unless the environment says otherwise.
+    """Make the JVM of `start_spark` compile quickly instead of well, unless the environment configures it.
 
-    The audit of some megabytes takes half the CPU then, and that of gigabytes more.
+    The audit of some megabytes then takes half the CPU, but that of gigabytes takes more.
     """
     os.environ.setdefault(_JAVA_OPTIONS, _QUICK)
 
 
 def why_not() -> str | None:
-    """Return why Spark cannot run here, None if it can."""
+    """Return the reason why Spark cannot run here, None if it can."""
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
         return "pyspark is not installed (pip install 'kafkawire[spark]')"
     java = _java()
@@ -119,9 +119,9 @@ def _java() -> str | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back what a JVM that is started meanwhile writes to standard error; show the end of it if that fails.
+    """Hold back the standard error output of a JVM that is started meanwhile; show its end if the start fails.
 
-    It writes a dozen lines about itself, whatever its log level. What it writes later is shown: lines of workers' logs.
+    A JVM writes a dozen lines about itself, at any log level. Later output is shown: lines of the workers' logs.
     """
     sys.stderr.flush()
     own = os.dup(2)

@@ -1,8 +1,8 @@
 """The commands of `kafkawire codegen`: from a Kafka release to schemas, from schemas to code and documentation.
 
 Every command works on kafkawire's own schemas or, with `--schemas`, on another folder. `explain` and `show`, which also
-need the codecs, are in `inspection/explain.py` and `show.py`. Exit status 1: something is wrong, or the answer is no
-(generated code differs, a change breaks the wire); 2: a wrong option or argument.
+need the codecs, are in `inspection/explain.py` and `show.py`. Exit status 1 means an error or a negative answer
+(generated code differs, a change breaks the wire), 2 a wrong option or argument.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def import_command(
 
 
 def _report(messages: list[MessageSpec], result: ImportResult) -> None:
-    """Print what an import changed."""
+    """Print the changes of an import."""
     for path in result.added:
         print_line(f"added    {path}", "green")
     for path in result.changed:
@@ -131,7 +131,7 @@ def check(schemas: _Schemas = SCHEMAS, out: _Out = None) -> None:
 
 
 def _folder_of_code(schemas: Path, out: Path | None) -> Path:
-    """Return where the code of a folder of schemas is; that of others must never take the place of kafkawire's own."""
+    """Return the folder of generated code; code of other schemas must never overwrite kafkawire's own."""
     if out is None and schemas.resolve() != SCHEMAS.resolve():
         raise typer.BadParameter(f"--schemas names another folder, {schemas}: say where its code goes with --out")
     return OUT if out is None else out
@@ -181,7 +181,7 @@ def _row(change: Change) -> tuple[str, ...]:
 
 
 def _state(path: Path) -> State:
-    """Return what a folder of schemas says, or what Kafka's jars define."""
+    """Return the definitions of a folder of schemas, or of Kafka's jars."""
     if path.is_dir() and any(any(path.rglob(f"*.{ending}")) for ending in ("yaml", "yml")):
         return load_state(path)
     return State(arrange(read_jars([path])))

@@ -1,6 +1,6 @@
-"""Show what a message or record format holds: `kafkawire codegen show`.
+"""Show the fields of a message or record format: `kafkawire codegen show`.
 
-`inspection/explain.py` says the same of bytes.
+`inspection/explain.py` does the same for bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Form", "show"]
 
 
 class Form(StrEnum):
-    """How `show` shows a message."""
+    """The form in which `show` shows a message."""
 
     LAYOUT = "layout"
     CONSTRUCT = "construct"
@@ -121,7 +121,7 @@ def _place(bits: Bits) -> str:
 
 
 def _notes(field: RecordField, others: set[str]) -> Iterator[str]:
-    """Yield what there is to say about a field, beside the other fields of its format."""
+    """Yield remarks about a field's relations to the other fields of its format."""
     if field.about:
         yield field.about
     if field.const is not None:

@@ -1,1 +1,1 @@
-"""What `kafkawire dump` reads and writes: one module for each kind of file, and the lines that all of them write."""
+"""The readers and the output of `kafkawire dump`: one module for each kind of file, and the lines that all write."""

@@ -1,8 +1,8 @@
-"""The batches of a segment, one after the other, whatever else is in the file.
+"""Read the batches of a segment in order, whatever else is in the file.
 
-Where a header cannot be right, reading goes on at the next whole batch with a right checksum. A batch whose checksum is
-wrong may have a wrong length, too: it is skipped by its size if a sound batch or the end of the file is there; if not,
-it is searched for sound batches before its size is believed.
+After an impossible header, reading continues at the next whole batch with a right checksum. A batch with a wrong
+checksum can also have a wrong length: it is skipped by its size if a sound batch or the end of the file follows;
+otherwise it is searched for sound batches before its size is trusted.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class StoredBatch(NamedTuple):
     """A batch of any magic.
 
     Attributes:
-        position: where it begins in the file.
-        size: in bytes.
-        magic: of its format.
-        header: as `BATCH_HEADER` of magic 2 or `MESSAGE_V0_HEADER` gives it.
+        position: where the batch begins in the file.
+        size: its size in bytes.
+        magic: the magic of its format.
+        header: the unpacked `BATCH_HEADER` of magic 2, or `MESSAGE_V0_HEADER`.
         is_valid: whether its checksum is right.
-        batch: to read its records; None if it is too large to open.
+        batch: the batch, to read its records; None if it is too large to open.
     """
 
     position: int
@@ -49,12 +49,12 @@ class StoredBatch(NamedTuple):
 
     @property
     def attributes(self) -> int:
-        """What the bits of the header say: compression, kind of timestamp and others."""
+        """The bits of the header: compression, kind of timestamp and others."""
         return self.header[5 if self.magic == BATCH_MAGIC else 4]
 
     @property
     def base_offset(self) -> int | None:
-        """The first offset; None for an old batch, which has it inside."""
+        """The first offset; None for an old batch, whose header lacks it."""
         return self.header[0] if self.magic == BATCH_MAGIC else None
 
     @property
@@ -64,12 +64,12 @@ class StoredBatch(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are no batch, or a batch with a wrong checksum, which then has been given before.
+    """Bytes that are not a batch, or a batch with a wrong checksum, which was yielded before.
 
     Attributes:
-        position: where they begin.
-        reason: what is wrong.
-        passed_over: how many bytes are left out; None if none are.
+        position: where the bytes begin.
+        reason: the fault.
+        passed_over: the number of skipped bytes; None if none are skipped.
     """
 
     position: int
@@ -84,13 +84,13 @@ def read_batches(
     batch_bytes_max: int = BATCH_BYTES_MAX,
     read: Callable[[int], object] | None = None,
 ) -> Iterator[StoredBatch | Damage]:
-    """Yield what is in a segment; each batch can be used until the next one is asked for.
+    """Yield the batches and the damage of a segment; each batch can be used until the next one is requested.
 
     Args:
-        window: of the file.
-        position: where to begin.
+        window: the window of the file.
+        position: the position to begin at.
         batch_bytes_max: larger batches are not opened.
-        read: told the position now and then; None if nobody wants to know.
+        read: called regularly with the position, if not None.
 
     Raises:
         OSError: the file cannot be read.
@@ -100,7 +100,7 @@ def read_batches(
         if read is not None:
             read(position)
         size, reason = size_at(window, position)
-        if position >= window.end:  # somebody cut the file meanwhile
+        if position >= window.end:  # the file was cut meanwhile
             return
         if reason and window.is_limited and _may_be_cut(window, position):
             return
@@ -114,7 +114,7 @@ def read_batches(
             continue
         batch = _batch_at(window, position, size, batch_bytes_max)
         if window.end < position + size:
-            continue  # the same, in the midst of a batch: told as any batch that is cut
+            continue  # the same, in the middle of a batch: reported like any cut batch
         yield batch
         end = position + size
         if not batch.is_valid:
@@ -124,11 +124,11 @@ def read_batches(
 
 
 def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: int) -> tuple[int, str]:
-    """Return where to read on after a batch with a wrong checksum, and what to say of it.
+    """Return the position to continue at after a batch with a wrong checksum, and its report.
 
     Args:
-        window: of the file.
-        search: its own.
+        window: the window of the file.
+        search: the search in the window.
         position: where the batch begins.
         end: where it ends, if its length is right.
     """
@@ -139,12 +139,12 @@ def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: i
     if inside < end:
         return inside, f"{reason}, and a sound batch begins inside it"
     if not size_at(window, end)[1] or _may_be_cut(window, end):
-        return end, reason  # the next one is damaged, too
+        return end, reason  # the next one is also damaged
     return search.next(end + 1), f"{reason}, and no batch begins where it ends"
 
 
 def _may_be_cut(window: Window, position: int) -> bool:
-    """Return whether the batch at a position may be one that goes on behind the end."""
+    """Return whether the batch at a position can be one that continues behind the end."""
     head = window.at(position, BATCH_HEADER_BYTES)
     if len(head) <= BATCH_MAGIC_AT:
         return True
@@ -153,7 +153,7 @@ def _may_be_cut(window: Window, position: int) -> bool:
 
 
 def _batch_at(window: Window, position: int, size: int, batch_bytes_max: int) -> StoredBatch:
-    """Return the batch that is at a position, with its checksum compared."""
+    """Return the batch at a position, after comparing its checksum."""
     head = bytes(window.at(position, BATCH_HEADER_BYTES))
     magic = head[BATCH_MAGIC_AT]
     header = (BATCH_HEADER if magic == BATCH_MAGIC else MESSAGE_V0_HEADER).unpack_from(head)

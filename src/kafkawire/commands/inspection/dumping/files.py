@@ -1,4 +1,4 @@
-"""What a file of a broker is, by its name: of which kind, from which offset on, of which topic.
+"""Classify a broker's files by name: kind, first offset and topic.
 
 Source: `LogFileUtils`, `Snapshots`, `UnifiedLog` in Apache Kafka.
 """
@@ -24,7 +24,7 @@ __all__ = ["FileKind", "StoredFile", "files_of", "stored_file"]
 
 
 class FileKind(Enum):
-    """What a file holds; the value is what the output calls it."""
+    """The kind of a file's content; the value is its name in the output."""
 
     LOG = "log"
     SNAPSHOT = "snapshot of cluster metadata"
@@ -39,7 +39,7 @@ class FileKind(Enum):
     QUORUM_STATE = "quorum state"
 
 
-#: In the order in which a folder's files are shown: a segment, then what is about it.
+#: In the order in which a folder's files are shown: a segment, then the files about it.
 _SUFFIXES = {
     file_names.METADATA_SNAPSHOT_SUFFIX: FileKind.SNAPSHOT,
     file_names.LOG_SUFFIX: FileKind.LOG,
@@ -59,19 +59,19 @@ _NAMES = {
     QUORUM_STATE: FileKind.QUORUM_STATE,
 }
 
-#: What a broker appends to the name of a file that it is about to add, replace or remove.
+#: The suffixes that a broker appends to the name of a file that it is about to add, replace or remove.
 _CHANGING = (file_names.CLEANED_SUFFIX, file_names.DELETED_SUFFIX, ".part", file_names.SWAP_SUFFIX)
 
 
 class StoredFile(NamedTuple):
-    """A file, and what its name and folder say.
+    """A file, and the facts in the names of the file and its folder.
 
     Attributes:
-        path: where it is.
-        kind: what it holds.
+        path: the path of the file.
+        kind: the kind of its content.
         base_offset: the offset in its name; None if there is none.
         epoch: the leader epoch in the name of a snapshot of cluster metadata.
-        topic: empty if the folder does not say.
+        topic: the topic; empty if the folder does not name one.
     """
 
     path: Path
@@ -82,16 +82,16 @@ class StoredFile(NamedTuple):
 
     @property
     def added_suffix(self) -> str:
-        """Return what a broker appended to the name, as `.deleted`; empty for a file that is in use."""
+        """Return the suffix that a broker appended, such as `.deleted`; empty for a file in use."""
         return _added_suffix(self.path.name)
 
     def sibling(self, suffix: str) -> Path:
-        """Return the path of another file about the same offset: of one that is being removed, another such one."""
+        """Return the path of another file about the same offset, with the same appended suffix, such as `.deleted`."""
         return self.path.with_name(self.path.name.partition(".")[0] + suffix + self.added_suffix)
 
 
 def stored_file(path: Path) -> StoredFile | None:
-    """Return what a file is, None if the name says nothing."""
+    """Return the classified file, None if its name is unknown."""
     name = path.name.removesuffix(_added_suffix(path.name))
     if name in _NAMES:
         return StoredFile(path, _NAMES[name], None, None, _topic(path))
@@ -107,11 +107,11 @@ def stored_file(path: Path) -> StoredFile | None:
 
 
 def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[Path]:
-    """Return files, folders replaced by all that is below them: each partition by offset, a segment before its indexes.
+    """Return the files, including all below folders: each partition by offset, a segment before its indexes.
 
     Args:
         paths: files and folders.
-        fail: told what does not exist, or cannot be listed; the others are returned.
+        fail: called for paths that do not exist or cannot be listed; the others are returned.
     """
     found: list[Path] = []
     for path in paths:
@@ -128,14 +128,14 @@ def files_of(paths: Iterable[Path], fail: Callable[[OSError], object]) -> list[P
 
 
 def _below(folder: Path, fail: Callable[[OSError], object]) -> Iterator[Path]:
-    """Yield the files in a folder and in those below it, each folder once: links may lead to one that is there already.
+    """Yield the files in a folder and in those below it, visiting each folder once: links can lead to a visited one.
 
-    Folders below one that is a link are left out: links may be circles.
+    Folders below a link are skipped: links can form cycles.
     """
     waiting, links = [folder], list[Path]()
     known: set[tuple[int, int]] = set()
     while waiting or links:
-        is_link = not waiting  # after all the others, so that files are shown where they are
+        is_link = not waiting  # after all the others, so that files are shown at their real place
         here = links.pop() if is_link else waiting.pop()
         files: list[Path] = []
         folders: list[Path] = []
@@ -153,7 +153,7 @@ def _below(folder: Path, fail: Callable[[OSError], object]) -> Iterator[Path]:
                             folders.append(here / entry.name)
                         else:
                             checked_regular(here / entry.name)
-                    except OSError as error:  # a link to nowhere, or in circles, is told like a pipe
+                    except OSError as error:  # a dangling or cyclic link is reported like a pipe
                         fail(error)
         except OSError as error:
             fail(error)

@@ -1,4 +1,4 @@
-"""Dump the indexes of a segment, and compare them with it: each entry of an index names a batch.
+"""Dump the indexes of a segment, and compare their entries with its batches.
 
 Source: `DumpLogSegments.dumpIndex`, `dumpTimeIndex` in Apache Kafka.
 """
@@ -31,13 +31,13 @@ from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexE
 __all__ = ["dump_offset_index", "dump_time_index", "position_before"]
 
 
-#: Batches that are looked at from the last place on before an index is asked: a search in a large one, with room for
-#: more entries, reads it in several places, and the next entry of a time index is mostly a few batches further.
+#: Batches that are checked from the last place on before the index is searched: a search in a large index, with room
+#: for more entries, reads it in several places, and the next entry of a time index is usually a few batches further.
 _NEAR_BATCHES: Final = 64
 
 
 class _Header:
-    """What an index is compared with: the header of a batch at a place of the log."""
+    """The log that an index is compared with: returns the header of a batch at a position."""
 
     def __init__(self, log: Window, position: int) -> None:
         self.is_whole = False
@@ -58,17 +58,17 @@ class _Header:
 
 
 def _header_at(log: Window, position: int) -> _Header:
-    """Return the header at a place, which a broker may have appended since the log was opened."""
+    """Return the header at a position, which a broker may have appended since the log was opened."""
     header = _Header(log, position)
     return _Header(log, position) if not header.is_whole and log.has_grown() else header
 
 
 class _Index:
-    """What both kinds of indexes share.
+    """The common part of both kinds of indexes.
 
     Args:
         file: the index.
-        output: gets the lines.
+        output: receives the lines.
         index: its format.
         stack: closes the files.
     """
@@ -90,8 +90,8 @@ class _Index:
             )
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Yield position and content of each entry, up to the room that was preallocated."""
-        for number, entry in enumerate(self.entries):  # up to where it ends by then
+        """Yield position and content of each entry, up to the preallocated room."""
+        for number, entry in enumerate(self.entries):  # up to its current end
             first, second = entry
             position = number * self.entry_bytes
             if not first and not second:
@@ -100,7 +100,7 @@ class _Index:
                         self._output.note(f"{room} bytes of zeros at the end: room for further entries")
                     self._say_cuts()
                     return
-                with suppress(IndexError):  # it may have been room when it was read, and be an entry now
+                with suppress(IndexError):  # when it was read it may have been room, and now be an entry
                     first, second = self.entries[number]
             yield position, first, second
         self._say_cuts()
@@ -110,14 +110,14 @@ class _Index:
             self._output.note("the index is empty")
 
     def _say_cuts(self) -> None:
-        """Say that a file got shorter, as a new index does when the broker ends its segment."""
+        """Report that a file got shorter, as a new index does when the broker ends its segment."""
         for window, name in ((self.window, "file"), (self.log, "segment")):
             if window is not None and window.is_cut:
                 self._output.note(f"the {name} got shorter while it was read, {window.end} bytes are left")
 
 
 def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], object]) -> None:
-    """Write the entries of an offset index, and what is wrong with them.
+    """Write the entries of an offset index, and their faults.
 
     Raises:
         OSError: a file cannot be read.
@@ -146,7 +146,7 @@ def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], ob
 
 
 def dump_time_index(file: StoredFile, output: Output, read: Callable[[int], object]) -> None:
-    """Write the entries of a time index, and what is wrong with them.
+    """Write the entries of a time index, and their faults.
 
     Raises:
         OSError: a file cannot be read.
@@ -179,12 +179,12 @@ def dump_time_index(file: StoredFile, output: Output, read: Callable[[int], obje
 
 
 class _Places:
-    """Finds batches of a log by their last offset, from the place where the last one was found.
+    """Finds batches of a log by their last offset, starting at the last one found.
 
     Args:
-        log: of the segment.
+        log: the segment's log.
         index: its offset index; None if there is none.
-        base_offset: of the segment.
+        base_offset: the segment's base offset.
     """
 
     def __init__(self, log: Window, index: Window | None, base_offset: int) -> None:
@@ -195,7 +195,7 @@ class _Places:
         self._offset = base_offset
 
     def find(self, offset: int) -> _Header | None:
-        """Return the first batch whose last offset is not below one; None if there is none, or the log is damaged."""
+        """Return the first batch whose last offset reaches `offset`; None without one, or if the log is damaged."""
         start = self._position if offset >= self._offset else 0
         if offset >= self._offset:
             found, start = self._walk(start, offset, _NEAR_BATCHES)
@@ -208,7 +208,7 @@ class _Places:
         return self._walk(start, offset, None)[0]
 
     def _walk(self, start: int, offset: int, most: int | None) -> tuple[_Header | None, int]:
-        """Return the first batch from a position on whose last offset is not below one, and how far the search came."""
+        """Return the first batch from a position on whose last offset reaches `offset`, and the search's end."""
         count = 0
         while count != most and (header := _header_at(self._log, start)).is_whole:
             self._position = start
@@ -220,7 +220,7 @@ class _Places:
 
 
 def position_before(file: StoredFile, log: Window, offset: int) -> int:
-    """Return where in a segment to begin to read from an offset on; 0 if its index is missing, or does not fit.
+    """Return the position in a segment from which to read an offset; 0 if its index is missing or does not fit.
 
     Raises:
         OSError: the index cannot be read.
@@ -238,7 +238,7 @@ def position_before(file: StoredFile, log: Window, offset: int) -> int:
 
 
 def _position_of(entries: IndexEntries, relative: int) -> int:
-    """Return the position in the last entry that is not after an offset; the beginning if there is none."""
+    """Return the position in the last entry not above an offset; the beginning if there is none."""
     return max(entries.value_at(relative) or 0, 0)
 
 

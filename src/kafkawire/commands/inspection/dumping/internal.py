@@ -1,7 +1,7 @@
-"""What a line says of control records and of records of internal topics, in the words of DumpLogSegments.
+"""Describe control records and records of internal topics, in the words of DumpLogSegments.
 
-The topics are Kafka's, and those of somebody's own schemas. What cannot be decoded is shown as it is stored. If a newer
-broker wrote it, that is no damage.
+The topics are Kafka's and those of the user's schemas. Records that cannot be decoded are shown as stored. A record
+that a newer broker wrote is not damage.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from kafkawire.sdk.records.internal_records import KAFKA_RECORDS, InternalRecord
 __all__ = ["ContentDecoder"]
 
 _VERSION = Struct(">h")
-#: What a member of a classic group of consumers gives as bytes, by the name in JSON.
+#: The bytes that a member of a classic consumer group provides, by the name in JSON.
 _CONSUMER_PROTOCOL = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
 
 
 class ContentDecoder:
-    """Says what keys and values mean, as `RecordLines` asks.
+    """Describes keys and values for `RecordLines`.
 
     Args:
-        topic: whose records they are.
-        as_json: the form of the lines.
-        types: what the records of topics hold.
+        topic: the topic of the records.
+        as_json: whether the lines are JSON.
+        types: the record types of topics.
 
     Attributes:
-        problems: what was damaged since somebody took it, with the offsets.
+        problems: the damage since the caller last cleared it, with the offsets.
     """
 
     def __init__(self, topic: str, as_json: bool, types: RecordTypes = KAFKA_RECORDS) -> None:
@@ -49,7 +49,7 @@ class ContentDecoder:
         self._types = types
 
     def record(self, offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes, bool]:
-        """Say what a record of the topic means, and whether that is all to say of it."""
+        """Return the description of a record of the topic, and whether it is complete."""
         try:
             found = self._types.decode(self._topic, key, value)
         except UnknownRecord as error:
@@ -58,11 +58,11 @@ class ContentDecoder:
             self.problems.append(f"offset {offset}: {error}")
             return self._unread("undecoded", str(error)), False
         parts = _json_parts(found) if self._as_json else _text_parts(found)
-        del found  # it takes as much memory as its JSON, and is not needed twice
+        del found  # it takes as much memory as its JSON, and is not needed again
         return b"".join(each if isinstance(each, bytes) else _dumped(each) for each in parts), True
 
     def control(self, offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes, bool]:
-        """Say what a control record means, and whether that is all to say of it."""
+        """Return the description of a control record, and whether it is complete."""
         try:
             found = control_record(Record(offset, 0, key, value))
         except DecodeError as error:
@@ -76,7 +76,7 @@ class ContentDecoder:
             return b" controlType: %s(%d)" % (found.key.name.encode(), found.key.number), False
         if isinstance(found.body, EndTxnMarker):
             return b" endTxnMarker: %s %s" % (found.key.name.encode(), members_text(body or {}).encode()), True
-        colon = b":" if isinstance(found.body, LeaderChangeMessage) else b""  # Kafka gives it to no other of KRaft's
+        colon = b":" if isinstance(found.body, LeaderChangeMessage) else b""  # only here, as in Kafka
         return b" %s%s %s" % (_camel_case(found.key.name).encode(), colon, _dumped(body)), True
 
     def _unread(self, name: str, reason: str) -> bytes:
@@ -86,7 +86,7 @@ class ContentDecoder:
 
 
 def _json_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
-    """Return what `--json` says of a record, with JSON values that are not text yet."""
+    """Return the members of a record's JSON object, with values that are not text yet."""
     members: dict[str, Any] = {"type": record.type, "name": record.name}
     if record.key is not None:
         members["key"] = to_json(record.key, record.key.SCHEMA.known_versions.last)
@@ -94,7 +94,7 @@ def _json_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
 
 
 def _text_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
-    """Return what DumpLogSegments prints of a record, with JSON values that are not text yet."""
+    """Return the parts that DumpLogSegments prints for a record, with JSON values that are not text yet."""
     if record.key is None:
         if record.value is None:
             return []
@@ -107,7 +107,7 @@ def _text_parts(record: InternalRecord) -> list[bytes | dict[str, Any]]:
 
 
 def _value(record: InternalRecord) -> dict[str, Any] | None:
-    """Return the value as JSON; what members of consumer groups say of themselves is decoded, too."""
+    """Return the value as JSON, also decoding the bytes that members of consumer groups provide."""
     if record.value is None or record.version is None:
         return None
     found = to_json(record.value, record.version)
@@ -119,7 +119,7 @@ def _value(record: InternalRecord) -> dict[str, Any] | None:
 
 
 def _consumer_protocol(name: str, data: bytes, otherwise: object) -> object:
-    """Return what the bytes say; `otherwise` if they are not such a message, which Kafka allows."""
+    """Return the decoded bytes; `otherwise` if they are not such a message, which Kafka allows."""
     if len(data) < _VERSION.size:
         return otherwise
     (version,) = _VERSION.unpack_from(data)
@@ -133,7 +133,7 @@ def _consumer_protocol(name: str, data: bytes, otherwise: object) -> object:
 
 
 def _dumped(value: object) -> bytes:
-    """Return JSON in one line that a terminal can show; text stays text."""
+    """Return JSON on one line that is safe for a terminal; text stays unchanged."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode() if text.isprintable() else json.dumps(value, separators=(",", ":")).encode()
 

@@ -1,4 +1,4 @@
-"""Limits of `kafkawire dump`: by default it stays below 200 MB of memory, whatever a file says."""
+"""Limits of `kafkawire dump`: by default it stays below 200 MB of memory, whatever a file contains."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = [
     "WINDOW_BYTES",
 ]
 
-#: Read at a time.
+#: Bytes read at a time.
 WINDOW_BYTES: Final = 1024 * 1024
 
-#: The largest batch that is opened, as it is stored and when it is decompressed. Brokers store 1 MiB at most unless
-#: `message.max.bytes` says otherwise; `--max-batch-bytes` raises this limit, and the memory with it.
+#: Largest batch that is opened, both as stored and decompressed. Brokers store at most 1 MiB unless configured
+#: otherwise (`message.max.bytes`); `--max-batch-bytes` raises this limit, and the memory with it.
 BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 
-#: A compressed batch may have this part of it: some codecs take 16 times the size of their input (docs/limits.md).
+#: Fraction of it that a compressed batch may have: some codecs take 16 times the size of their input (docs/limits.md).
 COMPRESSED_PART: Final = 4
 
-#: Problems of one index or small file that are reported one by one: all entries after a damaged one may be wrong.
+#: Problems of one index or small file that are reported individually: all entries after a damaged one can be wrong.
 PROBLEMS_MAX: Final = 1000
 
 #: Largest checkpoint that is read: 7,000 partitions with the longest names, and 50 times as much memory for short ones.

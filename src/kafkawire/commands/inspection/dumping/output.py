@@ -1,6 +1,6 @@
-"""The lines that `kafkawire dump` writes: text with the words of Kafka's DumpLogSegments, or an object of JSON each.
+"""The lines that `kafkawire dump` writes: text in the words of Kafka's DumpLogSegments, or JSON objects.
 
-Every line is of a kind. What the kinds say, by name, is in docs/guide/dump.md.
+Every line has a kind; docs/guide/dump.md describes the kinds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["DEFAULT_KINDS", "Kind", "Output", "members_text"]
 
 
 class Kind(StrEnum):
-    """What a line is about."""
+    """The subject of a line."""
 
     FILE = "file"
     BATCH = "batch"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     END = "end"
 
 
-#: Offsets are left out wherever a log was compacted, and after each transaction: gaps are only counted.
+#: Compaction and the ends of transactions leave gaps in the offsets, so gaps are only counted.
 DEFAULT_KINDS: Final = frozenset(Kind) - {Kind.GAP}
 
 
@@ -38,17 +38,17 @@ class Output:
     """Writes lines in order, and counts damage.
 
     Args:
-        write: gets the lines, many at a time.
-        as_json: objects of JSON instead of text.
-        kinds: the lines to write; damage is always among them.
+        write: receives the lines, many at a time.
+        as_json: whether to write JSON objects instead of text.
+        kinds: the kinds of lines to write; damage is always included.
         with_content: whether records show key and value.
         from_offset: records before it get no line.
 
     Attributes:
         kinds: see above.
         as_json: see above.
-        damaged: how often something was wrong.
-        lines: writes records.
+        damaged: the number of faults.
+        lines: the writer of records.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Output:
         self.lines = self._record_lines(0)
 
     def begin_log(self, next_offset: int) -> None:
-        """Begin with the records of another file.
+        """Begin the records of another file.
 
         Args:
-            next_offset: what its first offset should be.
+            next_offset: its expected first offset.
         """
         self.lines.flush()
         self.lines = self._record_lines(next_offset)
@@ -89,12 +89,12 @@ class Output:
         )
 
     def say(self, kind: Kind, members: Mapping[str, object], text: str | None = None) -> None:
-        """Write a line, if lines of its kind are wanted.
+        """Write a line, if its kind is wanted.
 
         Args:
             kind: see above.
-            members: of the object of JSON.
-            text: None for the names and values of the members.
+            members: the members of the JSON object.
+            text: the text of the line; None for the names and values of the members.
         """
         if kind not in self.kinds:
             return
@@ -105,16 +105,16 @@ class Output:
         self.lines.put(printable(line).encode(errors="backslashreplace") + b"\n")
 
     def note(self, text: str, **members: object) -> None:
-        """Say what is worth knowing, and no damage."""
+        """Write a note, which is not damage."""
         self.say(Kind.NOTE, {"text": text, **members}, f"note: {text}")
 
     def damage(self, reason: str, position: int | None = None, passed_over: int | None = None) -> None:
-        """Say what is wrong.
+        """Report damage.
 
         Args:
-            reason: what it is, with the values.
-            position: in the file, in bytes, if it is at one place.
-            passed_over: how many bytes are left out because of it.
+            reason: the fault, with the values.
+            position: its position in the file in bytes, if it is at one place.
+            passed_over: the number of bytes skipped because of it.
         """
         self.damaged += 1
         place = "" if position is None else f"position {position}: "
@@ -123,7 +123,7 @@ class Output:
         self.say(Kind.DAMAGE, members, f"damage: {place}{reason}{left_out}")
 
     def flush(self) -> None:
-        """Hand everything to `write`."""
+        """Pass all pending lines to `write`."""
         self.lines.flush()
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with one file, told up to a limit."""
+"""Report the problems of one file, up to a limit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Problems"]
 
 
 class Problems:
-    """Tells the problems of one file.
+    """Reports the problems of one file.
 
     Args:
-        output: gets the lines.
+        output: receives the lines.
     """
 
     def __init__(self, output: Output) -> None:
@@ -21,22 +21,22 @@ class Problems:
         self._count = 0
 
     def tell(self, reason: str, position: int | None = None) -> None:
-        """Tell one, as long as there are not too many.
+        """Report a problem, unless there were too many.
 
         Args:
-            reason: what is wrong.
-            position: in the file, in bytes, if it is at one place.
+            reason: the fault.
+            position: its position in the file in bytes, if it is at one place.
         """
         self._count += 1
         if self._count <= PROBLEMS_MAX:
             self._output.damage(reason, position)
 
     def tell_damage(self, damage: DamagedContent) -> None:
-        """Tell what a reader of the content says."""
+        """Report damage that a reader of the content found."""
         self.tell(damage.reason, damage.position)
 
     def end(self) -> None:
-        """Say how many were not told."""
+        """Report the number of problems that were not reported individually."""
         if self._count > PROBLEMS_MAX:
             more = self._count - PROBLEMS_MAX
             self._output.damage(f"{more} more problems of this file, {PROBLEMS_MAX} are reported one by one")

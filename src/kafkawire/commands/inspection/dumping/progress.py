@@ -1,4 +1,4 @@
-"""How far a long file has been read, on the last line of a terminal."""
+"""Show the progress in a long file on the last line of a terminal."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final, TextIO
 
 __all__ = ["Progress"]
 
-#: So many bytes between two lines; they take a second at most.
+#: Bytes between two updates; they take at most a second.
 _STEP_BYTES: Final = 64 * 1024 * 1024
 
 
 class Progress:
-    """Writes to a terminal how far a file has been read; nothing for short files, nor to anything else.
+    """Shows the progress in a file on a terminal, except for short files and other outputs.
 
     Args:
         stream: standard error; None if it is closed.
@@ -23,11 +23,11 @@ class Progress:
         self._is_open = False
 
     def of(self, name: str, size: int) -> Callable[[int], None]:
-        """Return what is told the position in a file.
+        """Return the function to call with the position in a file.
 
         Args:
-            name: of the file.
-            size: in bytes.
+            name: the name of the file.
+            size: its size in bytes.
         """
         stream, next_at = self._stream, _STEP_BYTES
 

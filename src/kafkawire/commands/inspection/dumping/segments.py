@@ -1,4 +1,4 @@
-"""Dump a segment or a snapshot of cluster metadata: its batches and records, and what is wrong with them.
+"""Dump a segment or a snapshot of cluster metadata: its batches and records, and their damage.
 
 Source: `DumpLogSegments.dumpLog` in Apache Kafka.
 """
@@ -34,7 +34,7 @@ from kafkawire.sdk.records.java_integers import int64, sequence_after
 
 __all__ = ["SegmentOptions", "dump_segment"]
 
-#: What Kafka calls the times of records, by the bit of the attributes; those of magic 0 have none.
+#: Kafka's names for the times of records, by the bit of the attributes; magic 0 has none.
 _TIMES: Final = (b"CreateTime", b"LogAppendTime")
 _NO_TIME: Final = b"NoTimestampType"
 
@@ -42,14 +42,14 @@ _COMPRESSIONS: Final = {each.value: each.name.lower() for each in Compression}
 
 
 class SegmentOptions(NamedTuple):
-    """How segments are read.
+    """Options for reading segments.
 
     Attributes:
-        from_offset: what is before it is left out.
+        from_offset: records before it are skipped.
         topic: decode the records as those of this topic; None for that of the folder, empty for none.
-        max_bytes: of each file, how much is read.
+        max_bytes: most bytes read of each file.
         batch_bytes_max: larger batches are not opened.
-        types: what the records of topics hold.
+        types: the record types of topics.
     """
 
     from_offset: int = 0
@@ -60,16 +60,16 @@ class SegmentOptions(NamedTuple):
 
 
 def dump_segment(file: StoredFile, output: Output, options: SegmentOptions, read: Callable[[int], object]) -> None:
-    """Write what is in a segment or a snapshot.
+    """Write the content of a segment or a snapshot.
 
     Args:
         file: the segment or snapshot.
-        output: gets the lines.
+        output: receives the lines.
         options: see above.
-        read: told the position now and then.
+        read: called regularly with the position.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     _describe(file, output)
     with open_file(file.path) as stream:
@@ -92,14 +92,14 @@ def _describe(file: StoredFile, output: Output) -> None:
 
 
 class _Segment:
-    """What is known of a segment while its batches pass."""
+    """The state of a segment while its batches are read."""
 
     def __init__(self, file: StoredFile, output: Output, options: SegmentOptions) -> None:
         self._output = output
         self._options = options
         topic = file.topic if options.topic is None else options.topic
         self._decoder = ContentDecoder(topic, output.as_json, options.types)
-        #: What is wrong inside the batch that is being read.
+        #: The faults inside the current batch.
         self._problems = self._decoder.problems
         self._decode = self._decoder.record if topic in options.types.topics and output.with_content else None
         #: The offset after the batches so far, and after the records; a snapshot's count from 0.
@@ -107,11 +107,11 @@ class _Segment:
         self._is_nameless = file.kind is FileKind.LOG and file.base_offset is None
         self._batches = self._records = 0
         self._with_batches = Kind.BATCH in output.kinds
-        # Without any line about records, or about damage alone, the batches need not be opened.
+        # If neither records nor only damage is wanted, the batches need not be opened.
         self._is_deep = bool(output.kinds & {Kind.RECORD, Kind.CONTROL, Kind.GAP}) or output.kinds == {Kind.DAMAGE}
 
     def dump(self, window: Window, position: int, read: Callable[[int], object]) -> None:
-        """Write the batches from a position on, and what all of them come to."""
+        """Write the batches from a position on, and their totals."""
         output = self._output
         output.begin_log(max(self._next_offset, self._options.from_offset) if position else self._next_offset)
         is_start = position > 0 or self._is_nameless
@@ -131,8 +131,8 @@ class _Segment:
         """Write a batch and its records.
 
         Args:
-            found: the batch, as `read_batches` yields it.
-            is_start: whether it is not known what was before it.
+            found: the batch from `read_batches`.
+            is_start: whether the records before it are unknown.
         """
         is_old = found.magic != BATCH_MAGIC
         base_offset, last_offset = found.base_offset, found.last_offset
@@ -157,7 +157,7 @@ class _Segment:
             self._next_offset = last_offset + 1
 
     def _open(self, found: StoredBatch, last_offset: int) -> None:
-        """Write the records of a batch; if its checksum is wrong, as many as can be read, and nothing more is told."""
+        """Write the records of a batch; if its checksum is wrong, write the readable ones without further reports."""
         output, batch = self._output, found.batch
         if batch is None:
             limit = self._options.batch_bytes_max
@@ -213,7 +213,7 @@ def _time(found: StoredBatch) -> bytes:
 
 
 def _batch_line(found: StoredBatch, as_json: bool) -> bytes:
-    """Return the line of a batch. Written out: a segment may have a batch for each record."""
+    """Return the line of a batch. It is written out for speed: a segment can have a batch for each record."""
     position, size, magic, header, is_valid, _ = found
     valid = "true" if is_valid else "false"
     time = _time(found).decode()

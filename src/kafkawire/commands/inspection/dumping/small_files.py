@@ -1,4 +1,4 @@
-"""Dump what is small beside the segments: transaction indexes, producer snapshots, checkpoints, properties.
+"""Dump the small files beside segments: transaction indexes, producer snapshots, checkpoints, properties.
 
 Source: `DumpLogSegments.dumpTxnIndex`, `dumpProducerIdSnapshot` in Apache Kafka.
 """
@@ -24,11 +24,11 @@ from kafkawire.sdk.storage.transaction_index import ENTRY_BYTES, AbortedTransact
 
 __all__ = ["dump_small_file", "dump_transaction_index"]
 
-#: Of a transaction index, read at a time.
+#: Bytes of a transaction index read at a time.
 _PIECE_BYTES = 1024 * ENTRY_BYTES
-#: What tells lines of JSON apart; no member of a file may take its place.
+#: The member that distinguishes lines of JSON; no member of a file may replace it.
 _KIND = "kind"
-#: Kafka's own has three, the voters in a list; far more could not be written as JSON again.
+#: Kafka's file has three levels, with the voters in a list; far more could not be written as JSON again.
 _DEPTH_MAX = 20
 
 
@@ -39,7 +39,7 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
         OSError: the file cannot be read.
     """
     problems = Problems(output)
-    waiting: list[DamagedContent] = []  # until the entry that has it is shown
+    waiting: list[DamagedContent] = []  # until its entry is shown
     with open_file(file.path) as stream:
         window = Window(stream)
         for entry in parse_transactions(_pieces(window), file.base_offset or 0, on_damage=waiting.append):
@@ -71,10 +71,10 @@ def _transaction(entry: AbortedTransaction) -> Mapping[str, object]:
 
 
 def dump_small_file(file: StoredFile, output: Output) -> None:
-    """Write what a file of another kind says.
+    """Write the content of a file of another kind.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     limit = PRODUCERS_BYTES_MAX if file.kind is FileKind.PRODUCERS else SMALL_FILE_BYTES_MAX
     with open_file(file.path) as stream:
@@ -143,7 +143,7 @@ def _quorum_state(content: bytes, on_damage: OnDamage) -> Iterator[Mapping[str, 
 
 
 def _depth(value: object) -> int:
-    """Return how many lists and objects are inside each other, or one more than the limit."""
+    """Return the nesting depth of lists and objects, at most one more than the limit."""
     level: list[object] = [value]
     for depth in range(_DEPTH_MAX + 1):
         level = [each for found in level for each in _children(found)]
@@ -169,5 +169,5 @@ _READERS: dict[FileKind, Callable[[bytes, OnDamage], Iterator[Mapping[str, objec
 
 
 def _sequence_before(sequence: int, delta: int) -> int:
-    """Return the sequence number `delta` records before another; they wrap from 0 to 2147483647."""
+    """Return the sequence number `delta` records before another, wrapping from 0 to 2147483647."""
     return sequence - delta if sequence >= delta else sequence - delta + INT32_MAX + 1

@@ -1,4 +1,4 @@
-"""A part of a file in memory, moved forward as somebody reads."""
+"""A part of a file in memory, which moves forward with the reader."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def open_file(path: Path) -> FileIO:
     """Open a file for a window.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file: pipes wait for a writer, and devices never end.
+        OSError: the file cannot be opened, or is not a regular file: pipes wait for a writer, and devices never end.
     """
     return checked_regular(path).open("rb", buffering=0)
 
 
 def checked_regular(path: Path) -> Path:
-    """Return a path.
+    """Return the path of a regular file.
 
     Raises:
-        OSError: there is no regular file.
+        OSError: the path is not a regular file.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
@@ -35,19 +35,18 @@ def checked_regular(path: Path) -> Path:
 
 
 class Window:
-    """Reads a file in large pieces, of which one is in memory.
+    """Reads a file in large pieces, keeping one in memory.
 
-    What `at` returned shows other bytes after the next call.
+    The bytes that `at` returned change with its next call.
 
     Args:
-        file: opened for reading, without a buffer of its own.
-        end: where to stop, at most; a file that grows is read up to its size at the beginning, unless `has_grown` is
-            asked.
+        file: the file, opened unbuffered for reading.
+        end: the position to stop at; a growing file is read up to its initial size, unless `has_grown` is called.
 
     Attributes:
-        end: see above, or the end of the file; less if the file turns out to be shorter.
-        is_limited: whether more of the file is behind it.
-        is_cut: whether the file got shorter meanwhile, so that less was returned than `end` had promised.
+        end: see above, or the end of the file; lower if the file turns out to be shorter.
+        is_limited: whether the file continues after `end`.
+        is_cut: whether the file got shorter meanwhile, so that fewer bytes were returned than `end` had promised.
     """
 
     def __init__(self, file: FileIO, end: int | None = None) -> None:
@@ -60,7 +59,7 @@ class Window:
         self._start = self._filled = 0
 
     def at(self, position: int, size: int) -> memoryview:
-        """Return bytes of the file: as many as asked for, or fewer where it ends.
+        """Return bytes of the file: as many as requested, fewer at the end.
 
         Raises:
             OSError: the file cannot be read.
@@ -73,7 +72,7 @@ class Window:
         return self._memory[first : min(first + size, self._filled)]
 
     def is_zero_from(self, position: int) -> bool:
-        """Return whether nothing but zeros follows: room that was preallocated, or what a crash left.
+        """Return whether only zeros follow: preallocated room, or the result of a crash.
 
         Raises:
             OSError: the file cannot be read.
@@ -86,7 +85,7 @@ class Window:
         return True
 
     def has_grown(self) -> bool:
-        """Take in what was appended to a file without a limit; return whether that is anything."""
+        """Move the end of a file without a limit to its current size; return whether it grew."""
         size = self._size()
         if self.is_limited or size <= self.end:
             return False
@@ -94,17 +93,17 @@ class Window:
         return True
 
     def _fill(self, position: int, size: int) -> None:
-        """Read from a position on, into more memory than usual only while that is needed."""
+        """Read from a position on, into more memory than usual only while necessary."""
         wanted = max(size, WINDOW_BYTES)
         if len(self._memory) != wanted:
-            self._memory = memoryview(b"")  # free before more is taken
+            self._memory = memoryview(b"")  # free this memory before allocating more
             self._memory = memoryview(bytearray(wanted))
         self._start, self._filled = position, 0
         room = min(wanted, self.end - position)
         while self._filled < room:
             count = self._read(position + self._filled, self._memory[self._filled : room])
             if not count:
-                self.end = min(position + self._filled, self._size())  # somebody cut the file meanwhile
+                self.end = min(position + self._filled, self._size())  # the file was cut meanwhile
                 self.is_cut = True
                 return
             self._filled += count
@@ -121,7 +120,7 @@ class Window:
 
 @contextmanager
 def _naming(file: FileIO) -> Iterator[None]:
-    """Let errors say of which file they are: with an index a segment is read, too."""
+    """Add the file's name to errors: an index is read together with a segment."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Read the packets of a capture: the files of tcpdump and Wireshark, pcap and pcapng.
+"""Read the packets of a capture in the formats of tcpdump and Wireshark, pcap and pcapng.
 
-A packet at a time, from a stream that need not be seekable: memory does not grow with the file, and what a length in
-the file announces is checked before it is read. The packets go to `capture_packets.py`.
+Packets are read one at a time, from a stream that need not be seekable: memory does not grow with the file, and every
+length in the file is checked before it is used. `capture_packets.py` decodes the packets.
 
 Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 """
@@ -14,14 +14,14 @@ from typing import BinaryIO, NamedTuple
 
 __all__ = ["PACKET_BYTES_MAX", "CaptureError", "Packet", "read_packets"]
 
-#: Largest packet that is read: four times the largest snapshot length of tcpdump. Segments that a network card cuts
+#: Largest packet that is read: four times the largest snapshot length of tcpdump. Segments that the network card splits
 #: later are captured whole, at most 512 KiB.
 PACKET_BYTES_MAX = 1024 * 1024
 
-#: Interfaces of one section; a machine has few, and each is remembered.
+#: Most interfaces of one section; a machine has few, and all are kept in memory.
 _INTERFACES_MAX = 10_000
 
-#: Bytes read at once of what is passed over.
+#: Bytes read at once when skipping.
 _SKIPPED_AT_ONCE = 65536
 
 _PCAP_MAGICS = {0xA1B2C3D4: 1_000_000, 0xA1B23C4D: 1_000_000_000}  # units of time in a second
@@ -32,23 +32,23 @@ _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
 _READ_BLOCKS = (_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET)
 _BLOCK_FRAME_BYTES = 12
 
-#: Of the options of an interface: the unit of its timestamps.
+#: The option of an interface with the unit of its timestamps.
 _TIME_RESOLUTION = 9
-#: Powers of ten and of two that a timestamp of 64 bits can be in.
+#: Highest powers of ten and of two for the unit of a 64-bit timestamp.
 _EXPONENT_MAX = 63
 
 
 class CaptureError(ValueError):
-    """The file is no capture, or is damaged; the text says where."""
+    """The file is not a capture, or is damaged; the text has the position."""
 
 
 class Packet(NamedTuple):
     """A packet.
 
     Attributes:
-        time: in seconds since the epoch; 0 if the file does not say.
-        link_type: what its first bytes are, by the numbers of tcpdump.
-        data: what was captured of it.
+        time: seconds since the epoch; 0 if the file has no time.
+        link_type: the protocol of its first bytes, by tcpdump's numbers.
+        data: the captured bytes.
     """
 
     time: float
@@ -57,21 +57,21 @@ class Packet(NamedTuple):
 
 
 class _Interface(NamedTuple):
-    """Where packets were captured: what they begin with, and the units of their timestamps in a second."""
+    """An interface of the capture: the link type of its packets, and the units of their timestamps per second."""
 
     link_type: int
     units: int
 
 
 class _Reader:
-    """Takes bytes off a stream, and knows where it is."""
+    """Reads bytes from a stream, and tracks its position."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self.position = 0
 
     def take(self, size: int, optional: bool = False) -> bytes:
-        """Return the next bytes; none at the end of the file, if that may be here.
+        """Return the next bytes; none at the end of the file, if it is allowed here.
 
         Raises:
             CaptureError: the file is cut off.
@@ -85,7 +85,7 @@ class _Reader:
         return bytes(data)
 
     def skip(self, size: int) -> None:
-        """Pass over bytes."""
+        """Skip bytes."""
         while size:
             size -= len(self.take(min(size, _SKIPPED_AT_ONCE)))
 
@@ -97,7 +97,7 @@ def read_packets(stream: BinaryIO) -> Iterator[Packet]:
         stream: a file in one of the two formats.
 
     Raises:
-        CaptureError: the file is not a capture, is damaged, or is cut off; what came before was yielded.
+        CaptureError: the file is not a capture, is damaged, or is cut off; the packets before that were yielded.
     """
     reader = _Reader(stream)
     magic = reader.take(4, optional=True)
@@ -146,7 +146,7 @@ def _pcapng_packets(reader: _Reader) -> Iterator[Packet]:
 
 
 def _section(reader: _Reader) -> str:
-    """Read the header of a section after its magic number, and return the order of its bytes."""
+    """Read the header of a section after its magic number, and return its byte order."""
     head = reader.take(8)
     for order in ("<", ">"):
         length, mark = struct.unpack(f"{order}II", head)
@@ -169,7 +169,7 @@ def _interface(block: bytes, order: str) -> _Interface:
 
 
 def _packet(kind: int, block: bytes, order: str, interfaces: list[_Interface]) -> Packet:
-    if kind == _SIMPLE_PACKET:  # it may be followed by padding, which no layer above takes for its own
+    if kind == _SIMPLE_PACKET:  # padding may follow, which the layers above ignore
         (size_bytes,) = struct.unpack_from(f"{order}I", block)
         return Packet(0, interfaces[0].link_type, block[4 : 4 + size_bytes])
     form = f"{order}IIII4x" if kind == _PACKET else f"{order}HxxIII4x"

@@ -1,6 +1,6 @@
 """Find the TCP segment in a captured packet: Ethernet, loopback, Linux "any", raw IP; IPv4 and IPv6.
 
-`tcp_streams.py` puts the segments in order. What is no TCP is told by a few words, so that it can be counted.
+`tcp_streams.py` puts the segments in order. Other packets are described in a few words, so they can be counted.
 
 Source: RFC 9293 (TCP), RFC 791, RFC 8200; the link types of tcpdump.
 """
@@ -15,9 +15,9 @@ __all__ = ["TcpSegment", "tcp_segment"]
 
 _TCP = 6
 _IPV4, _IPV6 = 0x0800, 0x86DD
-#: Tags of virtual networks: a type and two bytes more, then the type of what follows.
+#: Tags of virtual networks: a type and two more bytes, then the type of the next header.
 _VLAN_TAGS = (0x8100, 0x88A8, 0x9100)
-#: Headers of IPv6 that may stand before TCP, of which the second byte says how long they are.
+#: Headers of IPv6 that can precede TCP, whose second byte has their length.
 _IPV6_EXTENSIONS = (0, 43, 60)
 _IPV6_FRAGMENT = 44
 
@@ -35,11 +35,11 @@ class TcpSegment(NamedTuple):
         source: address and port.
         destination: address and port.
         sequence: the number of its first byte.
-        acknowledgment: the number of the byte that is expected from the other side; None if it does not say.
+        acknowledgment: the number of the next byte expected from the other side; None without one.
         syn: whether it opens a side.
         fin: whether it ends a side.
         reset: whether it ends the connection.
-        payload: what was captured of its bytes.
+        payload: its captured bytes.
     """
 
     source: str
@@ -53,10 +53,10 @@ class TcpSegment(NamedTuple):
 
 
 def tcp_segment(link_type: int, data: bytes) -> TcpSegment | str:
-    """Return the segment in a packet, or why there is none.
+    """Return the segment in a packet, or the reason why it has none.
 
     Args:
-        link_type: of the capture, by the numbers of tcpdump.
+        link_type: the link type of the capture, by tcpdump's numbers.
         data: the packet.
     """
     start = _ip_start(link_type, data)
@@ -94,7 +94,7 @@ def _ipv4(data: bytes, start: int) -> TcpSegment | str:
         return "not TCP"
     if fragment & 0x3FFF:  # more fragments, or not the first
         return "IP fragments"
-    # A card that cuts segments itself may be given packets that do not say their size.
+    # Packets for a network card that splits segments itself can lack their size.
     end = start + size if size else len(data)
     source, destination = (str(ipaddress.IPv4Address(data[start + at : start + at + 4])) for at in (12, 16))
     return _tcp(data[start + header_bytes : end], source, destination)

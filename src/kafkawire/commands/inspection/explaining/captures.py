@@ -1,8 +1,8 @@
-"""Say what clients and brokers said to each other in a capture: a line for each frame, and what could not be matched.
+"""List the frames that clients and brokers exchanged in a capture, and count the bytes that could not be matched.
 
 `capture_file.py` reads the packets, `tcp_streams.py` puts them in order; this module cuts the streams into frames.
-Where a stream begins in the middle, or has a gap, it looks for a segment that begins with a frame. Memory is bounded,
-whatever the file says.
+If a stream begins in the middle or has a gap, it searches for a segment that begins with a frame. Memory is bounded,
+whatever the file contains.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from kafkawire.sdk.protocol.schema import Api
 
 __all__ = ["Frame", "Summary", "explain_capture"]
 
-#: Bytes of unfinished frames in all connections together: two of the largest.
+#: Most bytes of unfinished frames in all connections together: two of the largest.
 _UNFINISHED_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
-#: Of a request header, API key and version: what tells that a frame begins.
+#: The API key and version of a request header, by which the beginning of a frame is recognized.
 _API_BYTES = 4
 
 
 class Frame(NamedTuple):
-    """A frame of a capture, or something to say about a connection.
+    """A frame of a capture, or a remark about a connection.
 
     Attributes:
         time: when its last byte was captured, in seconds since the epoch.
-        connection: its number.
+        connection: the number of the connection.
         way: `>` from the client, `<` from the broker, `!` for a remark.
-        text: what it is, on one line.
+        text: the description, on one line.
         data: the frame without its length; empty for a remark.
-        read: what was read; None for a remark.
+        read: the explained frame; None for a remark.
     """
 
     time: float
@@ -53,17 +53,17 @@ class Frame(NamedTuple):
 
 
 class Summary:
-    """What was found, in numbers, once all frames have been taken.
+    """The counts of a capture, complete once all frames have been yielded.
 
     Attributes:
-        connections: that were seen.
-        requests: that were decoded.
-        responses: that were decoded.
-        unread: frames that were not.
+        connections: connections seen.
+        requests: decoded requests.
+        responses: decoded responses.
+        unread: frames that were not decoded.
         without_response: requests whose response was not seen.
-        missing_bytes: that were not captured.
-        passed_over_bytes: of what could not be matched: from before the first known request, or after a gap.
-        left_out: packets that hold no TCP, by the reason.
+        missing_bytes: bytes that were not captured.
+        passed_over_bytes: bytes that could not be matched: before the first known request, or after a gap.
+        left_out: packets without TCP, by reason.
         error: why reading ended before the end of the file.
     """
 
@@ -74,7 +74,7 @@ class Summary:
         self.error = ""
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text."""
+        """Yield the summary as text."""
         yield (
             f"{counted(self.connections, 'connection')}, {counted(self.requests, 'request')}, "
             f"{counted(self.responses, 'response')}"
@@ -92,12 +92,12 @@ class Summary:
 
 
 def explain_capture(stream: BinaryIO, summary: Summary, apis: Mapping[int, Api] = KAFKA_APIS) -> Iterator[Frame]:
-    """Yield the frames of all connections, as they were completed.
+    """Yield the frames of all connections, in the order of their completion.
 
     Args:
         stream: a capture, pcap or pcapng.
-        summary: is filled in.
-        apis: by key, what requests may be.
+        summary: receives the counts.
+        apis: the known APIs, by key.
     """
     streams = TcpStreams()
     reading = _Reading(summary, apis)
@@ -118,7 +118,7 @@ def explain_capture(stream: BinaryIO, summary: Summary, apis: Mapping[int, Api] 
 
 
 class _Reading:
-    """The conversations of a capture, and the memory that they share."""
+    """The connections of a capture, and the memory that they share."""
 
     def __init__(self, summary: Summary, apis: Mapping[int, Api]) -> None:
         self._summary = summary
@@ -161,7 +161,7 @@ class _Reading:
 
 
 class _Stream:
-    """The bytes of one side until they make up frames; `in_step` is whether the next one begins a frame."""
+    """The bytes of one side until they form frames; `in_step` is whether the next byte begins a frame."""
 
     def __init__(self, in_step: bool) -> None:
         self.data = bytearray()
@@ -174,11 +174,11 @@ class _Stream:
         self.in_step = False
 
     def frames(self) -> Iterator[bytes]:
-        """Yield the frames that are complete; what cannot be a frame loses the step."""
+        """Yield the complete frames; bytes that cannot be a frame end `in_step`."""
         start = 0
         while len(self.data) - start >= LENGTH_BYTES:
             length = int.from_bytes(self.data[start : start + LENGTH_BYTES], "big")
-            if length > MAX_FRAME_BYTES:  # as one with a sign is, too
+            if length > MAX_FRAME_BYTES:  # a negative one also is
                 del self.data[:start]
                 self.lose_step()
                 return
@@ -191,12 +191,12 @@ class _Stream:
 
 
 class _Conversation:
-    """One connection, if it is one of Kafka."""
+    """One connection, if it uses Kafka's protocol."""
 
     def __init__(self, connection: TcpConnection, apis: Mapping[int, Api]) -> None:
         self._connection = connection
         self._apis = apis
-        #: The side that asks; known if the capture has the beginning, or once something is a request.
+        #: The client's side; known if the capture has the beginning, or after the first request.
         self._client: int | None = 0 if connection.opened else None
         self._streams = (_Stream(connection.opened), _Stream(connection.opened))
         self._observed = ObservedConnection(apis=apis)
@@ -224,7 +224,7 @@ class _Conversation:
             yield from self._end(stretch)
 
     def forget(self, time: float) -> Frame:
-        """Drop unfinished frames: all connections together hold too much."""
+        """Drop unfinished frames, because all connections together hold too many bytes."""
         size_bytes = self.unfinished_bytes
         for stream in self._streams:
             stream.lose_step()
@@ -288,16 +288,16 @@ class _Conversation:
 
 
 def _begins_request(data: bytes, apis: Mapping[int, Api]) -> bool:
-    """Return whether a segment begins with a frame of a known API and version, even if it does not have all of it."""
+    """Return whether a segment begins with a frame, perhaps a partial one, of a known API and version."""
     if len(data) < LENGTH_BYTES + _API_BYTES:
         return False
     length = int.from_bytes(data[:LENGTH_BYTES], "big")
     start = data[LENGTH_BYTES : LENGTH_BYTES + HEADER_START.size]
     key, version, _ = HEADER_START.unpack(start.ljust(HEADER_START.size, b"\0"))
     in_range = HEADER_START.size <= length <= MAX_FRAME_BYTES
-    # Not those that releases removed: the first keys with version 0 are what bytes inside a frame often look like.
+    # Removed versions are excluded: bytes inside a frame often look like one of the first keys with version 0.
     if not (in_range and key in apis and version in apis[key].versions):
         return False
-    # Nor what only looks like one: in a response the correlation id, often a small number, is where the key would be.
+    # So are lookalikes: in a response, the correlation id, often a small number, is in the place of the key.
     frame = data[LENGTH_BYTES : LENGTH_BYTES + length]
     return len(frame) < length or is_request(frame, apis)

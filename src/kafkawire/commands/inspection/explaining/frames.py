@@ -1,7 +1,7 @@
-"""Say what each byte of a whole frame is: length, header, body, and what follows them.
+"""Explain each byte of a whole frame: length, header, body, and the bytes after them.
 
-A request says by itself what it is: its API key and version come first. A response does not, so the user must know the
-request, or its API and version. Called by `explain.py`, and for the frames of a capture by `captures.py`.
+A request identifies itself: its API key and version come first. A response does not, so the user must know the request,
+or its API and version. `explain.py` calls this module, and so does `captures.py` for the frames of a capture.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers), KIP-511 (ApiVersions).
 """
@@ -30,7 +30,7 @@ __all__ = ["Asked", "Explanation", "api_named", "asked_by", "explain_request", "
 
 
 class Asked(NamedTuple):
-    """What a response answers; `correlation_id` is None if that is not known."""
+    """The request that a response answers; `correlation_id` is None if unknown."""
 
     api: Api
     version: int
@@ -38,12 +38,12 @@ class Asked(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What the bytes of a frame are.
+    """The explanation of a frame's bytes.
 
     Attributes:
-        title: what the frame is.
+        title: the description of the frame.
         rows: its bytes.
-        error: why the rest was not read; None if all was.
+        error: why the rest was not read; None if everything was read.
     """
 
     title: str
@@ -52,10 +52,10 @@ class Explanation(NamedTuple):
 
 
 def api_named(name: str, apis: Mapping[int, Api] = KAFKA_APIS) -> Api:
-    """Return one of these APIs by its name, in any case, or its key.
+    """Return an API by its name, in any case, or its key.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no API has this name or key.
     """
     wanted = name.lower().removesuffix("request").removesuffix("response")
     for api in apis.values():
@@ -65,10 +65,10 @@ def api_named(name: str, apis: Mapping[int, Api] = KAFKA_APIS) -> Api:
 
 
 def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
-    """Return what a request asks, by its frame.
+    """Return the API, version and correlation id of a request's frame.
 
     Raises:
-        ValueError: it is no request of a known API.
+        ValueError: the frame is not a request of a known API.
     """
     start, _ = _request_bounds(frame, apis)
     least = start + HEADER_START.size
@@ -81,14 +81,14 @@ def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
 
 
 def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explanation:
-    """Explain a frame that is a request; its length may be missing.
+    """Explain the frame of a request, with or without its length.
 
     Args:
         data: the frame; bytes after it are shown as such.
-        apis: by key, what it may be.
+        apis: the known APIs, by key.
 
     Raises:
-        ValueError: it is too short for a request, or of an unknown API.
+        ValueError: the frame is too short for a request, or of an unknown API.
     """
     start, end = _request_bounds(data, apis)
     asked = asked_by(data, apis)
@@ -106,19 +106,19 @@ def explain_request(data: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Explan
 
 
 def explain_response(data: bytes, asked: Asked) -> Explanation:
-    """Explain a frame that is a response; its length may be missing.
+    """Explain the frame of a response, with or without its length.
 
     Args:
         data: the frame; bytes after it are shown as such.
         asked: the request.
 
     Raises:
-        ValueError: it answers another request.
+        ValueError: the response answers another request.
         UnsupportedVersion: the API does not exist in this version.
     """
     api, version, correlation_id = asked
     if version not in api.known_versions and api.key != ApiKey.API_VERSIONS:
-        layout(api.response, version)  # raises; ApiVersions alone is answered in a version that does exist
+        layout(api.response, version)  # raises; only ApiVersions has a response in a version that exists
     start, end = _response_bounds(data, correlation_id)
     rows = _length_rows(data, start)
     header = layout(ResponseHeader, api.response_header_version(version))
@@ -128,16 +128,16 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
         if found != correlation_id:
             raise ValueError(f"the response has the correlation id {found}, the request {correlation_id}")
     if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(data[:end], at):
-        version = api.versions.first  # in which a broker answers that it does not know the version
+        version = api.versions.first  # with which a broker reports that it does not know the version
     if error is None:
         at, error = _message(api.response, version, data[:end], at, "", rows)
     return _finished(f"{api.name} response, version {version}", data, rows, at, start, end, error)
 
 
 def _request_bounds(data: bytes, apis: Mapping[int, Api]) -> tuple[int, int]:
-    """Return where the header begins, and where the frame ends: its length may be missing."""
+    """Return the start of the header and the end of the frame, with or without a length."""
     end = _announced_end(data)
-    # A request of Produce without its length begins as a frame of up to 13 bytes.
+    # A Produce request without its length begins like a frame of up to 13 bytes.
     if not (end is not None and is_request(data[LENGTH_BYTES:end], apis)) and is_request(data, apis):
         return 0, len(data)
     return LENGTH_BYTES, len(data) if end is None else end
@@ -153,18 +153,18 @@ def is_request(frame: bytes, apis: Mapping[int, Api]) -> bool:
 
 
 def _response_bounds(data: bytes, correlation_id: int | None) -> tuple[int, int]:
-    """Return where the header begins, and where the frame ends: its length may be missing."""
+    """Return the start of the header and the end of the frame, with or without a length."""
     end = _announced_end(data)
     if correlation_id is not None:
         header = correlation_id.to_bytes(CORRELATION_ID_BYTES, "big", signed=True)
-        # The length may look like the id, but then the id follows it.
+        # The length can look like the id, but then the id follows it.
         if data.startswith(header) and (end is None or not data[LENGTH_BYTES:end].startswith(header)):
             return 0, len(data)
     return LENGTH_BYTES, len(data) if end is None else end
 
 
 def _announced_end(data: bytes) -> int | None:
-    """Return where a frame ends by its length; None if there is no length, or less than it says."""
+    """Return the end of a frame by its length; None without a length, or if fewer bytes follow."""
     length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
     fits = len(data) >= LENGTH_BYTES and 0 <= length <= len(data) - LENGTH_BYTES
     return LENGTH_BYTES + length if fits else None
@@ -179,7 +179,7 @@ def _length_rows(data: bytes, start: int) -> list[Row]:
 def _message(
     cls: type[Message], version: int, data: bytes, start: int, prefix: str, rows: list[Row], name: str = ""
 ) -> tuple[int, str | None]:
-    """Add the rows of a message, with the name of the API, and return where it ends and what is wrong with it."""
+    """Add the rows of a message, with the name of the API, and return its end and its error."""
     spans, error = trace(layout(cls, version), data, min(start, len(data)))
     found = bounded((_row(span, data, prefix, name) for span in spans), data)
     rows += found
@@ -197,7 +197,7 @@ def _row(span: Span, data: bytes, prefix: str, name: str) -> Row:
 def _finished(
     title: str, data: bytes, rows: list[Row], at: int, start: int, end: int, error: str | None
 ) -> Explanation:
-    """Add what follows the message, and what is wrong with the length."""
+    """Add the bytes after the message, and the error of the length."""
     if at < end:
         told = f"{end - at} bytes not read" if error else f"{end - at} bytes behind the message, in its frame"
         rows.append(Row(at, data[at:end], "", told))

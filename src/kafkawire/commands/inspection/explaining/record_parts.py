@@ -1,8 +1,7 @@
-"""Read keys and values of records as a type, if they are of it.
+"""Read keys and values of records as a type, if they have that type.
 
-Those of Kafka's internal topics, and of topics like them, say by their first bytes what they are, and control records
-by their batch and key, so that a record of another type is never taken for the one that was asked for. `segments.py`
-finds the records.
+The first bytes identify records of Kafka's internal topics and of similar topics; batch and key identify control
+records. So a record of another type is never mistaken for the requested one. `segments.py` finds the records.
 
 Source: `ConsumerProtocol`, `ControlRecordUtils` in Apache Kafka.
 """
@@ -33,37 +32,37 @@ __all__ = ["RecordPart"]
 
 _PREFIX_BYTES = 2
 
-#: A number of a frame: its last byte is the first one without a sign.
+#: A number of a frame: its last byte is the first one without the highest bit.
 _VARINT = re.compile(rb"[\x80-\xff]*[\0-\x7f]")
 
-#: What only records of control batches hold.
+#: The kinds of messages that only control batches hold.
 _CONTROL_NAMES = {"ControlRecordKey", "ControlRecordTypeSchema", *BODIES.values()}
 
-#: Which part of a record messages of some kinds are; the others may be in both.
+#: The part of a record that holds messages of some kinds; others can be in both.
 _PARTS = {"coordinator-key": "key", "coordinator-value": "value", "metadata": "value"}
 
-#: Kinds of messages whose bytes do not say their version.
+#: Kinds of messages whose bytes lack their version.
 _WITHOUT_VERSION = ("request", "response", "header")
 
 
 class RecordPart:
-    """A type that keys or values are to be read as.
+    """A type for reading keys or values.
 
     Args:
         part: `key` or `value`.
-        name: of a message, such as `OffsetCommitKey`, of a record, such as `OffsetCommit`, or of a record format;
-            `NAME:VERSION` for a message whose bytes do not begin with their version.
+        name: the name of a message, such as `OffsetCommitKey`, of a record, such as `OffsetCommit`, or of a record
+            format; `NAME:VERSION` for a message whose bytes do not begin with their version.
         formats: the record formats.
-        schemas: kafkawire's own, or another folder, whose messages are known beside Kafka's.
+        schemas: kafkawire's own schemas, or another folder, whose messages are known in addition to Kafka's.
 
     Raises:
         SchemaError: a schema is wrong.
-        ValueError: there is no such type, or it is in the other part of a record, or its bytes do not say their
-            version, and the name does not either.
+        ValueError: the type does not exist, is in the other part of a record, or has its version neither in its bytes
+            nor in the name.
 
     Attributes:
-        is_control: whether only records of control batches have it; the others are never in one.
-        others: how many records had another type, by its number.
+        is_control: whether only control batches have the type; other types are never in one.
+        others: the counts of records of other types, by number.
     """
 
     def __init__(self, part: str, name: str, formats: Mapping[str, RecordFormat], schemas: Path = SCHEMAS) -> None:
@@ -88,14 +87,14 @@ class RecordPart:
             raise ValueError(f"{self.name} is in a record's {owner}, not in its {part}: give --{owner} {self.name}")
 
     def other_types(self) -> list[str]:
-        """Return which other types there were, by number and name."""
+        """Return the other types that were found, by number and name."""
         names = {each.value: each.name for each in ControlRecordType}
         if not self.is_control:
             names = record_types_of(self._schemas).names_beside(self.name)
         return [f"{kind} ({names[kind]})" if kind in names else str(kind) for kind in sorted(self.others)]
 
     def explain(self, key: bytes, value: bytes | None) -> tuple[list[Row], str] | None:
-        """Return the rows of a record's key or value and what is wrong with it, or None if it is of another type."""
+        """Return the rows of a record's key or value and its error, or None if it is of another type."""
         data = key if self.part == "key" else value
         if data is None:
             return None
@@ -112,7 +111,7 @@ class RecordPart:
         return self._control(self._class, key, data) if self.name in BODIES.values() else self._behind(data)
 
     def _keyed(self, cls: type[Message], key: bytes, data: bytes) -> tuple[list[Row], str] | None:
-        """Read a key or a value of a coordinator, if the record has its type: the key begins with it."""
+        """Read a key or a value of a coordinator, if the record has this type, with which its key begins."""
         if len(key) < _PREFIX_BYTES or self._is_other(cls, kind := _int16(key)):
             return None
         if self.part == "value":
@@ -121,7 +120,7 @@ class RecordPart:
         return self._rows(cls, cls.SCHEMA.known_versions.last, data, _PREFIX_BYTES, [row])
 
     def _framed(self, cls: type[Message], data: bytes) -> tuple[list[Row], str] | None:
-        """Read a message in a frame, if the frame has its type."""
+        """Read a message in a frame, if the frame has this type."""
         try:
             kind, version, start = read_frame(self.name, data)
         except DecodeError as error:
@@ -136,7 +135,7 @@ class RecordPart:
         return self._rows(cls, version, data, start, rows)
 
     def _control(self, cls: type[Message], key: bytes, data: bytes) -> tuple[list[Row], str] | None:
-        """Read the body of a control record, if its key says that it is one of this type."""
+        """Read the body of a control record, if its key has this type."""
         try:
             kind = control_type(Record(0, 0, key, data))
         except DecodeError as error:
@@ -146,11 +145,11 @@ class RecordPart:
             return None
         if kind.type in MARKERS:
             return self._behind(data)
-        # Those of KRaft have their version inside, and are always read in their first one.
+        # KRaft's records contain their version, and are always read in their first one.
         return self._rows(cls, cls.SCHEMA.versions.first, data, 0, [])
 
     def _behind(self, data: bytes) -> tuple[list[Row], str]:
-        """Read a message behind its version, as what members of a group say and the markers of transactions."""
+        """Read a message after its version: members of a group and markers of transactions have this form."""
         assert self._class is not None, "a format has no version"
         if len(data) < _PREFIX_BYTES:
             return _unread(data, f"{_PREFIX_BYTES} bytes needed, {len(data)} left")
@@ -164,7 +163,7 @@ class RecordPart:
         return rows, error
 
     def _is_other(self, cls: type[Message], kind: int) -> bool:
-        """Return whether a record has another type, and count it."""
+        """Return whether a record has another type, and count that type."""
         if kind == cls.SCHEMA.key:
             return False
         self.others[kind] += 1

@@ -1,7 +1,7 @@
-"""Say what each byte of a record batch is, with the constructs that are made from the schemas.
+"""Explain each byte of a record batch, with the constructs that are made from the schemas.
 
-The construct engine reads and notes a span for every field. This module adds what the engine leaves open: where a batch
-ends, how its records are compressed, whether its checksum is right, and what single bits mean. Called by `explain.py`.
+The construct engine reads the fields and records a span for each. This module adds the end of a batch, the compression
+of its records, the check of the checksum, and the meaning of single bits. `explain.py` calls it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kafkawire.sdk.records.engines.construct import form
 
 __all__ = ["ROWS_MAX", "Row", "bounded", "cell_text", "explain_format", "explain_records", "formats_named"]
 
-#: Characters shown of one value; a value of a megabyte must not flood the terminal.
+#: Most characters shown of one value; a value of a megabyte must not flood the terminal.
 _VALUE_CHARACTERS = 60
 
-#: Rows of one thing: a batch of 10,000 small records, or one record with 25,000 headers. A record of 2 MB may have a
-#: million of these, and a few bytes may hold it, compressed.
+#: Most rows of one explanation: a batch of 10,000 small records, or one record with 25,000 headers. A record of 2 MB
+#: can have a million headers, and compress to a few bytes.
 ROWS_MAX = 100_000
 
 _CHECKSUMS = {"crc32": crc32, "crc32c": crc32c}
@@ -36,9 +36,9 @@ class Row(NamedTuple):
     Attributes:
         offset: where the bytes begin.
         data: the bytes.
-        path: the field that they belong to, as `topics[0].partitions[3].index`.
-        value: what they say, as text.
-        region: for decompressed data, how it was compressed; `offset` then counts from its beginning.
+        path: the field that they belong to, such as `topics[0].partitions[3].index`.
+        value: their value, as text.
+        region: the compression of decompressed data; `offset` then counts from its beginning.
     """
 
     offset: int
@@ -60,11 +60,11 @@ def cell_text(value: object) -> str:
 
 
 def bounded(rows: Iterable[Row], data: bytes) -> list[Row]:
-    """Return the first `ROWS_MAX` rows of something; if there are more, with one for the bytes that are left out.
+    """Return the first `ROWS_MAX` rows; if there are more, add one for the skipped bytes.
 
     Args:
-        rows: in order.
-        data: the bytes that those without a region are of.
+        rows: the rows, in order.
+        data: the bytes of the rows without a region.
     """
     found = list(islice(rows, ROWS_MAX + 1))
     if len(found) <= ROWS_MAX:
@@ -78,17 +78,17 @@ def _left_out(data: bytes, start: int, region: str = "") -> Row:
     return Row(start, data[start:], "", f"{len(data) - start} bytes left out, after {ROWS_MAX} rows", region)
 
 
-#: What people call messages of the formats before record batches; a set is any number of them.
+#: The usual name for messages of the formats before record batches; a set is any number of them.
 _OTHER_NAMES = {"MessageSet": ("MessageV0", "MessageV1")}
 
 
 def formats_named(formats: Mapping[str, RecordFormat], name: str, magic: int | None = None) -> list[RecordFormat]:
-    """Return the record formats of a name; none if it is another's.
+    """Return the record formats with a name; none if no format has it.
 
     Args:
-        formats: all that there are.
-        name: of a format, or `MessageSet`.
-        magic: those that have one have this; None for any.
+        formats: all formats.
+        name: the name of a format, or `MessageSet`.
+        magic: the required magic of formats that have one; None for any.
 
     Raises:
         ValueError: the formats of this name have other magic numbers.
@@ -101,11 +101,11 @@ def formats_named(formats: Mapping[str, RecordFormat], name: str, magic: int | N
 
 
 class _Enough(Exception):
-    """Nothing more is to be read: there are `ROWS_MAX` rows."""
+    """Ends the reading, because there are `ROWS_MAX` rows."""
 
 
 class _Spans(list[Span]):
-    """Takes what a construct reads, and ends the reading when there is no room for more."""
+    """Collects the spans that a construct reads, and ends the reading when there is no room for more."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -125,12 +125,12 @@ def explain_records(
     Args:
         formats: the record formats, see `load_record_formats`.
         data: batches of any magic.
-        path: of the value that they are; empty if they are nobody's.
-        offset_delta: of the only record of a batch that is wanted; None for all.
+        path: the path of the value that they are part of; empty if there is none.
+        offset_delta: the offset delta of the only wanted record; None for all.
 
     Returns:
-        The rows, and the error if the bytes end or are wrong; the rows are then those before it. They are at most
-        `ROWS_MAX`; if there would be more, others say what is left out, unread.
+        The rows, and the error if the bytes end or are wrong; the rows then end before it. There are at most `ROWS_MAX`
+        of them, plus rows for the bytes that were skipped unread.
     """
     by_magic = {known.magic: known for known in formats.values() if known.magic is not None}
     magic_at = formats["RecordBatch"].field("magic").offset or 0
@@ -160,7 +160,7 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
     Args:
         formats: the record formats.
         name: the format, such as `Record`.
-        data: its bytes; more may follow.
+        data: its bytes, and perhaps more.
 
     Returns:
         As `explain_records`.
@@ -171,18 +171,18 @@ def explain_format(formats: Mapping[str, RecordFormat], name: str, data: bytes) 
     except DecodeError as error:
         return reader.rows, error
     except _Enough:
-        pass  # a row says so
+        pass  # a row reports it
     return reader.rows, None
 
 
 class _Reader:
-    """Lets constructs read out of one buffer and turns their spans into rows.
+    """Reads constructs from one buffer and turns their spans into rows.
 
     Args:
         formats: all formats, by name.
         data: the buffer.
-        region: how the buffer was compressed, if it was.
-        offset_delta: of the only record that gets rows; None if all do.
+        region: the compression of the buffer, if it was compressed.
+        offset_delta: the offset delta of the only record that gets rows; None if all do.
     """
 
     def __init__(
@@ -199,20 +199,20 @@ class _Reader:
     def instance(
         self, known: RecordFormat, stream: io.BytesIO, path: str, base: int = 0
     ) -> tuple[Mapping[str, Any], list[Span]]:
-        """Read one instance, up to its records if it is a batch, and return its values and spans.
+        """Read one instance, or a batch up to its records, and return its values and spans.
 
         Args:
-            known: its format.
-            stream: stands where it begins.
-            path: of the instance.
-            base: where in the buffer the stream begins.
+            known: the format of the instance.
+            stream: a stream at its beginning.
+            path: the path of the instance.
+            base: the position in the buffer where the stream begins.
 
         Raises:
             DecodeError: the bytes end early or contradict themselves.
             _Enough: there is no room for more rows.
         """
         spans = _Spans(ROWS_MAX - len(self.rows))
-        # construct's own notation of a path; it begins with what is being done.
+        # construct's notation of a path, which begins with the operation.
         place = f"(parsing) -> {path}" if path else "(parsing)"
         try:
             values = form(known.name)._parsereport(stream, new_context(spans=spans), place)
@@ -234,7 +234,7 @@ class _Reader:
             self.rows.append(self._row(span, base, bits.get(_below(path, span.path), ())))
 
     def batch(self, known: RecordFormat, start: int, path: str) -> int:
-        """Read one batch or message with all that is in it, and return where it ends.
+        """Read one batch or message with its content, and return its end.
 
         Raises:
             DecodeError: the bytes end early or contradict themselves.
@@ -267,7 +267,7 @@ class _Reader:
             raise DecodeError(path, start, f"the header goes beyond the end at byte {end}")
 
     def _elements(self, field: RecordField, count: int, start: int, end: int, path: str) -> None:
-        """Read the records of a batch; they end where the batch does."""
+        """Read the records of a batch, which extend to its end."""
         stream = io.BytesIO(self._data[start:end])
         for number in range(count):
             self.instance(self._formats[field.type], stream, f"{path}[{number}]", start)
@@ -285,7 +285,7 @@ class _Reader:
         end: int,
         path: str,
     ) -> None:
-        """Read a compressed field: its bytes as they are, then what they hold."""
+        """Read a compressed field: its bytes, then their decompressed content."""
         if codec not in set(Compression):
             raise DecodeError(path, start, f"compression {codec} is not known")
         name = Compression(codec).name.lower()
@@ -294,7 +294,7 @@ class _Reader:
         text = f"{name}, {len(content)} bytes when decompressed"
         if field.array:
             self.rows.append(Row(start, packed, path, text, self._region))
-        else:  # the construct has read the field, as bytes
+        else:  # the construct has read the field as bytes
             self.rows[-1] = self.rows[-1]._replace(value=text)
         inner = _Reader(self._formats, content, name, self._offset_delta)
         inner.rows = self.rows
@@ -307,7 +307,7 @@ class _Reader:
             number += 1
 
     def _judge(self, first_row: int, path: str, field: RecordField, covered: bytes) -> None:
-        """Say of a checksum whether it is right."""
+        """Add to a checksum's row whether it is right."""
         computed = _CHECKSUMS[field.checksum or ""](covered)
         for index in range(first_row, len(self.rows)):
             row = self.rows[index]
@@ -328,7 +328,7 @@ def _below(path: str, field_path: str) -> str:
 
 
 def _compression(known: RecordFormat, field: RecordField, values: Mapping[str, Any]) -> int:
-    """Return how a field is compressed; 0 if it is not."""
+    """Return the compression of a field; 0 for none."""
     if field.compressed_by is None:
         return 0
     owner, _, name = field.compressed_by.partition(".")
@@ -337,7 +337,7 @@ def _compression(known: RecordFormat, field: RecordField, values: Mapping[str, A
 
 
 def _bits_text(bits: tuple[Bits, ...], value: Any) -> str:
-    """Return what the bits of a number say; flags that are not set say nothing."""
+    """Return the meaning of a number's bits, without flags that are not set."""
     return f" ({', '.join(words)})" if (words := list(_bit_words(bits, value))) else ""
 
 

@@ -1,7 +1,7 @@
-"""Find something in a log segment and say what its bytes are: a batch, a record by its offset, keys and values.
+"""Find and explain a batch, a record by its offset, or keys and values in a log segment.
 
-Damage hides nothing that can be read: batches with a wrong checksum are explained like others, what is no batch as far
-as it goes, and keys and values are looked for behind it, too. Called by `explain.py`.
+Damage hides no readable bytes: batches with a wrong checksum are explained like others, malformed batches up to the
+fault, and the search for keys and values continues behind damage. `explain.py` calls this module.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["ExplainedRecord", "LogSegment", "Place", "explain_chosen", "is_batch
 
 
 class Place(NamedTuple):
-    """What is to be explained of a segment; everything if nothing is given.
+    """The part of a segment to explain; the whole segment by default.
 
     Attributes:
         batch: the number of a batch, from 0.
-        offset: of a record.
+        offset: the offset of a record.
         position: where a batch begins, in bytes.
     """
 
@@ -39,14 +39,14 @@ class Place(NamedTuple):
 
 
 class ExplainedRecord(NamedTuple):
-    """What a record's key or value is.
+    """The explanation of a record's key or value.
 
     Attributes:
-        offset: of the record.
-        position: of its batch in the file, in bytes.
+        offset: the offset of the record.
+        position: the position of its batch in the file, in bytes.
         part: `key` or `value`.
         rows: its bytes, counted from its beginning.
-        error: what is wrong with it.
+        error: its error, if any.
     """
 
     offset: int
@@ -57,13 +57,13 @@ class ExplainedRecord(NamedTuple):
 
 
 class LogSegment:
-    """A log segment, of which a part is in memory; a broker may append to its file, or cut it, meanwhile.
+    """A log segment with a part in memory; a broker can append to its file, or cut it, meanwhile.
 
     Args:
         path: a `.log` file.
 
     Raises:
-        OSError: it cannot be read, or is no regular file; so do all methods.
+        OSError: the file cannot be read, or is not a regular file; all methods can raise it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,15 +78,15 @@ class LogSegment:
 
     @property
     def cut_to(self) -> int | None:
-        """How many bytes are left of a file that got shorter while it was read; None of others."""
+        """The remaining size of a file that got shorter while it was read; None for others."""
         return min(self._window.end, self._file.seek(0, os.SEEK_END)) if self._window.end < self._size else None
 
     def batch(self, number: int) -> tuple[int, Batch]:
-        """Return a batch by its number in the file, and where it begins.
+        """Return a batch by its number in the file, and its position.
 
         Raises:
-            DecodeError: the file is no segment, or damaged before the end of the batch.
-            ValueError: there are fewer batches.
+            DecodeError: the file is not a segment, or damaged before the end of the batch.
+            ValueError: the file has fewer batches.
         """
         for index, found in enumerate(self._headers()):
             if index == number:
@@ -94,11 +94,11 @@ class LogSegment:
         raise ValueError(f"{self._path} has no batch {number}; batches count from 0")
 
     def batch_with(self, offset: int) -> tuple[int, Batch]:
-        """Return the batch that has an offset, and where it begins.
+        """Return the batch that has an offset, and its position.
 
         Raises:
-            DecodeError: the file is no segment, or damaged before the end of the batch.
-            ValueError: there is none.
+            DecodeError: the file is not a segment, or damaged before the end of the batch.
+            ValueError: no batch has the offset.
         """
         first = last = None
         for position, batch in self._headers():
@@ -115,19 +115,19 @@ class LogSegment:
         """Return the batch that begins at a byte of the file, and that byte.
 
         Raises:
-            DecodeError: no batch begins there; it counts from there.
-            ValueError: the file ends before.
+            DecodeError: no batch begins there; the error's offset counts from there.
+            ValueError: the file ends before it.
         """
         for batch in walk_headers(self._whole_batch(position)):
             return position, batch
         raise ValueError(f"{self._path} has {self._window.end} bytes, so no batch begins at byte {position}")
 
     def found(self, place: Place) -> tuple[int, Batch]:
-        """Return where a batch begins, and it; the first one if nothing is said of the place.
+        """Return the position of a batch, and the batch; the first one if `place` is empty.
 
         Raises:
-            DecodeError: the file is no segment, or damaged before the end of the batch.
-            ValueError: there is no such batch.
+            DecodeError: the file is not a segment, or damaged before the end of the batch.
+            ValueError: the batch does not exist.
         """
         if place.offset is not None:
             return self.batch_with(place.offset)
@@ -140,15 +140,15 @@ class LogSegment:
         return bytes(self._window.at(position, size))
 
     def parts(self, wanted: tuple[RecordPart, ...], place: Place) -> Iterator[ExplainedRecord | Damage]:
-        """Yield what keys and values are.
+        """Yield explanations of keys and values.
 
         Args:
-            wanted: the types to read them as.
-            place: of the records; the whole file if nothing is said of it. Then damage is passed over, and yielded.
+            wanted: the types of keys and values to read.
+            place: the place of the records; if empty, the whole file. Then damage is skipped, and yielded.
 
         Raises:
-            DecodeError: the chosen batch is damaged, or something before it.
-            ValueError: there is no such batch.
+            DecodeError: the file is damaged in or before the chosen batch.
+            ValueError: the batch does not exist.
         """
         chosen = read_stored(self._window) if place == Place() else (Stored(*self.found(place)),)
         for each in chosen:
@@ -160,7 +160,7 @@ class LogSegment:
                     yield from _explained(record, each, wanted)
 
     def _headers(self) -> Iterator[tuple[int, Batch]]:
-        """Yield where each batch begins, and it, its checksum unread."""
+        """Yield the position of each batch, and the batch, with an unchecked checksum."""
         position = 0
         while position < self._window.end:
             try:
@@ -172,7 +172,7 @@ class LogSegment:
                 raise DecodeError(error.path, position + error.offset, error.reason) from None
 
     def _whole_batch(self, position: int) -> memoryview:
-        """Return the bytes of the batch at a position; fewer if the file ends before, or nobody would open it."""
+        """Return the bytes of the batch at a position; fewer if the file ends before, or the batch is too large."""
         view = self._window.at(position, BATCH_HEADER_BYTES)
         if len(view) <= BATCH_MAGIC_AT:
             return view
@@ -194,7 +194,7 @@ def _explained(record: Record, stored: Stored, wanted: tuple[RecordPart, ...]) -
 
 
 def is_batches(data: bytes) -> bool:
-    """Return whether bytes begin with a batch, checksum included."""
+    """Return whether bytes begin with a batch with a right checksum."""
     try:
         return next(walk(data), None) is not None
     except KafkaWireError:
@@ -204,15 +204,15 @@ def is_batches(data: bytes) -> bool:
 def explain_chosen(
     segment: LogSegment, formats: Mapping[str, RecordFormat], place: Place
 ) -> tuple[str, list[Row], DecodeError | None]:
-    """Explain a batch, or one record of it if its offset is given.
+    """Explain a batch, or one of its records by offset.
 
     Returns:
-        What is explained, its rows, and what is wrong with it. If no batch begins at the place, the rows are of what
-        may be its header.
+        A title, the rows, and the error, if any. If no batch begins at the place, the rows are those of its possible
+        header.
 
     Raises:
-        DecodeError: the file is no segment, or damaged before the batch.
-        ValueError: there is no such batch, or no such record in it.
+        DecodeError: the file is not a segment, or damaged before the batch.
+        ValueError: the batch, or the record in it, does not exist.
     """
     try:
         position, batch = segment.found(place)

@@ -1,8 +1,8 @@
-"""Put TCP segments in order: what each side of each connection said, and where something is missing.
+"""Put TCP segments in order, to get the bytes of each side of each connection, and the gaps.
 
-A capture has segments twice, in another order than they were sent, or not at all, and may begin inside a connection.
-A segment is handed on when all before it are there, and all that it acknowledges: so a response never comes before its
-request. One that waits too long shows that what it waits for was not captured, and that is a gap.
+A capture can have segments twice or out of order, can lack some, and can begin inside a connection. A segment is
+yielded after all segments before it and all that it acknowledges, so a response never comes before its request. If a
+segment waits too long, the bytes that it waits for were not captured: a gap.
 
 Source: RFC 9293. `capture_packets.py` finds the segments, `captures.py` reads what they carry.
 """
@@ -17,22 +17,22 @@ from kafkawire.commands.inspection.explaining.capture_packets import TcpSegment
 
 __all__ = ["Stretch", "TcpConnection", "TcpStreams"]
 
-#: Segments of one connection that may wait for earlier ones; a network swaps a few, a capture some dozens.
+#: Most segments of one connection that wait for earlier ones; a network swaps a few, a capture some dozens.
 _HELD_SEGMENTS_MAX = 1024
 
-#: Bytes that may wait in all connections together: thousands of connections with a window of megabytes each.
+#: Most bytes that wait in all connections together: there can be thousands with a window of megabytes each.
 _HELD_BYTES_MAX = 64 * 1024 * 1024
 
-#: What a segment that waits costs beside its bytes.
+#: Memory of a waiting segment in addition to its bytes.
 _HELD_COST_BYTES = 256
 
-#: Connections followed at once; beyond, the one that was silent for longest has ended.
+#: Most connections followed at once; beyond, the one that was silent for longest is considered ended.
 _CONNECTIONS_MAX = 10_000
 
 #: Sequence numbers have 32 bits and wrap.
 _SEQUENCES = 2**32
 
-#: Before every position: the acknowledgment of a segment that has none.
+#: A value below every position: the acknowledgment of a segment that has none.
 _NOTHING = -(2**62)
 
 
@@ -40,8 +40,8 @@ class TcpConnection:
     """A connection.
 
     Attributes:
-        number: in the order in which they were seen, from 1.
-        ends: address and port of both sides; the first one opened it, or was the first to be seen.
+        number: its number in the order of appearance, from 1.
+        ends: address and port of both sides; the first one opened it, or was seen first.
         opened: whether the capture has its beginning.
     """
 
@@ -54,15 +54,15 @@ class TcpConnection:
 
 
 class Stretch(NamedTuple):
-    """What one side of a connection said next.
+    """The next bytes of one side of a connection.
 
     Attributes:
         connection: the connection.
         side: 0 or 1, as in `TcpConnection.ends`.
-        time: when it was captured, in seconds since the epoch.
+        time: the time of the capture, in seconds since the epoch.
         data: the bytes; empty for a gap and at the end.
-        missing_bytes: how many bytes were not captured here.
-        is_end: whether nothing of the connection follows.
+        missing_bytes: the number of bytes that were not captured here.
+        is_end: whether the connection ends here.
     """
 
     connection: TcpConnection
@@ -74,7 +74,7 @@ class Stretch(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A segment that waits; `start` and `acknowledged` are positions in its own stream and in the other one."""
+    """A waiting segment; `start` and `acknowledged` are positions in its own stream and in the other one."""
 
     start: int
     number: int
@@ -99,7 +99,7 @@ class _Side:
             self.first = self.sequence = sequence
 
     def place(self, sequence: int) -> int:
-        """Return the position of a sequence number: the nearest to the next byte that it can be."""
+        """Return the position of a sequence number: the possible one nearest to the next byte."""
         assert self.sequence is not None, "a side begins with its first number"
         ahead = (sequence - self.sequence) % _SEQUENCES
         return self.position + (ahead if ahead < _SEQUENCES // 2 else ahead - _SEQUENCES)
@@ -110,7 +110,7 @@ class _Side:
         self.sequence = (self.sequence + size) % _SEQUENCES
 
     def covers(self, position: int) -> bool:
-        """Return whether all before a position was seen; the end of a side counts as a byte."""
+        """Return whether all bytes before a position were seen; the end of a side counts as a byte."""
         return position <= self.position + self.ended
 
     def hold(self, held: _Held) -> None:
@@ -130,7 +130,7 @@ class TcpStreams:
         self._held_bytes = 0
 
     def receive(self, segment: TcpSegment, time: float) -> Iterator[Stretch]:
-        """Yield what a segment completes."""
+        """Yield the stretches that a segment completes."""
         self._packets += 1
         key = frozenset((segment.source, segment.destination))
         connection = self._connections.pop(key, None)
@@ -139,11 +139,11 @@ class TcpStreams:
             connection = None
         if connection is None:
             if segment.reset or not (segment.syn or segment.payload):
-                return  # there is nothing to follow yet
+                return  # there is no connection to follow yet
             connection = self._new(segment)
-        self._connections[key] = connection  # the one heard last comes last
+        self._connections[key] = connection  # the most recent one comes last
         if connection._finished:
-            return  # a segment that comes again
+            return  # a repeated segment
         side = int(segment.source != connection.ends[0])
         self._hold(connection, side, segment, time)
         yield from self._settled(connection, time)
@@ -153,7 +153,7 @@ class TcpStreams:
             yield from self._end(self._connections.pop(next(iter(self._connections))), time)
 
     def end(self, time: float) -> Iterator[Stretch]:
-        """Yield what is left when the capture ends."""
+        """Yield the waiting stretches when the capture ends."""
         for connection in self._connections.values():
             yield from self._end(connection, time)
         self._connections.clear()
@@ -161,7 +161,7 @@ class TcpStreams:
     def _new(self, segment: TcpSegment) -> TcpConnection:
         self._seen += 1
         ends = (segment.source, segment.destination)
-        if segment.syn and segment.acknowledgment is not None:  # the answer to the segment that opened it
+        if segment.syn and segment.acknowledgment is not None:  # the reply to the segment that opened it
             ends = (segment.destination, segment.source)
         return TcpConnection(self._seen, ends, segment.syn)
 
@@ -179,7 +179,7 @@ class TcpStreams:
             self._held_bytes += len(held.data) + _HELD_COST_BYTES
 
     def _settled(self, connection: TcpConnection, time: float) -> Iterator[Stretch]:
-        """Yield what is in order, and more if too much waits."""
+        """Yield the stretches in order, and further ones if too many wait."""
         yield from self._in_order(connection)
         while self._waits_too_long(connection):
             yield from self._forced(connection, time)
@@ -200,7 +200,7 @@ class TcpStreams:
                 self._held_bytes -= len(held.data) + _HELD_COST_BYTES
                 data = held.data[own.position - held.start :]
                 own.advance(len(data))
-                # A repeated segment that carries the end may end before what is known.
+                # A repeated segment with the end can end before the known position.
                 own.ended = own.ended or (held.fin and held.start + len(held.data) == own.position)
                 if data:
                     yield Stretch(connection, side, held.time, data)
@@ -208,7 +208,7 @@ class TcpStreams:
             side = 1 - side
 
     def _forced(self, connection: TcpConnection, time: float) -> Iterator[Stretch]:
-        """Give up what the segment that has waited for longest waits for."""
+        """Give up the bytes that the longest-waiting segment waits for."""
         side = min(
             (side for side in (0, 1) if connection._sides[side].held), key=lambda side: _oldest(connection, side)
         )
@@ -247,6 +247,6 @@ def _oldest(connection: TcpConnection, side: int) -> int:
 
 
 def _is_repeated(connection: TcpConnection, segment: TcpSegment) -> bool:
-    """Return whether a segment that opens a side belongs to a connection, and not to a later one of the same ports."""
+    """Return whether a segment that opens a side belongs to a connection, and not to a later one on the same ports."""
     own = connection._sides[int(segment.source != connection.ends[0])]
     return connection.opened and own.first in (None, (segment.sequence + 1) % _SEQUENCES)
