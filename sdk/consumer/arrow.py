@@ -1,4 +1,4 @@
-"""Many batches as one Arrow record batch: making Arrow arrays costs as much as decoding hundreds of records.
+"""Convert many batches into one Arrow record batch: making Arrow arrays costs as much as decoding hundreds of records.
 
 Keys and values are views of the fetched bytes, as in `records/columns.py`. Needs pyarrow, but not pandas, which pyarrow
 loads as soon as it is given a list.
@@ -18,45 +18,45 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionBatch", "to_arrow"]
 
-#: In the machine's byte order, as Arrow has it.
+#: Arrow uses the machine's byte order.
 _INT32 = struct.Struct("=i")
 
 
 class PartitionBatch(Protocol):
-    """A batch of a partition, and which of its records are wanted; a `ConsumerBatch` is one."""
+    """A batch of a partition, and the range of records to convert; `ConsumerBatch` is one."""
 
     @property
     def partition(self) -> TopicPartition:
-        """Where it is from."""
+        """The partition that the batch is from."""
         ...
 
     @property
     def batch(self) -> ReadableBatch:
-        """The batch itself."""
+        """The record batch."""
         ...
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is wanted."""
+        """The first offset to convert."""
         ...
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last one that is wanted."""
+        """The offset after the last one to convert."""
         ...
 
     @property
     def is_cut(self) -> bool:
-        """Whether it has records that are not wanted."""
+        """Whether the batch has records outside the range."""
         ...
 
 
 def to_arrow(batches: Iterable[PartitionBatch], *, headers: bool = False) -> pyarrow.RecordBatch:
-    """Return the records of some batches as Arrow columns, without a Python object for each.
+    """Return the records of some batches as Arrow columns, without making a Python object per record.
 
     Args:
         batches: of any partitions, in order.
-        headers: whether there is a column of headers; they are an object for each record that has some.
+        headers: whether to add a column of headers, which takes an object per record that has headers.
 
     Returns:
         One row per record: topic (dictionary), partition (int32), offset, timestamp (ms, UTC), key, value (both views)
@@ -88,7 +88,7 @@ def to_arrow(batches: Iterable[PartitionBatch], *, headers: bool = False) -> pya
 
 
 def _strings(strings: Iterable[str]) -> pyarrow.Array:
-    """Return some strings as an Arrow array."""
+    """Return an Arrow array of strings."""
     import pyarrow
 
     encoded = [string.encode() for string in strings]

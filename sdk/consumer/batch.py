@@ -19,8 +19,8 @@ class ConsumerBatch:
     """One record batch of one partition.
 
     Attributes:
-        partition: where it is from.
-        batch: the batch itself, with its header.
+        partition: the partition that the batch is from.
+        batch: the record batch with its header.
         start_offset: the first offset to hand out: a fetch may begin inside a batch.
     """
 
@@ -66,10 +66,10 @@ class ConsumerBatch:
         return self._records
 
     def to_arrow(self, *, headers: bool = False) -> pyarrow.RecordBatch:
-        """Return the records as Arrow columns, without a Python object for each; needs pyarrow.
+        """Return the records as Arrow columns, without making a Python object per record; needs pyarrow.
 
         Args:
-            headers: whether there is a column of headers.
+            headers: whether to add a column of headers.
 
         Returns:
             One row per record, with the columns of `kafkawire.sdk.consumer.arrow.to_arrow`.
@@ -83,11 +83,11 @@ class ConsumerBatch:
 
     @property
     def is_cut(self) -> bool:
-        """Whether some of its records are not to be handed out."""
+        """Whether the batch has records that must not be handed out."""
         end = self._end_offset
         return self.batch.base_offset < self.start_offset or (end is not None and end < self.batch.next_offset)
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leader that wrote it, -1 in old formats, which have none."""
+        """The epoch of the leader that wrote the batch; -1 in old formats, which have none."""
         return NO_PARTITION_LEADER_EPOCH if isinstance(self.batch, MessageBatch) else self.batch.partition_leader_epoch

@@ -1,7 +1,7 @@
-"""The consumer: reads records of partitions assigned by hand or by its group.
+"""The consumer, which reads records of partitions assigned by hand or by its group.
 
-This is the face for asyncio: it waits for what the machines of `core.py` do. `async for` yields record after record,
-`batches` whole batches, `getmany` lists. Whatever is awaited can be cancelled without losing a record.
+This is the asyncio client: it waits for the machines of `core.py`. `async for` yields single records, `batches` yields
+whole batches, and `getmany` returns lists. Any await can be cancelled without losing a record.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ __all__ = ["CLOSE_TIMEOUT_MS", "Consumer"]
 
 logger = logging.getLogger("kafkawire.consumer")
 
-#: How long `close` may take to commit and to leave the group, unless it is told otherwise; as in Kafka, a session
-#: timeout later the group would go on without the member anyway.
+#: How long `close` may take by default to commit and to leave the group. As in Kafka, the group would continue without
+#: the member after a session timeout anyway.
 CLOSE_TIMEOUT_MS: Final = 5_000
 
-#: How much longer than its limit `close` waits for the I/O side. That keeps the limit, unless the I/O thread waits for
-#: a lock that the closing thread holds, since a signal handler has interrupted it.
+#: How much longer than its limit `close` waits for the I/O side. The I/O side keeps the limit itself, unless its thread
+#: waits for a lock that the closing thread holds, having been interrupted by a signal handler.
 _GRACE_MS: Final = 250
 
 Result = TypeVar("Result")
@@ -80,30 +80,30 @@ Result = TypeVar("Result")
 class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     """Read records of topics.
 
-    The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Iterating,
-    and every other read, raises `BrokerError`, `DecodeError` (a damaged batch) or `NoOffset` (no committed offset,
+    The constructor does no I/O; use `async with Consumer(…) as consumer`, or call `start` and `close`. Every read,
+    including iteration, raises `BrokerError`, `DecodeError` (a damaged batch) or `NoOffset` (no committed offset,
     and `auto_offset_reset` is "none"); the partition then stops until the application seeks or resumes it. A
     consumer with neither topics nor partitions raises `LocalProtocolError`. When the consumer is closed, iterations
     in other tasks end, and other reads raise `Closed`. Several tasks may read: each record goes to one of them, and
-    counts as finished once any of them asks for more.
+    counts as finished once any of them reads again.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
-            `bootstrap_servers` may take its place.
-        topics: the topics to read, one by one or in one list. With `group_id`, the group assigns their partitions;
-            without it, all are read. Without topics, call `assign`.
+            `bootstrap_servers` can be used instead.
+        topics: the topics to read, as separate arguments or in one list. With `group_id`, the group assigns their
+            partitions; without it, all partitions are read. Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost.
-        key_deserializer: makes a record's key from its bytes; None to leave it. It is called when an iteration,
-            `getmany` or `records` hands out the record; if it raises, so does the read, see `DeserializationFailed`.
+        key_deserializer: converts a record's key from bytes; None leaves it as bytes. It is called when an iteration,
+            `getmany` or `records` hands out the record; if it raises, the read raises `DeserializationFailed`.
             `batches` and `getbatches` hand out bytes.
-        value_deserializer: likewise for its value.
-        interceptors: see every record that is handed out, and every commit; called in this order.
-        network: reaches the brokers; None for TCP.
+        value_deserializer: the same for the value.
+        interceptors: called in this order with every record that is handed out and with every commit.
+        network: how to connect to the brokers; None for TCP.
         options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or two contradict each other.
-        LocalProtocolError: no topic can have one of the names.
+        LocalProtocolError: a topic name is invalid.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return summary(self, *self._state())
 
     def _state(self) -> tuple[ConsumerOptions | None, State]:
-        """Return the options and the state; the options are None if the constructor raised before it had them."""
+        """Return the options and the state; the options are None if the constructor raised before setting them."""
         started = getattr(self, "_core", None) is not None
         is_closed = getattr(self, "_closing", None) is not None
         return getattr(self, "_options", None), "closed" if is_closed else "started" if started else "new"
@@ -172,14 +172,14 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
-            BrokerError: a topic may not be read. A topic that does not exist yet is read once it does.
+            BrokerError: access to a topic is denied. A topic that does not exist yet is read once it does.
             LocalProtocolError: the consumer was started already.
-            Closed: it was closed; a closed consumer is not started again.
+            Closed: the consumer was closed; a closed consumer cannot be started again.
         """
         self._check_open()
         if self._core is not None:
             raise LocalProtocolError("the consumer was started already")
-        from kafkawire.sdk.consumer.core import ConsumerCore  # what connects is loaded here, not by the import
+        from kafkawire.sdk.consumer.core import ConsumerCore  # loaded late to keep the import fast
 
         core = self._core = ConsumerCore(self._options, self._network)
         core.reader.stream = self._new_stream()
@@ -208,15 +208,15 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Commit, tell the listener, leave the group and disconnect.
 
-        Finished records are committed with `enable_auto_commit`, otherwise nothing is. The listener itself may close
-        the consumer. A second call meanwhile, such as that of a signal handler, waits within its own limit: it may have
-        interrupted the first.
+        With `enable_auto_commit`, finished records are committed; otherwise nothing is. The listener may call this. A
+        second call while the first is running, for example from a signal handler, waits only within its own limit,
+        because it may have interrupted the first.
 
         Args:
-            timeout_ms: for committing and leaving the group; after that the consumer disconnects anyway.
+            timeout_ms: the limit for committing and leaving the group; then the consumer disconnects anyway.
 
         Raises:
-            Exception: what the listener raised meanwhile.
+            Exception: the error that the listener raised during the call.
         """
         checked_timeout_ms(timeout_ms)
         core, is_listener = self._core or self._former, self._calls is not None and self._calls.let_go()
@@ -226,7 +226,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         if closing is None:
             closing = self._closing = Promise()
         try:
-            with suppress(Closed):  # by a defect, which every read has raised
+            with suppress(Closed):  # closed by a bug, which every read has raised
                 left = core.leave(timeout_ms)
                 limit_ms = timeout_ms + _GRACE_MS
                 await (left.within(limit_ms) if self._calls is None else self._calls.until(left, limit_ms))
@@ -247,13 +247,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     # Reading.
 
     def __aiter__(self) -> RecordStream[Key, Value]:
-        """Iterate over records without end; a record is finished when the next one is asked for."""
+        """Iterate over records endlessly; a record is finished when the next one is requested."""
         self._started()
         assert self._stream is not None
         return self._stream
 
     async def batches(self) -> AsyncGenerator[ConsumerBatch, None]:
-        """Iterate over whole batches without end; a batch is finished when the next one is asked for."""
+        """Iterate over whole batches endlessly; a batch is finished when the next one is requested."""
         core = self._started()
         while (batch := await self._next_batch(core)) is not None:
             yield batch
@@ -261,14 +261,14 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def getmany(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record[Key, Value]]]:
-        """Return the records that are available, by partition; all of them are finished at the next read.
+        """Return the available records by partition; the next read marks all of them as finished.
 
         Args:
             timeout_ms: how long to wait for the first record, in milliseconds from 0.
-            max_records: the most records to return; None for `max_poll_records`.
+            max_records: the maximum number of records; None for `max_poll_records`.
 
         Returns:
-            Records by partition, in the order of their offsets; empty if none arrived in time.
+            Records by partition, in offset order; empty if none arrived in time.
         """
         core = self._started()
         limit = self._record_limit(max_records)
@@ -276,15 +276,15 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return await self._wait(core, lambda: core.reader.take_many(limit) or None, deadline_ms) or {}
 
     async def getbatches(self, timeout_ms: int = 0, max_batches: int | None = None) -> list[ConsumerBatch]:
-        """Return the batches that are available; all of them are finished at the next read.
+        """Return the available batches; the next read marks all of them as finished.
 
-        `kafkawire.sdk.consumer.arrow.to_arrow` makes columns of all of them in one call; the more there are, the less
-        each record costs.
+        `kafkawire.sdk.consumer.arrow.to_arrow` converts all of them into columns in one call; the more batches, the
+        lower the cost per record.
 
         Args:
             timeout_ms: how long to wait for the first batch, in milliseconds from 0.
-            max_batches: the most batches to return, whatever is in them; None for as many as have `max_poll_records`
-                records, of which the last one may have more.
+            max_batches: the maximum number of batches, regardless of their sizes; None for enough batches to hold
+                `max_poll_records` records, which the last batch may exceed.
         """
         core, limits = self._started(), self._batch_limits(max_batches)
         deadline_ms = monotonic_ms() + checked_timeout_ms(timeout_ms)
@@ -293,40 +293,40 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def records(
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
     ) -> BoundedRecords[Key, Value]:
-        """Iterate over records up to an end; one such read at a time. Others get nothing from beyond it meanwhile.
+        """Iterate over records up to an end, one such read at a time; other reads get nothing beyond it meanwhile.
 
-        An error ends the read: `records` begins another. If waiting for a record is cancelled, any other read ends it.
+        An error ends the read; call `records` to begin another. After a cancelled wait, any other read ends this one.
 
         Args:
-            until: a time in ms since the epoch, or as a datetime with a time zone; or offsets by partition, which leave
-                out other partitions. Records from there on are left for later reads.
-            stop_at_end: whether to stop at what is the end of each partition now.
+            until: a time in ms since the epoch or as a datetime with a time zone; or offsets by partition, in which
+                case other partitions are left out. Records from there on are left for later reads.
+            stop_at_end: whether to stop at the current end of each partition.
 
         Raises:
-            BrokerError: the ends could not be looked up.
-            LocalProtocolError: the time is negative, or has no time zone; or another bounded read has not ended.
+            BrokerError: the end offsets could not be looked up.
+            LocalProtocolError: the time is negative, or has no time zone; or another bounded read is still running.
         """
-        from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords  # few programs read up to an end
+        from kafkawire.sdk.consumer.reading.bounded_reads import BoundedRecords  # few programs use bounded reads
 
         return BoundedRecords(lambda: self._bounded(until, stop_at_end), self._advance)
 
-    # Which partitions.
+    # Assignment and subscription.
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions assigned now."""
+        """The currently assigned partitions."""
         core = self._core
         return frozenset(self._by_hand) if core is None else core.assignment.assigned
 
     @property
     def subscription(self) -> frozenset[str]:
-        """The topics subscribed to now by their names; none with a pattern, or with partitions assigned by hand."""
+        """The topics currently subscribed to by name; empty with a pattern or with partitions assigned by hand."""
         subscription = self._subscription
         return frozenset() if subscription is None else subscription.names
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions assigned now that `pause` has suspended."""
+        """The assigned partitions that `pause` has suspended."""
         core = self._core
         return frozenset() if core is None else core.assignment.paused
 
@@ -334,13 +334,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Read exactly these partitions, without group membership.
 
         Args:
-            partitions: replace those assigned before, one by one or in one list, which may be empty; a mapping has for
-                each the offset to begin at.
+            partitions: the partitions to read instead of those assigned before, as separate arguments or in one list,
+                which may be empty; a mapping gives the start offset of each.
 
         Raises:
-            LocalProtocolError: nothing is given; the consumer subscribes to topics, or one of them can be no partition
-                or offset.
-            Closed: it was closed.
+            LocalProtocolError: no argument is given, the consumer subscribes to topics, or a partition or offset is
+                invalid.
+            Closed: the consumer was closed.
         """
         self._check_open()
         if self._subscription is not None:
@@ -357,18 +357,19 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             core.assign(self._by_hand)
 
     async def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None) -> None:
-        """Replace the subscription, at any time; a group rebalances.
+        """Replace the subscription, at any time; a group then rebalances.
 
         Args:
-            topics: the topics to read from now on, one by one or in one list.
-            pattern: instead of names, a regular expression that must match the whole name of a topic: all such topics
-                are read, including later ones, but not Kafka's internal topics. It is Python's, evaluated whenever the
-                metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"` it is RE2/J's, evaluated
-                by the brokers, and a pattern that they refuse ends the membership. With "auto" it must be both.
+            topics: the topics to read from now on, as separate arguments or in one list.
+            pattern: instead of names, a regular expression that must match a topic's whole name: all such topics are
+                read, including later ones, but not Kafka's internal topics. It uses Python's syntax and is evaluated
+                whenever the metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"` it uses
+                RE2/J's syntax and is evaluated by the brokers, and a pattern that they reject ends the membership. With
+                "auto" it must be valid in both.
 
         Raises:
-            LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
-            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is invalid.
+            LocalProtocolError: partitions were assigned by hand, or a topic name is invalid.
+            ConfigurationError: neither topics nor a pattern are given, or both are, or the pattern is invalid.
             Closed: the consumer was closed.
         """
         self._check_open()
@@ -382,7 +383,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Return the partitions of a topic.
 
         Raises:
-            BrokerError: it does not exist, or may not be read; to ask does not create it.
+            BrokerError: the topic does not exist (this call does not create it), or access to it is denied.
         """
         return await self._started().partitions_for(checked_topic(topic))
 
@@ -390,10 +391,10 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Suspend reading of these partitions; they stay assigned to this consumer.
 
         Args:
-            partitions: one by one, or in one list.
+            partitions: as separate arguments or in one list.
 
         Raises:
-            LocalProtocolError: one is not assigned.
+            LocalProtocolError: a partition is not assigned.
         """
         self._started().assignment.pause(checked_partitions(partitions))
 
@@ -401,7 +402,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Resume reading of paused partitions, and of those stopped by an error.
 
         Args:
-            partitions: one by one, or in one list.
+            partitions: as separate arguments or in one list.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
@@ -409,18 +410,19 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._started().assignment.resume(checked_partitions(partitions))
 
     def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
-        """Count records, or whole batches, as finished, in any order and from any thread.
+        """Mark records or whole batches as finished, in any order and from any thread.
 
-        With `enable_auto_finish=False`, what is committed, by `commit` or automatically, is the position before the
-        first record that was handed out and is not finished. Records of partitions that have moved to another member
-        are ignored: their new owner reads them again.
+        With `enable_auto_finish=False`, `commit` and automatic commits store the position of the first record that was
+        handed out and is not finished. Records of partitions that have moved to another member are ignored: their new
+        owner reads them again.
 
         Args:
-            done: what was processed, one by one or in one list. Records of a batch that was handed out whole are
-                finished with the batch.
+            done: the processed records or batches, as separate arguments or in one list. Records of a batch that was
+                handed out whole are finished together with the batch.
 
         Raises:
-            LocalProtocolError: `enable_auto_finish` is on, a record was handed out in a batch, or it is neither.
+            LocalProtocolError: `enable_auto_finish` is on, a record was handed out in a batch, or an argument is
+            neither.
         """
         assignment = self._started().assignment
         for each in given_several(done, _can_be_finished):
@@ -432,16 +434,16 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
                 raise LocalProtocolError(f"finish: expected records or batches of this consumer, got {quoted(each)}")
 
     def skip(self, error: DeserializationFailed) -> None:
-        """Leave out a record that could not be deserialized, and continue after it.
+        """Skip a record that could not be deserialized, and continue after it.
 
-        It counts as finished. With `enable_auto_finish=False`, earlier records stay unfinished, which a `seek` would
-        forget. Nothing happens if the partition has moved to another member or another position.
+        The record counts as finished. Unlike `seek`, this keeps earlier records unfinished with
+        `enable_auto_finish=False`. Nothing happens if the partition has moved to another member or another position.
 
         Args:
-            error: what a read has raised.
+            error: the error that a read has raised.
 
         Raises:
-            LocalProtocolError: it is something else.
+            LocalProtocolError: `error` is not a `DeserializationFailed`.
         """
         assignment = self._started().assignment
         if not isinstance(error, DeserializationFailed):
@@ -454,7 +456,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Continue reading a partition from an offset or a time.
 
         Args:
-            partition: which one.
+            partition: the partition.
             place: an offset, or a datetime with a time zone for the first record at or after it.
 
         Raises:
@@ -467,11 +469,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             core.seek_to_offset(chosen, place)
 
     def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Continue from the first record of each partition; of all assigned ones if none is given."""
+        """Continue from the first record of each given partition, or of all assigned ones if none is given."""
         self._seek(partitions, OffsetTimestamp.EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Continue after the last record of each partition; of all assigned ones if none is given."""
+        """Continue after the last record of each given partition, or of all assigned ones if none is given."""
         self._seek(partitions, OffsetTimestamp.LATEST)
 
     def seek_to_time(self, time: int | datetime, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
@@ -479,7 +481,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         Args:
             time: milliseconds since the epoch, or a datetime with a time zone.
-            partitions: one by one, or in one list, which may be empty; all assigned ones if none is given.
+            partitions: as separate arguments or in one list, which may be empty; all assigned ones if none is given.
 
         Raises:
             LocalProtocolError: the time is negative or has no time zone, or a partition is not assigned.
@@ -487,7 +489,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._seek(partitions, to_ms(time))
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets are between position and end of a partition; None if either is unknown.
+        """Return the number of offsets between position and end of a partition; None if either is unknown.
 
         Raises:
             LocalProtocolError: the partition is not assigned.
@@ -495,11 +497,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return self._started().lag(checked_partition(partition))
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record to hand out.
+        """Return the offset of the next record that will be handed out.
 
         Raises:
             LocalProtocolError: the partition is not assigned.
-            KafkaWireError: the position is not known yet, and looking it up failed.
+            KafkaWireError: the position is unknown, and looking it up failed.
         """
         core = self._started()
         partition = checked_partition(partition)
@@ -519,11 +521,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def committed(
         self, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that the group has committed; partitions without one are left out.
+        """Return the group's committed offsets; partitions without one are left out.
 
         Raises:
             LocalProtocolError: there is no `group_id`.
-            BrokerError: a partition may not be read.
+            BrokerError: access to a partition is denied.
         """
         return await self._started_group().committed(checked_partitions(partitions))
 
@@ -535,17 +537,17 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Commit offsets for the group.
 
         Args:
-            offsets: the offset of the next record to read, by partition; a record or a batch for everything up to it,
-                included; None for everything handed out so far, or with `enable_auto_finish=False` for everything
-                before the first record that is not finished.
-            timeout_ms: the limit, retries included; None for `api_timeout_ms`.
+            offsets: the offset of the next record to read, by partition; or a record or batch, to commit everything up
+                to and including it; None for everything handed out so far, or with `enable_auto_finish=False` for
+                everything before the first unfinished record.
+            timeout_ms: the limit, including retries; None for `api_timeout_ms`.
 
         Raises:
             BrokerError: REBALANCE_IN_PROGRESS if partitions no longer belong to this member: the new owner resumes from
                 the last commit. UNKNOWN_MEMBER_ID if this consumer has not subscribed, and the group has members.
-                ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has moved on without
-                this member; the error's cause says why. Or the commit was refused.
-            RequestTimedOut: it was not committed in time.
+                ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or a similar code if the group has moved on without this member;
+                the error's cause says why. Other codes if the broker rejected the commit.
+            RequestTimedOut: the commit did not succeed in time.
             LocalProtocolError: there is no `group_id`.
         """
         core = self._started_group()
@@ -557,7 +559,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Return the offset of the first record of each partition.
 
         Raises:
-            BrokerError: a partition does not exist, or may not be read.
+            BrokerError: a partition does not exist, or access to it is denied.
         """
         return await self._offsets(partitions, OffsetTimestamp.EARLIEST)
 
@@ -565,7 +567,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Return the offset after the last record of each partition.
 
         Raises:
-            BrokerError: a partition does not exist, or may not be read.
+            BrokerError: a partition does not exist, or access to it is denied.
         """
         return await self._offsets(partitions, OffsetTimestamp.LATEST)
 
@@ -581,7 +583,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             Offset and timestamp by partition; None if no record is that recent.
 
         Raises:
-            BrokerError: a partition does not exist, or may not be read.
+            BrokerError: a partition does not exist, or access to it is denied.
             LocalProtocolError: a time is negative, or has no time zone.
         """
         found = await self._started().look_up(checked_times(times))
@@ -595,30 +597,31 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return self._options.client_id
 
     def health(self) -> ConsumerHealth:
-        """Return what the consumer waits for, and its current trouble; from any thread, at any time.
+        """Return what the consumer is waiting for, and its current problem; from any thread, at any time.
 
         Raises:
-            Closed: the consumer is not started, or is closed.
+            Closed: the consumer is not started or is closed.
         """
-        from kafkawire.sdk.consumer.health import health_of  # only programs that ask need it
+        from kafkawire.sdk.consumer.health import health_of  # only programs that call this need it
 
         return health_of(self._started(), monotonic_ms())
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now, from any thread; docs/observability.md lists them.
+        """Return the current value of every metric, from any thread; docs/observability.md lists them.
 
         Raises:
-            Closed: the consumer is not started, or is closed.
+            Closed: the consumer is not started or is closed.
         """
         return self._started().client.metrics()
 
     def group_metadata(self) -> GroupMetadata:
-        """Return what identifies this consumer in its group now, for `Producer.send_offsets`.
+        """Return this consumer's current identity in its group, for `Producer.send_offsets`.
 
-        Call it right after reading, before awaiting anything else: it identifies the generation the records belong to.
+        Call this right after reading, before awaiting anything else: it identifies the generation that the records
+        belong to.
 
         Raises:
-            BrokerError: the consumer is not a member at the moment; its partitions belong to others.
+            BrokerError: the consumer is currently not a member, so its partitions belong to others.
             LocalProtocolError: there is no `group_id`.
         """
         group = self._started().group
@@ -631,20 +634,20 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def _new_stream(self) -> RecordStream[Key, Value] | RecordIterator[Key, Value]:
         if self._hooks is None:
             from kafkawire.sdk.consumer.reading.engine import RecordStream
-        else:  # what the extension hands out passes no hooks
+        else:  # records that the extension hands out skip the hooks
             from kafkawire.sdk.consumer.reading.engines.python import RecordStream
         self._stream = RecordStream(self._next_record)
         return self._stream
 
     async def _next_record(self) -> Record[Key, Value]:
-        """Wait for the next record of an iteration, and hand it out."""
+        """Wait for the next record of an iteration and return it."""
         handout = await self._advance()
         if handout is None:
             raise StopAsyncIteration
         return handout.take()
 
     async def _advance(self, end_offsets: EndOffsets | None = None) -> Handout | None:
-        """Wait for a record that can be taken; None at the end of the client, or of the read with these ends."""
+        """Wait for a record that can be taken; return None when the client, or the read with these ends, has ended."""
         core = self._core
         if core is None:
             return None
@@ -656,7 +659,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             return None
 
     async def _next_batch(self, core: ConsumerCore) -> ConsumerBatch | None:
-        """Wait for the next batch, and hand it out; None at the end of the client."""
+        """Wait for the next batch and return it; None when the client has ended."""
         try:
             return await self._wait(core, core.reader.next_batch)
         except Closed:
@@ -687,19 +690,19 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         deadline_ms: int | None = None,
         end_offsets: EndOffsets | None = None,
     ) -> Result | None:
-        """Call `read` until it finds something; None at the deadline, or at the end of the read with these ends."""
+        """Call `read` until it finds something; return None at the deadline or once the read with these ends ends."""
         self._check_reads()
         if core.reader.bounded_read is not None:
             core.reader.lift_abandoned()
         if self._yield_timer.is_due():
-            await self._yield_timer.yield_now()  # the application may never wait, and heartbeats need the loop, too
+            await self._yield_timer.yield_now()  # an application may never wait, and heartbeats need the loop, too
         elif core.reader.taken != self._seen:
-            await yield_to_loop()  # let responses in and the next requests out
+            await yield_to_loop()  # let responses arrive and requests go out
         self._seen = core.reader.taken
         while (found := self._read(core, read)) is None:
             if (end_offsets is not None and end_offsets.are_reached) or not await self._woken(core, deadline_ms):
                 return None
-            self._seen = core.reader.taken + 1  # what comes now was waited for
+            self._seen = core.reader.taken + 1  # anything that arrives now was waited for
         return found
 
     def _read(self, core: ConsumerCore, read: Callable[[], Result | None]) -> Result | None:
@@ -708,7 +711,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     async def _woken(
         self, core: ConsumerCore, deadline_ms: int | None, is_there: Callable[[], bool] | None = None
     ) -> bool:
-        """Wait until something arrives, see `FetchQueue.wait`; return whether it did before the deadline."""
+        """Wait until something arrives (see `FetchQueue.wait`); return whether it did so before the deadline."""
         core.driver.check_loop()
         promise = core.queue.wait(is_there)
         try:
@@ -721,12 +724,12 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return {partition: place.offset for partition, place in found.items()}
 
     def _listener_calls(self, core: ConsumerCore, listener: RebalanceListener) -> ListenerCalls | BlockingListenerCalls:
-        from kafkawire.sdk.consumer.listener import ListenerCalls  # few programs listen
+        from kafkawire.sdk.consumer.listener import ListenerCalls  # few programs have a listener
 
         return ListenerCalls(listener, self._listened)
 
     def _listened(self, event: Event, error: Exception | None) -> None:
-        """Go on after the listener; what it raised is raised by every read from now on, or else by `close`."""
+        """Continue after the listener; every later read raises its error, or else `close` does."""
         if error is not None:
             logger.error("the rebalance listener failed at %s", event, exc_info=error)
         core = self._core
@@ -738,16 +741,16 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             core.acknowledge(event, error)
 
     def _seek(self, partitions: tuple[Any, ...], place: Place) -> None:
-        """Continue the given partitions from a place, or all assigned ones if no argument is given."""
+        """Seek to a place in the given partitions, or in all assigned ones if no argument is given."""
         core = self._started()
         core.seek(checked_partitions(partitions) if partitions else core.assignment.assigned, place)
 
     def _chosen(self, topics: tuple[Any, ...], pattern: str | None = None) -> Subscription:
-        """Return what to subscribe to.
+        """Return the topics or pattern to subscribe to.
 
         Raises:
-            LocalProtocolError: partitions were assigned by hand, or no topic can have one of the names.
-            ConfigurationError: there are neither topics nor a pattern, or both, or the pattern is invalid.
+            LocalProtocolError: partitions were assigned by hand, or a topic name is invalid.
+            ConfigurationError: neither topics nor a pattern are given, or both are, or the pattern is invalid.
         """
         if self._by_hand:
             raise LocalProtocolError("subscribe: partitions were assigned by hand")
@@ -763,7 +766,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
             raise Closed("the consumer was closed; create a new one")
 
     def _started(self) -> ConsumerCore:
-        core = self._core  # looked at once: a signal handler may close the consumer in between
+        core = self._core  # read only once, because a signal handler may close the consumer in between
         if core is None:
             raise Closed("the consumer is not started, or is closed")
         return core
@@ -775,7 +778,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return core
 
     def _check_reads(self) -> None:
-        """Refuse to read if there is nothing to read: the read would wait for ever.
+        """Raise an error if there is nothing to read, because a read would wait forever.
 
         Raises:
             LocalProtocolError: the consumer has neither a subscription nor partitions.
@@ -787,7 +790,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return self._options.max_poll_records if given is None else checked_number("max_records", given, 1, MAX_INT32)
 
     def _batch_limits(self, given: int | None) -> tuple[int, int | None]:
-        """Return how many batches a list may have, and how many records are enough."""
+        """Return the maximum number of batches in a list, and the number of records that suffices."""
         if given is None:
             return MAX_INT32, self._options.max_poll_records
         return checked_number("max_batches", given, 1, MAX_INT32), None

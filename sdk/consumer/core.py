@@ -1,4 +1,4 @@
-"""The machines of a consumer, and what `Consumer` asks of them: methods that return promises.
+"""The machines of a consumer, with methods that return promises to `Consumer`.
 
 Nothing here waits, so it is the same for asyncio and for threads.
 """
@@ -43,19 +43,19 @@ class ConsumerCore:
     """The machines of one consumer.
 
     Args:
-        options: of the consumer.
-        network: reaches the brokers; None for TCP.
+        options: the consumer's options.
+        network: how to connect to the brokers; None for TCP.
 
     Attributes:
-        queue: of fetched batches.
-        assignment: the partitions.
-        reader: hands out what was fetched.
-        planner: fetches them.
-        group: of the consumer; None if it has no `group_id`.
+        queue: the fetched batches.
+        assignment: the assigned partitions.
+        reader: hands out fetched records.
+        planner: plans the fetches.
+        group: the consumer's group; None if it has no `group_id`.
         client: runs the machines.
-        driver: of the client.
-        router: carries their requests.
-        topics: those that the consumer subscribes to when it starts.
+        driver: the client's driver.
+        router: sends the machines' requests.
+        topics: the topics that the consumer subscribes to when it starts.
     """
 
     def __init__(self, options: ConsumerOptions, network: Network | None = None) -> None:
@@ -64,7 +64,7 @@ class ConsumerCore:
         backoff = self.client.backoff
         self.router, self.driver = self.client.router, self.client.driver
         self.queue = FetchQueue(self.driver.wake)
-        # No machine refers to this object, so that it is collected with the face; see `let_go`.
+        # No machine refers to this object, so that it is collected together with the `Consumer`; see `let_go`.
         group: Group | None = None
 
         def find_committed(
@@ -98,15 +98,15 @@ class ConsumerCore:
         fork.watch(self)
 
     def forked(self, error: fork.Forked) -> None:
-        """Hand out nothing in a child process: the parent does."""
+        """Stop handing out records in a forked child process, because the parent hands them out."""
         self.reader.abandon(error)
 
     def start(self) -> Promise[None]:
-        """Connect.
+        """Connect to the cluster.
 
         Returns:
-            A promise that is kept with the first metadata; it fails if no bootstrap server can be reached, or if a
-            topic may not be read.
+            A promise that is kept once the first metadata arrives; it fails if no bootstrap server can be reached, or
+            if access to a topic is denied.
         """
         metadata = self.router.metadata
         metadata.wanted = set(self.topics)
@@ -117,21 +117,21 @@ class ConsumerCore:
             for topic in self.topics:
                 code = metadata.errors.get(topic)
                 error = None if code is None else BrokerError(code, f"topic {topic}")
-                if error is not None and not error.retriable:  # one that is missing may be created yet
+                if error is not None and not error.retriable:  # a missing topic may still be created
                     raise error
 
         return self.client.perform(described())
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether it reads topics, not partitions that were assigned by hand."""
+        """Whether the consumer reads topics, not partitions that were assigned by hand."""
         return self._subscribed.is_active
 
     def subscribe(self, subscription: Subscription) -> Promise[None]:
-        """Read other topics than before.
+        """Replace the topics to read.
 
         Returns:
-            A promise that is kept once the partitions that are known are assigned; with a group, at once.
+            A promise that is kept once the known partitions are assigned; with a group, at once.
         """
 
         def step(promise: Promise[None], now_ms: int) -> None:
@@ -150,17 +150,17 @@ class ConsumerCore:
         return self.driver.ask(step)
 
     def topics_assigned(self) -> Promise[None]:
-        """Have each topic of the subscription assigned that the cluster has; with a group, it decides."""
+        """Assign every subscribed topic that the cluster has; a group does that itself."""
         return self.driver.ask(self._subscribed.await_topics)
 
-    # The group; these methods need one.
+    # Methods that need a group.
 
     def acknowledge(self, event: Event, error: Exception | None) -> None:
-        """Go on after the listener has handled an event.
+        """Continue after the listener has handled an event.
 
         Args:
             event: the event.
-            error: what the listener raised; every read raises it, and what was added is not handed out.
+            error: the listener's error; every read raises it, and records of added partitions are not handed out.
 
         Raises:
             Closed: the client has ended.
@@ -179,10 +179,10 @@ class ConsumerCore:
     def to_commit(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | Record[Any, Any] | ConsumerBatch | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return exactly what to commit; see `Consumer.commit` for the argument.
+        """Return the exact offsets to commit; see `Consumer.commit` for the argument.
 
         Raises:
-            LocalProtocolError: no such offsets can be committed.
+            LocalProtocolError: the offsets cannot be committed.
         """
         if offsets is None:
             self.reader.finish()
@@ -194,7 +194,7 @@ class ConsumerCore:
         return checked_offsets(offsets)
 
     def _up_to(self, partition: TopicPartition, offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what to commit for an offset, with its leader epoch if it is the position."""
+        """Return the position to commit for an offset, with its leader epoch if it is the current position."""
         reading = self.assignment.readings.get(partition)
         position = None if reading is None else reading.position
         is_position = position is not None and position.offset == offset
@@ -207,12 +207,12 @@ class ConsumerCore:
         return self.driver.ask(lambda promise, now_ms: group.commit(offsets, limit_ms, promise, now_ms))
 
     def committed(self, partitions: Collection[TopicPartition]) -> Promise[dict[TopicPartition, OffsetAndMetadata]]:
-        """Return what the group has committed; partitions without an offset are left out."""
+        """Return the group's committed offsets; partitions without one are left out."""
         group = self._member()
         return self.driver.ask(lambda promise, now_ms: group.look_up(partitions, promise, now_ms))
 
     def leave(self, timeout_ms: int) -> Promise[None]:
-        """Commit what is finished (with `enable_auto_commit`) and leave the group, if there is one.
+        """Commit finished records (with `enable_auto_commit`) and leave the group, if there is one.
 
         Returns:
             A promise that is kept within the limit.
@@ -228,15 +228,15 @@ class ConsumerCore:
         return self.driver.ask(step)
 
     def let_go(self, timeout_ms: int) -> bool:
-        """Leave the group and disconnect: the consumer was dropped.
+        """Leave the group and disconnect, because the consumer was garbage-collected.
 
         Returns:
-            Whether there is anything to end.
+            Whether anything has to be ended.
         """
 
         async def last() -> None:
             if self.group is not None:
-                self.group.notify = None  # nobody is left to tell
+                self.group.notify = None  # the application no longer holds the consumer
                 await self.leave(timeout_ms)
 
         return self.client.let_go(last)
@@ -245,14 +245,14 @@ class ConsumerCore:
         assert self.group is not None
         return self.group
 
-    # Asking the cluster.
+    # Cluster look-ups.
 
     def look_up(self, times: Mapping[TopicPartition, int]) -> Promise[dict[TopicPartition, OffsetAndTimestamp]]:
-        """Return the first record at or after a time, or an `OffsetTimestamp`, for each partition."""
+        """Look up the first record at or after a time, or at an `OffsetTimestamp`, for each partition."""
         return self.driver.ask(lambda promise, now_ms: self._queries.ask(times, promise, now_ms))
 
     def partitions_for(self, topic: str) -> Promise[list[TopicPartition]]:
-        """Return the partitions of a topic, as the cluster knows them now."""
+        """Look up the current partitions of a topic."""
 
         async def described() -> list[TopicPartition]:
             topics = await self.client.operations.describe([topic], final=NO_SUCH_TOPIC)
@@ -261,27 +261,27 @@ class ConsumerCore:
         return self.client.perform(described())
 
     def assign(self, partitions: Collection[TopicPartition] | Mapping[TopicPartition, int]) -> None:
-        """Read exactly these partitions, from an offset where a mapping has one for each."""
+        """Read exactly these partitions, from the offsets of a mapping if one is given."""
         if isinstance(partitions, Mapping):
             self.assignment.assign({each: Position(offset) for each, offset in partitions.items()})
         else:
             self.assignment.assign(partitions)
 
     def seek(self, partitions: Iterable[TopicPartition], place: Place) -> None:
-        """Continue each of these partitions from a place."""
+        """Seek to a place in each of these partitions."""
         for partition in partitions:
             self.assignment.seek(partition, place)
 
     def seek_to_offset(self, partition: TopicPartition, offset: object) -> None:
-        """Continue a partition from an offset.
+        """Seek to an offset in a partition.
 
         Raises:
-            LocalProtocolError: it can be no offset, or the partition is not assigned.
+            LocalProtocolError: the offset is invalid, or the partition is not assigned.
         """
         self.assignment.seek(partition, Position(checked_offset(partition, offset)))
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the next record to hand out, None until it was looked up.
+        """Return the offset of the next record to hand out; None until it has been looked up.
 
         Raises:
             LocalProtocolError: the partition is not assigned.
@@ -301,14 +301,14 @@ class ConsumerCore:
         return None
 
     def has_position(self, partition: TopicPartition) -> bool:
-        """Return whether `position` returns an offset, or raises."""
+        """Return whether `position` has an outcome: an offset or an error."""
         reading, queue = self.assignment.readings.get(partition), self.queue
         if reading is None or reading.position is not None or queue.failure is not None or queue.refusal is not None:
             return True
         return queue.has_error(partition, reading.epoch)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets are between the position and the end, None if one of them is not known.
+        """Return the number of offsets between the position and the end; None if either is unknown.
 
         Raises:
             LocalProtocolError: the partition is not assigned.

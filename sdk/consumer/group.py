@@ -1,6 +1,6 @@
-"""A consumer's part in its group: the membership, the commits and the look-ups of what was committed, as one machine.
+"""A consumer's part in its group: membership, commits and look-ups of committed offsets, as one machine.
 
-A consumer that assigns itself partitions has no membership, and commits from outside the group.
+A consumer with partitions assigned by hand has no membership and commits from outside the group.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ logger = logging.getLogger("kafkawire.group")
 
 
 class Group:
-    """The machines of a consumer's group; its methods are called on the driver's side.
+    """The machines of a consumer's group; call its methods on the driver's side.
 
     Args:
-        options: of the consumer.
-        router: carries the requests.
+        options: the consumer's options.
+        router: sends the requests.
         backoff: the pauses between attempts.
-        assignment: of the consumer.
-        on_failure: told of an error that ends the membership for good.
+        assignment: the consumer's assignment.
+        on_failure: called with an error that ends the membership permanently.
 
     Attributes:
-        coordinator: of the group.
+        coordinator: the group's coordinator.
         notify: takes the events of the membership; None to acknowledge them at once. Set it before `subscribe`.
         protocol: the membership; None if the consumer has not subscribed to topics.
     """
@@ -73,11 +73,11 @@ class Group:
         self.protocol: GroupProtocol | None = None
 
     def last_heartbeat_ms(self) -> int | None:
-        """Return when the coordinator last confirmed the membership, None if it has not yet."""
+        """Return when the coordinator last confirmed the membership; None if it has not done so yet."""
         return None if self.protocol is None else self.protocol.last_heartbeat_ms
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
-        """Join the group, or change what the member wants to read."""
+        """Join the group, or change the member's subscription."""
         if self.protocol is None:
             self.protocol = self._member(subscription)
             self.protocol.start(now_ms)
@@ -85,15 +85,15 @@ class Group:
             self.protocol.subscribe(subscription, now_ms)
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
-        """Go on after the listener has handled an event."""
+        """Continue after the listener has handled an event."""
         if self.protocol is not None:
             self.protocol.acknowledge(event, now_ms)
 
     def metadata(self) -> GroupMetadata:
-        """Return what identifies the consumer in its group.
+        """Return the consumer's identity in its group.
 
         Raises:
-            BrokerError: it is not a member now.
+            BrokerError: the consumer is currently not a member.
         """
         if self.protocol is None:
             return GroupMetadata(self._group_id)
@@ -126,7 +126,7 @@ class Group:
         promise: Promise[dict[TopicPartition, OffsetAndMetadata]],
         now_ms: int,
     ) -> None:
-        """Look up what the group has committed; partitions without an offset are left out."""
+        """Look up the group's committed offsets; partitions without one are left out."""
         found: Promise[dict[TopicPartition, OffsetAndMetadata | None]] = Promise()
 
         def settle() -> None:
@@ -141,12 +141,12 @@ class Group:
         self._committed.ask(partitions, now_ms + self._options.api_timeout_ms, found, now_ms)
 
     def find(self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int) -> None:
-        """Look up what the group has committed for each partition; each is reported as soon as it is known."""
+        """Look up the group's committed offset of each partition, and report each one as soon as it is known."""
         self._committed.find(partitions, now_ms + self._options.api_timeout_ms, on_found)
         self._committed.poll(now_ms)
 
     def stop(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Commit what is finished (with `enable_auto_commit`) and leave; the promise is kept within the limit."""
+        """Commit finished records (with `enable_auto_commit`) and leave; the promise is kept within the limit."""
         if self.protocol is not None:
             self.protocol.stop(now_ms + timeout_ms, promise, now_ms)
             return
@@ -154,7 +154,7 @@ class Group:
 
         def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
             if not isinstance(outcome, Committed):
-                logger.warning("group %s: not all was committed at the end: %s", self._group_id, outcome)
+                logger.warning("group %s: some offsets were not committed at the end: %s", self._group_id, outcome)
             promise.keep(None)
 
         self._offsets.commit(offsets, now_ms + timeout_ms, done, now_ms)
@@ -162,21 +162,21 @@ class Group:
     # Machine.
 
     def poll(self, now_ms: int) -> None:
-        """Do whatever is due: the membership first, which withdraws the commits that it can no longer sign."""
+        """Do the work that is due, the membership first: it withdraws commits that it can no longer sign."""
         if self.protocol is not None:
             self.protocol.poll(now_ms)
         self._offsets.poll(now_ms)
         self._committed.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         times = [self._offsets.due_ms(now_ms), self._committed.due_ms(now_ms)]
         if self.protocol is not None:
             times.append(self.protocol.due_ms(now_ms))
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End the membership, every commit and every look-up."""
+        """End the membership, all commits and all look-ups."""
         if self.protocol is not None:
             self.protocol.fail(error, now_ms)
         self._offsets.fail(error, now_ms)
@@ -236,7 +236,7 @@ class Group:
             self.notify(event)
 
     def _error(self, outcome: Outcome) -> KafkaWireError | None:
-        """Return what a commit raises that did not commit everything, with Kafka's codes."""
+        """Return the error of a commit that did not commit every offset, with Kafka's codes."""
         if isinstance(outcome, Committed):
             return None
         text = f"commit of {', '.join(map(str, sorted(outcome.partitions)))} in group {self._group_id}"

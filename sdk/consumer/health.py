@@ -1,6 +1,6 @@
-"""The health of a consumer: what it waits for, when brokers last answered, and its current trouble.
+"""The health of a consumer: what it is waiting for, when brokers last answered, and its current problem.
 
-It is read from the user's side without waiting, because the I/O side may be blocked.
+The user's side reads it without waiting, because the I/O side may be blocked.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ __all__ = ["ConsumerHealth", "WaitsFor", "health_of"]
 
 
 class WaitsFor(Enum):
-    """What a consumer, or one of its partitions, waits for."""
+    """The thing that a consumer, or one of its partitions, is waiting for."""
 
-    #: The application: records or an error are ready to be read, an error was raised that `seek` or `resume` must
-    #: follow, or the member has left its group because nobody reads.
+    #: The application: records or an error are ready to be read, an error was raised after which it must call `seek` or
+    #: `resume`, or the member has left its group because the application does not read.
     APPLICATION = "application"
     #: The brokers have no more records.
     RECORDS = "records"
-    #: The offset to begin at is being looked up.
+    #: A look-up of the start offset.
     POSITION = "position"
-    #: The metadata of the cluster, of a topic that does not exist yet, or of a partition that has no leader now.
+    #: Metadata: of the cluster, of a topic that does not exist yet, or of a partition that currently has no leader.
     METADATA = "metadata"
     #: The commit before partitions are revoked, or the rebalance listener.
     HANDOVER = "handover"
-    #: `resume`: all partitions are paused.
+    #: `resume`, because all partitions are paused.
     RESUME = "resume"
-    #: The coordinator of the group is being looked up.
+    #: A look-up of the group's coordinator.
     COORDINATOR = "coordinator"
-    #: The other members of the group must join, too.
+    #: The other members of the group, which must join, too.
     JOIN = "join"
-    #: The group, or the application, has assigned no partition.
+    #: An assignment: neither the group nor the application has assigned a partition.
     ASSIGNMENT = "assignment"
-    #: Nothing more will come: see the error.
+    #: Nothing: the consumer has failed, see the error.
     NOTHING = "nothing"
 
 
@@ -50,15 +50,16 @@ class ConsumerHealth:
     """The health of a consumer.
 
     Attributes:
-        waits_for: what has to happen before the next record is handed out. If several partitions wait for different
-            things, the one that is likely to end first.
-        partitions: what each assigned partition waits for.
-        loop_lag_ms: by how much the last timer of the I/O side was late, or the present one is; if that is seconds, the
-            event loop is blocked, and heartbeats with it. Only a timer that is due shows it: the member of a group has
-            one every `heartbeat_interval_ms` at least, a consumer without a group perhaps none for half a minute.
-        since_heartbeat_ms: time since the coordinator last confirmed the membership; None without one.
-        since_fetch_ms: time since a broker last answered a fetch, with records or without; None before the first time.
-        error: the error that reads raise from now on, or else the latest unresolved trouble; None without any.
+        waits_for: what has to happen before the next record is handed out. If partitions wait for different things, the
+            wait that is likely to end first.
+        partitions: what each assigned partition is waiting for.
+        loop_lag_ms: how late the last timer of the I/O side was, or the current one is; a lag of seconds means that the
+            event loop, and with it the heartbeats, is blocked. Only a due timer reveals this: a group member has one at
+            least every `heartbeat_interval_ms`, a consumer without a group perhaps none for half a minute.
+        since_heartbeat_ms: time since the coordinator last confirmed the membership; None without a membership.
+        since_fetch_ms: time since a broker last answered a fetch, with or without records; None before the first
+        answer.
+        error: the error that reads raise from now on, or else the latest unresolved problem; None if there is none.
     """
 
     waits_for: WaitsFor
@@ -70,7 +71,7 @@ class ConsumerHealth:
 
 
 def health_of(core: ConsumerCore, now_ms: int) -> ConsumerHealth:
-    """Return the health of a consumer now."""
+    """Return the current health of a consumer."""
     partitions = {each: _of_partition(core, reading) for each, reading in list(core.assignment.readings.items())}
     protocol = None if core.group is None else core.group.protocol
     heartbeat_ms = None if protocol is None else protocol.last_heartbeat_ms
@@ -84,7 +85,7 @@ def health_of(core: ConsumerCore, now_ms: int) -> ConsumerHealth:
     )
 
 
-#: What a partition waits for, the likeliest to end first.
+#: The things that a partition can wait for, starting with the one likely to end first.
 _ORDER: Final = (
     WaitsFor.APPLICATION,
     WaitsFor.RECORDS,
@@ -94,7 +95,7 @@ _ORDER: Final = (
     WaitsFor.RESUME,
 )
 
-#: What the member of a group waits for in each state of its protocol, as far as it has no partitions.
+#: What a group member without partitions is waiting for in each state of its protocol.
 _OF_STATE: Final = {
     "outside": WaitsFor.APPLICATION,
     "preparing": WaitsFor.HANDOVER,
@@ -147,7 +148,7 @@ def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
 
 
 def _trouble(core: ConsumerCore, partitions: Iterable[TopicPartition]) -> Exception | None:
-    """Return the last error that is not over: one to be raised, of the cluster, of the coordinator, of a partition."""
+    """Return the latest unresolved error: one to be raised, or one of the cluster, the coordinator or a partition."""
     error: Exception | None = next(iter(list(core.queue.errors)), None) or core.router.trouble()
     if error is None and core.group is not None:
         error = core.router.coordinator_trouble(core.group.coordinator)

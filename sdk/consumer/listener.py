@@ -1,4 +1,4 @@
-"""Tell the application of changes of its partitions: on its own event loop, or on the thread that reads."""
+"""Tell the application about changes to its partitions, on its event loop or on the thread that reads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RebalanceListener(Protocol):
     """Called when partitions are assigned, revoked or lost; each method may be a coroutine function."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Handle added partitions; none of their records were handed out yet, so this may `seek`."""
+        """Handle added partitions; none of their records has been handed out yet, so this may call `seek`."""
         ...
 
     def on_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
@@ -42,11 +42,11 @@ class RebalanceListener(Protocol):
 
 
 class ListenerCalls:
-    """Call a listener on the event loop and in the context that this is made in, a task for each event.
+    """Call a listener in a task per event, on the event loop and in the context of this object's creation.
 
     Args:
-        listener: of the application.
-        done: called on that loop after each call, with the event and with what the listener raised.
+        listener: the application's listener.
+        done: called on that loop after each call, with the event and the listener's error.
     """
 
     def __init__(self, listener: RebalanceListener, done: Callable[[Event, Exception | None], None]) -> None:
@@ -58,12 +58,12 @@ class ListenerCalls:
         self._is_ended = False
 
     def notify(self, event: Event) -> None:
-        """Have the listener called; from any thread."""
-        with suppress(RuntimeError):  # the loop was closed: nobody listens any more
+        """Schedule a call of the listener; from any thread."""
+        with suppress(RuntimeError):  # the loop was closed, so the listener can no longer run
             self._loop.call_soon_threadsafe(self._begin, event, context=self._context.copy())
 
     def let_go(self) -> bool:
-        """Have the group go on if a call asks for this, which waits for what comes later; return whether one does."""
+        """Let the group continue if the listener itself is the caller, as it waits for it; return whether it is."""
         task = asyncio.current_task()
         if task not in self._tasks:
             return False
@@ -71,11 +71,11 @@ class ListenerCalls:
         return True
 
     async def until(self, promise: Promise[None], timeout_ms: int) -> None:
-        """Wait for a promise, while the listener is called, up to a limit."""
+        """Wait for a promise up to a limit, while the listener is being called."""
         await promise.within(timeout_ms)
 
     async def end(self) -> None:
-        """Cancel the calls that have not returned, but for the one that asks for it."""
+        """Cancel the calls that have not returned, except the current one."""
         self._is_ended = True
         if self._loop.is_closed():
             return
@@ -95,26 +95,26 @@ class ListenerCalls:
             await result
 
     def _told(self, task: asyncio.Task[None]) -> None:
-        """Have the group go on; what the application raised is raised by its next read."""
+        """Let the group continue; the application's next read raises the listener's error."""
         event = self._tasks.pop(task)
         failure: Exception | None = None
         if task.cancelled():
             if self._is_ended:
                 return
-            # What it awaited was cancelled, or it was itself, by the application: the group must not wait for it.
+            # The application cancelled the listener or something it awaited: the group must not wait for it.
             failure = LocalProtocolError("the rebalance listener was cancelled")
         elif (error := task.exception()) is not None:
-            failure = as_exception(error)  # the task itself has raised what ends the program
+            failure = as_exception(error)  # the task has already raised the exception that ends the program
         self._done(event, failure)
 
 
 class BlockingListenerCalls:
-    """Call a listener on the thread that reads, before it reads on, or on the one that closes the consumer.
+    """Call a listener on the thread that reads, before its read continues, or on the one that closes the consumer.
 
     Args:
-        listener: of the application; its methods are plain functions.
-        done: called after each call, with the event and with what the listener raised.
-        signal: wakes the reads that wait.
+        listener: the application's listener; its methods are plain functions.
+        done: called after each call, with the event and the listener's error.
+        signal: wakes waiting reads.
     """
 
     def __init__(
@@ -131,15 +131,15 @@ class BlockingListenerCalls:
         self._caller: int | None = None
 
     def notify(self, event: Event) -> None:
-        """Have the listener called; from any thread."""
+        """Schedule a call of the listener; from any thread."""
         self._events.append(event)
         self._arrived.set()
         self._signal()
 
     def run(self) -> None:
-        """Call the listener for every event so far, unless a call is under way.
+        """Call the listener for every pending event, unless a call is running.
 
-        An event whose call is interrupted by Ctrl-C stays, and is told again.
+        If Ctrl-C interrupts a call, its event stays pending and the listener is called with it again.
         """
         if self._caller is not None:
             return
@@ -151,13 +151,13 @@ class BlockingListenerCalls:
                 if self._events and self._events[0] is event:
                     self._done(event, error)
                     self._events.popleft()
-                elif error is not None:  # the group has gone on without it
+                elif error is not None:  # the group has continued without it
                     self._done(event, error)
         finally:
             self._caller = None
 
     def let_go(self) -> bool:
-        """Have the group go on if a call asks for this, which waits for what comes later; return whether one does."""
+        """Let the group continue if the listener itself is the caller, as it waits for it; return whether it is."""
         if self._caller != threading.get_ident():
             return False
         self._caller = None
@@ -165,7 +165,7 @@ class BlockingListenerCalls:
         return True
 
     async def until(self, promise: Promise[None], timeout_ms: int) -> None:
-        """Wait for a promise, while the listener is called, up to a limit."""
+        """Wait for a promise up to a limit, while the listener is being called."""
         deadline_ms = monotonic_ms() + timeout_ms
         while not promise.done:
             arrived = self._arrived = Latch()
@@ -175,7 +175,7 @@ class BlockingListenerCalls:
                 return
 
     async def end(self) -> None:
-        """Make no more calls."""
+        """Stop calling the listener."""
         self._events.clear()
 
     def _tell(self, event: Event) -> Exception | None:
@@ -187,7 +187,7 @@ class BlockingListenerCalls:
                     f"{type(self._listener).__name__}.{_METHODS[type(event)]} is a coroutine function: "
                     "kafkawire.sync calls plain ones, kafkawire.Consumer awaits"
                 )
-        except BaseException as error:  # the application's: it is raised by its next read
+        except BaseException as error:  # the application's error: its next read raises it
             return contained(error)
         return None
 

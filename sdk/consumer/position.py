@@ -1,7 +1,7 @@
 """A place in a partition: an offset and the leader epoch of the record before it.
 
-The epoch lets a consumer notice that the log was truncated (KIP-320): records with the same offset may differ from one
-leader to the next.
+The epoch lets a consumer notice that the log was truncated (KIP-320): records with the same offset can differ between
+leaders.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ class Position(NamedTuple):
     """A place in a partition.
 
     Attributes:
-        offset: of the next record.
-        leader_epoch: of the record before it, -1 if not known.
+        offset: the offset of the next record.
+        leader_epoch: the leader epoch of the record before it; -1 if unknown.
     """
 
     offset: int
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH
 
     def to_commit(self) -> OffsetAndMetadata:
-        """Return what a group commits."""
+        """Return the offset and metadata that a group commits."""
         return OffsetAndMetadata(self.offset, leader_epoch=self.leader_epoch)
 
 
-#: Where to begin: a position; a time, in ms since the epoch, or an `OffsetTimestamp`; None for the committed offset
-#: and, without one, what the reset policy says.
+#: Where to begin: a position; a time in ms since the epoch; an `OffsetTimestamp`; or None for the committed offset or,
+#: without one, the place that the reset policy says.
 Place = Position | int | None
 
 
 class Located(Protocol):
-    """Takes positions that were looked up, and what is known of the ends of partitions."""
+    """Receives looked-up positions and the known end offsets of partitions."""
 
     def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
-        """Take a position; return whether the partition had none."""
+        """Accept a position; return whether the partition had none."""
         ...
 
     def observed(self, partition: TopicPartition, epoch: int, end_offset: int) -> None:
-        """Take the first offset that is not readable yet."""
+        """Record the first offset that is not readable yet."""
         ...
 
     def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
-        """Begin anew at a place: the topic is another one now, of the same name."""
+        """Restart at a place, because the topic was replaced by another one of the same name."""
         ...

@@ -1,7 +1,7 @@
-"""The subscription of a consumer: what it wants to read, as the metadata shows it.
+"""The subscription of a consumer: the topics it wants to read, as the metadata shows them.
 
-Without a group the consumer reads all partitions of its topics, also those that come later; with one, the group decides
-that. Topics that cannot be read are told of in either case.
+Without a group the consumer reads all partitions of its topics, including later ones; otherwise the group decides.
+Topics that cannot be read are logged in either case.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class SubscribedTopics:
-    """Assign the partitions of topics whenever the metadata shows new ones: a machine.
+    """A machine that assigns the partitions of topics whenever the metadata shows new ones.
 
     Args:
-        metadata: knows the partitions.
-        assignment: takes them; None if a group assigns them.
+        metadata: the metadata that lists the partitions.
+        assignment: receives the partitions; None if a group assigns them.
     """
 
     def __init__(self, metadata: Metadata, assignment: Assignment | None) -> None:
@@ -39,7 +39,7 @@ class SubscribedTopics:
         self._waiting: list[Promise[None]] = []
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Read these topics, and no others."""
+        """Read exactly these topics."""
         self._subscription = subscription
         self._changes = -1
 
@@ -49,13 +49,13 @@ class SubscribedTopics:
         return self._subscription is not None
 
     def await_topics(self, promise: Promise[None], now_ms: int) -> None:
-        """Have a promise kept once each topic of the subscription is assigned, or known to be missing."""
+        """Keep a promise once each subscribed topic is assigned or known to be missing."""
         self._waiting.append(promise)
         self._changes = -1
         self.poll(now_ms)
 
     def poll(self, now_ms: int) -> None:
-        """Assign partitions that have come into being."""
+        """Assign newly created partitions."""
         if self._subscription is None or self._metadata.changes == self._changes:
             return
         self._changes = self._metadata.changes
@@ -68,17 +68,17 @@ class SubscribedTopics:
                 promise.keep(None)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return nothing: only an event can change anything."""
+        """Return None: only an event can change anything."""
         return None
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End the promises."""
+        """Fail the waiting promises."""
         waiting, self._waiting = self._waiting, []
         for promise in waiting:
             promise.fail(error)
 
     def _covers(self, subscription: Subscription) -> bool:
-        """Return whether the metadata tells of each topic."""
+        """Return whether the metadata covers each topic."""
         metadata = self._metadata
         if subscription.pattern is not None:
             return metadata.is_complete
@@ -88,21 +88,21 @@ class SubscribedTopics:
         self._seen = {name: topic_id for name, topic_id in self._seen.items() if name in topics}
         listed = {name: self._metadata.topics[name] for name in topics & self._metadata.topics.keys()}
         known = {TopicPartition(name, number) for name, topic in listed.items() for number in topic.partitions}
-        # Fewer partitions than before are news if the topic is another one now; if not, that broker lags behind.
+        # Fewer partitions than before mean either a new topic of the same name, or a broker that lags behind.
         replaced = {name for name, topic in listed.items() if self._seen.get(name, topic.topic_id) != topic.topic_id}
         assigned = assignment.assigned
-        # A named topic that is missing for a while, because it is created again, keeps its partitions.
+        # A named topic that is missing temporarily, because it is being recreated, keeps its partitions.
         kept = {each for each in assigned if each.topic in topics and (each in known or each.topic not in replaced)}
         first = {each for each in known if each.topic not in self._seen}
         grown = known - kept - first
-        if grown:  # whatever they hold was written after reading began
+        if grown:  # all their records were written after reading began
             assignment.assign(kept | grown, OffsetTimestamp.EARLIEST)
         if first or kept != assigned:
             assignment.assign(kept | grown | first)
         self._seen.update((name, topic.topic_id) for name, topic in listed.items() if topic.partitions)
 
     def _warn(self, topics: frozenset[str]) -> None:
-        """Tell once of each topic that cannot be read now."""
+        """Log each topic that currently cannot be read, once."""
         missing = {name: code for name in topics if (code := self._metadata.errors.get(name)) is not None}
         for name in sorted(missing.keys() - self._warned):
             logger.warning("topic %s cannot be read now: %s", name, missing[name].name)

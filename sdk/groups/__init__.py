@@ -1,1 +1,1 @@
-"""Groups: how the members of a group share partitions, and how the group's offsets are committed."""
+"""Groups, whose members share partitions and commit the group's offsets."""

@@ -1,4 +1,4 @@
-"""The assignments of a classic group of consumers: the consumer protocol and the assignors, for `ClassicGroup`.
+"""The assignments of a classic consumer group, made with the consumer protocol and the assignors for `ClassicGroup`.
 
 Source: Apache Kafka, `ConsumerCoordinator`; KIP-429 (cooperative rebalancing), KIP-881 (racks).
 """
@@ -28,8 +28,8 @@ class ConsumerAssignments:
     """See `AssignmentProtocol`.
 
     Args:
-        assignors: names of built-in assignors, or assignors of the application, each with a name of its own; the
-            preferred one first. One that is not derived from `Assignor` may leave out what that has a default for.
+        assignors: names of built-in assignors, or the application's assignors, each with a unique name; the preferred
+            one first. One that is not derived from `Assignor` may omit members that have a default there.
     """
 
     protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -49,7 +49,7 @@ class ConsumerAssignments:
                 told = getattr(assignor, "user_data", None)
                 user_data = None if told is None else told(sorted(joining.last), joining.last_generation_id)
                 protocols.append((name, encode_subscription(said._replace(user_data=user_data))))
-            except BaseException as error:  # it may be the application's own
+            except BaseException as error:  # it may be the application's assignor
                 raise KafkaWireError(f"user data of assignor {name}: {error!r}") from contained(error)
         return protocols
 
@@ -75,11 +75,11 @@ class ConsumerAssignments:
 def _check(
     assignments: Mapping[str, Sequence[TopicPartition]], subscriptions: Subscriptions, partition_counts: PartitionCounts
 ) -> None:
-    """Refuse an assignment that cannot be: the members would read partitions twice, or wait for some for ever.
+    """Reject an impossible assignment, with which members would read partitions twice or wait for some forever.
 
     Raises:
-        LocalProtocolError: it has a member that is not in the group, or a partition that does not exist, that the
-            member does not subscribe to, or that two members get.
+        LocalProtocolError: the assignment names a member that is not in the group, or a partition that does not exist,
+            that the member does not subscribe to, or that two members get.
     """
     owners: dict[TopicPartition, str] = {}
     for member, partitions in assignments.items():

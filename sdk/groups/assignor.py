@@ -1,7 +1,7 @@
-"""Assignors: how the leader of a classic group assigns partitions to its members.
+"""The interface of assignors, with which the leader of a classic group assigns partitions to its members.
 
-Consumers bring the built-in ones (`assignors/`), and applications their own. An assignor is a function
-of the subscriptions and the cluster, without side effects; any member may have to lead.
+Consumers have the built-in ones (`assignors/`), and applications can add more. An assignor is a pure function of the
+subscriptions and the cluster; any member may become the leader.
 
 Source: Apache Kafka, `ConsumerPartitionAssignor`, `AbstractPartitionAssignor`; KIP-429, KIP-792, KIP-881.
 """
@@ -32,15 +32,15 @@ AssignorName = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 
 class MemberSubscription(NamedTuple):
-    """What a member of a group subscribes to, and what it owns.
+    """The topics a group member subscribes to, and the partitions it owns.
 
     Attributes:
         topics: the topics it wants to read.
         owned_partitions: the partitions it has not revoked.
-        generation_id: the generation in which it got them; -1 if it was in none.
-        rack_id: its rack, None if it has none.
-        user_data: added by its assignor, None for none.
-        group_instance_id: the id of a static member, None for a dynamic one. The coordinator passes it on beside the
+        generation_id: the generation in which it got them; -1 if there was none.
+        rack_id: its rack; None if it has none.
+        user_data: the data added by its assignor; None for none.
+        group_instance_id: the id of a static member; None for a dynamic one. The coordinator passes it on next to the
             subscription: it is not part of the encoded bytes.
     """
 
@@ -52,7 +52,7 @@ class MemberSubscription(NamedTuple):
     group_instance_id: str | None = None
 
 
-#: Subscriptions by member id. Their order may break ties.
+#: Subscriptions by member id; their order can break ties.
 Subscriptions = Mapping[str, MemberSubscription]
 
 #: The number of partitions of each topic.
@@ -61,15 +61,15 @@ PartitionCounts = Mapping[str, int]
 #: The racks of the replicas, `[topic][partition]`.
 ReplicaRacks = Mapping[str, Sequence[Collection[str]]]
 
-#: What each member gets, by member id; members that get nothing are included.
+#: The partitions each member gets, by member id; members that get nothing are included.
 Assignment = dict[str, list[TopicPartition]]
 
 
 class Assignor(Protocol):
-    """Assigns the partitions of a classic group to its members; pass one of your own as `assignors=[MyAssignor()]`.
+    """Assigns the partitions of a classic group to its members; pass your own as `assignors=[MyAssignor()]`.
 
-    All members of a group must know an assignor with this name. For example, all partitions for one member, and the
-    others stand by:
+    All members of a group must know an assignor with this name. For example, to give one member all partitions while
+    the others stand by:
 
         class OneForAll(Assignor):
             name = "one-for-all"
@@ -86,46 +86,47 @@ class Assignor(Protocol):
 
     If an assignor raises, or makes an impossible assignment, the next read of its consumer raises a `KafkaWireError`
     that names the assignor, with that as its cause. The consumer leaves the group, so that another member leads, and
-    joins again when it reads on. What another member's client says may be damaged: `topics` and `owned_partitions` are
-    what could be read, and `user_data` may be anything.
+    rejoins when it reads again. Data from other members' clients can be damaged: `topics` and `owned_partitions`
+    contain everything that could be read, and `user_data` can be anything.
 
     Attributes:
         name: the protocol name that members agree on.
-        cooperative: whether members keep their partitions during a rebalance; False unless it is set. A consumer keeps
-            them if all of its assignors are cooperative.
+        cooperative: whether members keep their partitions during a rebalance; False by default. A consumer keeps them
+            if all of its assignors are cooperative.
     """
 
     name: str
     cooperative: bool = False
 
     def user_data(self, partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
-        """Return the user data that a member adds to its subscription, None for none.
+        """Return the user data that a member adds to its subscription; None for none.
 
         Args:
             partitions: the member's last assignment.
-            generation_id: the generation of that assignment, -1 if there was none.
+            generation_id: the generation of that assignment; -1 if there was none.
         """
         return None
 
     def assign(
         self, subscriptions: Subscriptions, partition_counts: PartitionCounts, replica_racks: ReplicaRacks | None = None
     ) -> Mapping[str, Sequence[TopicPartition]]:
-        """Assign the partitions of all topics subscribed to.
+        """Assign the partitions of all subscribed topics.
 
         Args:
-            subscriptions: by member id.
-            partition_counts: by topic; topics that are missing here do not exist.
-            replica_racks: racks of the replicas, `[topic][partition]`, for rack-aware assignors; None if not known.
+            subscriptions: the subscriptions by member id.
+            partition_counts: the partition counts by topic; topics missing here do not exist.
+            replica_racks: racks of the replicas, `[topic][partition]`, for rack-aware assignors; None if unknown.
 
         Returns:
-            By member id, partitions that the member subscribes to, each for one member at most. A cooperative assignor
-            leaves out partitions that another member must revoke first; the next rebalance follows at once.
+            By member id, partitions of topics that the member subscribes to, each for at most one member. A cooperative
+            assignor leaves out partitions that another member must revoke first; the next rebalance follows
+            immediately.
         """
         ...
 
 
 def subscribed_topics(subscriptions: Subscriptions, partition_counts: PartitionCounts) -> dict[str, int]:
-    """Return the topics that exist and have a subscriber, with their partition counts."""
+    """Return the existing topics that have a subscriber, with their partition counts."""
     wanted = {topic: None for subscription in subscriptions.values() for topic in subscription.topics}
     return {topic: count for topic in wanted if (count := partition_counts.get(topic, 0)) > 0}
 

@@ -1,7 +1,7 @@
-"""Choose the protocol of a group: KIP-848 if its coordinator offers it for this group, the classic one if not.
+"""Choose the protocol of a group: KIP-848 if its coordinator offers that for the group, otherwise the classic one.
 
-The coordinator refuses the first heartbeat if it is older than KIP-848, if the protocol is switched off, or if the
-group has classic members that cannot be migrated. Nothing was assigned by then: the classic protocol starts afresh.
+A coordinator rejects the first heartbeat if it is older than KIP-848, if the protocol is disabled, or if the group has
+classic members that cannot be migrated. Nothing has been assigned by then, so the classic protocol starts from scratch.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ __all__ = ["AutoGroup"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: What a coordinator answers if it does not offer KIP-848 for a group.
+#: The codes of a coordinator that does not offer KIP-848 for a group.
 _NOT_OFFERED = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND})
 
-#: Makes a group protocol, given the subscription and what is told of its failure.
+#: Creates a group protocol, given the subscription and the callback for its failure.
 Make = Callable[[Subscription, OnFailure], GroupProtocol]
 
 
 class AutoGroup:
-    """A membership by the newest protocol that the coordinator offers; see `GroupProtocol`.
+    """A membership with the newest protocol that the coordinator offers; see `GroupProtocol`.
 
     Args:
-        consumer: makes the member of a KIP-848 group.
-        classic: makes the member of a classic group.
-        subscription: what the member wants to read.
-        on_failure: told of an error that ends the membership for good.
+        consumer: creates the member of a KIP-848 group.
+        classic: creates the member of a classic group.
+        subscription: the topics that the member wants to read.
+        on_failure: called with an error that ends the membership permanently.
     """
 
     def __init__(self, consumer: Make, classic: Make, subscription: Subscription, on_failure: OnFailure) -> None:

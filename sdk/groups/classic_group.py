@@ -3,7 +3,7 @@
     OUTSIDE ─> PREPARING ─> READY ─> JOINING ─> SYNCING ─> ADOPTING ─> STABLE
                    ^────────── a rebalance, a lost generation ──────────┘
 
-What makes the member join again is a flag, taken when a JoinGroup is written; whatever sets it later leads to another.
+A flag makes the member join again. It is cleared when a JoinGroup is written; if it is set later, another one follows.
 
 Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator`; KIP-62 (max.poll.interval.ms), KIP-345 (static
 members), KIP-394 (member id first), KIP-429 (cooperative).
@@ -46,26 +46,26 @@ __all__ = ["MEMBERSHIP_EDGES", "ClassicGroup", "State"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Codes that end the present generation; the first leaves the member its id.
+#: Codes that end the current generation; after the first one the member keeps its id.
 _LOST = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
 class State(Enum):
-    """How far a member is."""
+    """The state of a member."""
 
-    #: Not a member, and not about to become one.
+    #: It is not a member, and not about to become one.
     OUTSIDE = "outside"
-    #: Partitions are handed over before a join.
+    #: It hands over partitions before a join.
     PREPARING = "preparing"
-    #: The next JoinGroup is sent when its pause is over.
+    #: It sends the next JoinGroup when its pause is over.
     READY = "ready"
-    #: A JoinGroup waits for the other members.
+    #: Its JoinGroup waits for the other members.
     JOINING = "joining"
-    #: The member knows its generation, not yet its assignment.
+    #: It knows its generation, but not yet its assignment.
     SYNCING = "syncing"
-    #: Partitions are handed over after a join.
+    #: It hands over partitions after a join.
     ADOPTING = "adopting"
-    #: It reads what it was assigned; or the consumer is being closed, and its heartbeats go on until it leaves.
+    #: It reads its assigned partitions; or the consumer is being closed, and its heartbeats continue until it leaves.
     STABLE = "stable"
 
 
@@ -114,15 +114,15 @@ class ClassicGroup:
     """A member of a classic group; see `GroupProtocol`.
 
     Args:
-        router: carries the requests; its metadata is watched, and told which topics to keep up to date.
+        router: sends the requests; its metadata is watched, and told which topics to keep up to date.
         backoff: the pauses between attempts.
         settings: how the member takes part.
-        protocol: what the members agree on among themselves.
-        subscription: what the member wants to read.
-        reader: reads what is assigned.
+        protocol: the protocol among the members.
+        subscription: the topics that the member wants to read.
+        reader: reads the assigned partitions.
         offsets: commits on revocation; signs with this membership from now on.
-        notify: takes the events.
-        on_failure: told of an error that ends the membership for good.
+        notify: receives the events.
+        on_failure: called with an error that ends the membership permanently.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class ClassicGroup:
         return generation == self._generation != UNKNOWN_GENERATION_ID
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
-        # A join that is under way will tell: the coordinator may have answered it already.
+        # A running join will show that; the coordinator may have answered it already.
         if signature == self.sign() and self.state is not State.JOINING and isinstance(error, BrokerError):
             self._refused(error, now_ms)
 
@@ -213,7 +213,7 @@ class ClassicGroup:
             now_ms,
         )
         if self.state is not State.OUTSIDE and self._generation != UNKNOWN_GENERATION_ID:
-            self._enter(State.STABLE)  # as far as heartbeats are concerned
+            self._enter(State.STABLE)  # with regard to heartbeats
         departure.begin(self._generation, now_ms)
 
     def poll(self, now_ms: int) -> None:
@@ -256,7 +256,7 @@ class ClassicGroup:
     # Joining.
 
     def _prepare(self, now_ms: int) -> None:
-        """Give up what must be given up before a join: everything, or what is no longer subscribed to."""
+        """Give up the partitions that must go before a join: all, or those no longer subscribed to."""
         self._enter(State.PREPARING)
         going = self._reader.assigned
         if self._is_cooperative:
@@ -265,7 +265,7 @@ class ClassicGroup:
         self._handover.revoke(going, self._generation, self._commit_deadline_ms(now_ms), now_ms, self._ready)
 
     def _may_join(self) -> bool:
-        """Return whether the topics that match a pattern are known, and the application has met the last error."""
+        """Return whether the topics that match a pattern are known and a read has raised the last error."""
         return (self._subscription.pattern is None or self._router.metadata.is_complete) and not self._reports.waits
 
     def _join_due_ms(self) -> int:
@@ -278,14 +278,14 @@ class ClassicGroup:
         self._enter(State.JOINING)
         self._reason, self._wants_join = self._wants_join or self._reason, None
         if self._heartbeat is not None:
-            self._heartbeat.cancel()  # it is about the former generation
+            self._heartbeat.cancel()  # it concerns the former generation
             self._heartbeat = None
         self._topics = self._subscription.topics(self._router.metadata)
         joining = Joining(self._topics, self._reader.assigned, self._generation, self._settings.rack, *self._last)
         self._rebalance.begin(self._member_id, joining, self._reason, now_ms)
 
     def joined(self, member_id: str, generation: int, now_ms: int) -> None:
-        self._subscription.keep_known(self._router.metadata)  # a leader adds what the others read
+        self._subscription.keep_known(self._router.metadata)  # a leader adds the topics of the others
         self._join_attempts.succeeded()
         self._enter(State.SYNCING)
         self._member_id, self._generation = member_id, generation
@@ -310,17 +310,18 @@ class ClassicGroup:
             self._reports.add(error)
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
-        # The others need not wait: one of them leads now. The cause may be what one of them says, and it may leave.
+        # The others need not wait: one of them leads now. One of them may have sent the data that caused this, and may
+        # leave.
         self._assign_attempts.failed(error, now_ms)
         self._reports.add(error)
         reason = "the assignor failed"
         self._leave_for_a_while(reason, reason, error, now_ms)
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
-        self._reader.report(error)  # the next join does not wait for that read: the others would wait, too
+        self._reader.report(error)  # the next join does not wait for that read, because the others would wait, too
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
-        """Take over an assignment: give up what it leaves out, then add what is new."""
+        """Adopt an assignment: give up the partitions that it leaves out, then add the new ones."""
         self._assign_attempts.succeeded()
         self._enter(State.ADOPTING)
         self._last = partitions, self._generation
@@ -347,7 +348,7 @@ class ClassicGroup:
     # Heartbeats.
 
     def _has_heartbeats(self) -> bool:
-        """Return whether the coordinator expects heartbeats: it knows that a member with a pending join is alive."""
+        """Return whether the coordinator expects heartbeats; it knows that a member with a pending join is alive."""
         leaves = self._departure is not None and self._departure.is_leaving
         return self._generation != UNKNOWN_GENERATION_ID and self.state is not State.JOINING and not leaves
 
@@ -381,19 +382,19 @@ class ClassicGroup:
             answered,
             check=partial(refusal_of, settings.group_id),
             retries=False,
-            # A coordinator that does not answer is given up in time to reach another one within the session.
+            # A coordinator that does not answer is given up early enough to reach another one within the session.
             timeout_ms=settings.session_timeout_ms // 2,
             purpose=Purpose.GROUP,
         )
         self._router.submit(self._heartbeat, now_ms)
 
     def _ends_session(self, error: KafkaWireError, now_ms: int) -> bool:
-        """Return whether the coordinator has refused all heartbeats of a session: it gives the partitions to others."""
-        assert self.last_heartbeat_ms is not None  # when it joined, if not later
+        """Return whether all heartbeats of a session were rejected: the coordinator then reassigns the partitions."""
+        assert self.last_heartbeat_ms is not None  # when it joined, or later
         return is_news(error) and now_ms - self.last_heartbeat_ms >= self._settings.session_timeout_ms
 
     def _confirmed(self, now_ms: int) -> None:
-        """Note that the coordinator knows this member."""
+        """Record that the coordinator knows this member."""
         self._beat_attempts.succeeded()
         self._beat_due_ms = now_ms + self._settings.heartbeat_interval_ms
         self.last_heartbeat_ms = now_ms
@@ -401,7 +402,7 @@ class ClassicGroup:
     # Leaving.
 
     def _leave_call(self, reason: str, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
-        """Return the call that leaves; None for a static member, which may come back, and for one that has no id."""
+        """Return the call that leaves; None for a static member, which may come back, and for one without an id."""
         self._cancel_calls()
         member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
         self._rebalance.left()
@@ -431,7 +432,7 @@ class ClassicGroup:
         self._leave_for_a_while(reason, "reading goes on", self._interval.error(), now_ms)
 
     def _leave_for_a_while(self, reason: str, back: str, error: KafkaWireError, now_ms: int) -> None:
-        """Leave for a reason, and join again for another."""
+        """Leave for one reason, and join again for another."""
         generation = self._generation
         leave = self._leave_call(reason, now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
         self._wants_join = back
@@ -442,7 +443,7 @@ class ClassicGroup:
     # Failures.
 
     def _refused(self, error: KafkaWireError, now_ms: int) -> bool:
-        """Act on an error that is about the membership itself; return False if it is not."""
+        """Handle an error about the membership itself; return False for any other error."""
         code = error.code if isinstance(error, BrokerError) else None
         if code in _LOST:
             self._lose(error, now_ms, keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
@@ -469,7 +470,7 @@ class ClassicGroup:
             self._departure.leave(now_ms)
 
     def _fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End the membership for good."""
+        """End the membership permanently."""
         self._cancel_calls()
         generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
         self._enter(State.OUTSIDE)
@@ -477,7 +478,7 @@ class ClassicGroup:
         self._handover.lose(generation, error, now_ms, self._leave_if_stopped)
         self._on_failure(error, now_ms)
 
-    # The rest.
+    # Other methods.
 
     def _enter(self, state: State) -> None:
         self.state = MEMBERSHIP_EDGES.follow(self.state, state)
@@ -506,7 +507,7 @@ class ClassicGroup:
             self._wants_join = self._wants_join or "the partitions of the topics have changed"
 
     def _keep_known(self, now_ms: int) -> bool:
-        """Have the topics kept up to date; return False if the pattern is none."""
+        """Keep the metadata of the topics up to date; return False if the pattern is invalid."""
         try:
             self._subscription.check()
         except ConfigurationError as error:
@@ -516,7 +517,7 @@ class ClassicGroup:
         return True
 
     def _commit_deadline_ms(self, now_ms: int) -> int:
-        """Return by when a revocation must have committed: the others wait for it."""
+        """Return the deadline of a revocation's commit, for which the others wait."""
         return now_ms + min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
 
     def _due_times(self) -> list[int]:

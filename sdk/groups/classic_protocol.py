@@ -1,7 +1,7 @@
-"""What members of a classic group agree on among themselves; the coordinator passes it on as opaque bytes.
+"""The protocol among the members of a classic group, whose data the coordinator passes on as opaque bytes.
 
-The consumer implements it with its assignors (`assignments.py`). The leader's view of the cluster,
-from which it notices that an assignment is outdated, is here, too.
+The consumer implements it with its assignors (`assignments.py`). This module also has the leader's view of the cluster,
+which shows when an assignment is outdated.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["AssignmentProtocol", "ClusterView", "GroupSubscriptions", "Joining",
 
 
 class MemberInfo(NamedTuple):
-    """A member of the group, as its leader sees it.
+    """A member of the group as seen by the leader.
 
     Attributes:
-        metadata: the encoded subscription that it joined with.
-        group_instance_id: the id of a static member, None for a dynamic one.
+        metadata: the encoded subscription with which it joined.
+        group_instance_id: the id of a static member; None for a dynamic one.
     """
 
     metadata: bytes
@@ -29,11 +29,11 @@ class MemberInfo(NamedTuple):
 
 
 class GroupSubscriptions(NamedTuple):
-    """What the members of a group want to read, as far as the leader can read their subscriptions.
+    """The subscriptions of a group's members that the leader can decode.
 
     Attributes:
-        subscriptions: of every member, by member id; empty if nothing of it can be read.
-        damage: what is wrong with a subscription, by member id; sound ones are left out.
+        subscriptions: the subscription of every member, by member id; empty if none of it can be decoded.
+        damage: the damage of subscriptions, by member id; intact ones are left out.
     """
 
     subscriptions: Subscriptions
@@ -46,15 +46,15 @@ class GroupSubscriptions(NamedTuple):
 
 
 class Joining(NamedTuple):
-    """What a member tells the others when it joins.
+    """The data that a member sends to the others when it joins.
 
     Attributes:
-        topics: what it wants to read.
+        topics: the topics it wants to read.
         owned: the partitions that it has not given up.
-        generation_id: the generation in which it got them; -1 if in none.
-        rack: of the member, None if not known.
-        last: its last assignment, whether it owns that still or not.
-        last_generation_id: the generation of that; -1 if there was none.
+        generation_id: the generation in which it got them; -1 if there was none.
+        rack: the member's rack; None if unknown.
+        last: its last assignment, even if it no longer owns it.
+        last_generation_id: the generation of its last assignment; -1 if there was none.
     """
 
     topics: frozenset[str]
@@ -66,10 +66,10 @@ class Joining(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """The topics of a group, as its leader knows them.
+    """The topics of a group as known to its leader.
 
     Attributes:
-        partition_counts: of the topics that exist.
+        partition_counts: the partition counts of the existing topics.
         replica_racks: racks of the replicas, `[topic][partition]`.
     """
 
@@ -101,7 +101,7 @@ class AssignmentProtocol(Protocol):
     """Encodes subscriptions, decodes assignments, and makes them for the group that this member leads.
 
     Attributes:
-        protocol_type: what kind of group it is.
+        protocol_type: the kind of group.
         cooperative: whether members keep their partitions during a rebalance.
     """
 
@@ -115,12 +115,12 @@ class AssignmentProtocol(Protocol):
         """Return names and encoded subscriptions, the preferred protocol first.
 
         Raises:
-            KafkaWireError: one cannot be made.
+            KafkaWireError: a subscription cannot be encoded.
         """
         ...
 
     def read(self, members: Mapping[str, MemberInfo]) -> GroupSubscriptions:
-        """Return what the members want to read; a damaged subscription does not affect the others."""
+        """Decode the members' subscriptions; a damaged one does not affect the others."""
         ...
 
     def assign(self, protocol_name: str, subscriptions: Subscriptions, view: ClusterView) -> Mapping[str, bytes]:

@@ -1,4 +1,4 @@
-"""How a commit ends: everything is committed, or some partitions were given up, or lost with the membership."""
+"""The outcomes of a commit: everything is committed, or partitions were given up or lost with the membership."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Committed(NamedTuple):
     """Everything is committed.
 
     Attributes:
-        offsets: what is stored, by partition: what was asked for, or something later.
+        offsets: the stored offsets by partition: the requested ones or later ones.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -25,8 +25,8 @@ class Rebalanced(NamedTuple):
     """Some partitions no longer belong to this member: their new owners resume from the last commit.
 
     Attributes:
-        offsets: what is stored.
-        partitions: those whose offsets were not committed.
+        offsets: the stored offsets.
+        partitions: the partitions whose offsets were not committed.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -37,9 +37,9 @@ class Fenced(NamedTuple):
     """The group has moved on without this member, so that partitions were lost with their offsets.
 
     Attributes:
-        offsets: what is stored.
-        partitions: those whose offsets were not committed.
-        cause: what the coordinator said.
+        offsets: the stored offsets.
+        partitions: the partitions whose offsets were not committed.
+        cause: the coordinator's error.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -52,7 +52,7 @@ OnDone = Callable[[Outcome | KafkaWireError, int], None]
 
 
 class CommitWaiter:
-    """A commit that somebody waits for."""
+    """A commit that a caller waits for."""
 
     __slots__ = ("cause", "error", "left", "offsets", "on_done", "rebalanced")
 

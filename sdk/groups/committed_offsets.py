@@ -1,4 +1,4 @@
-"""Look up what a group has committed; each partition is asked for again at its own pace.
+"""Look up a group's committed offsets; each partition is retried with separate pauses.
 
 Source: Apache Kafka, `CommitRequestManager.OffsetFetchRequestState`; KIP-447 (UNSTABLE_OFFSET_COMMIT).
 """
@@ -27,12 +27,12 @@ __all__ = ["CommittedOffsets", "Found"]
 #: A topic that does not exist must not keep a reader waiting.
 _FINAL = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
-#: What is known of each partition: its offset, None if nothing is committed, or why it cannot be known.
+#: The result for each partition: its offset, None if nothing is committed, or the error of the look-up.
 Found = Mapping[TopicPartition, OffsetAndMetadata | KafkaWireError | None]
 
 
 class _Wanted:
-    """Partitions that somebody waits for."""
+    """Partitions that a caller waits for."""
 
     __slots__ = ("attempts", "call", "deadline_ms", "names", "on_found", "request")
 
@@ -51,10 +51,10 @@ class _Wanted:
 
 
 class CommittedOffsets:
-    """Look up the committed offsets of one group; a machine.
+    """A machine that looks up the committed offsets of one group.
 
     Args:
-        router: carries the requests.
+        router: sends the requests.
         backoff: the pauses between attempts.
         group_id: the group.
     """
@@ -74,9 +74,9 @@ class CommittedOffsets:
         """Look up partitions.
 
         Args:
-            partitions: whose offsets are wanted.
-            deadline_ms: when each was reported at the latest.
-            on_found: called with what is found, and the time; each partition is reported once.
+            partitions: the partitions to look up.
+            deadline_ms: the time by which each is reported.
+            on_found: called with the results and the time; each partition is reported once.
 
         Returns:
             A function that ends the look-up; nothing more is reported.
@@ -112,7 +112,7 @@ class CommittedOffsets:
             promise.keep(offsets)
 
     def poll(self, now_ms: int) -> None:
-        """Ask for what is due."""
+        """Send the requests that are due."""
         for wanted in list(self._wanted):
             if wanted.deadline_ms <= now_ms:
                 late = {partition: self._late(partition, each, now_ms) for partition, each in wanted.attempts.items()}
@@ -126,7 +126,7 @@ class CommittedOffsets:
                 self._wanted.remove(wanted)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         times = [wanted.deadline_ms for wanted in self._wanted]
         for wanted in self._wanted:
             if wanted.call is None:
@@ -134,7 +134,7 @@ class CommittedOffsets:
         return min(times, default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End every look-up."""
+        """End all look-ups."""
         for wanted in self._wanted:
             self._report(wanted, dict.fromkeys(wanted.attempts, error), now_ms)
         self._wanted.clear()
@@ -176,7 +176,7 @@ class CommittedOffsets:
                 continue
             error = BrokerError(code, f"committed offset of {partition} in group {self._group_id}")
             self._refused(wanted, [partition], error, found, now_ms)
-        for partition in missing:  # which is not to say that nothing is committed
+        for partition in missing:  # which does not mean that nothing is committed
             self._refused(wanted, [partition], lacking(call.answer, f"partition {partition}"), found, now_ms)
         self._report(wanted, found, now_ms)
 

@@ -1,8 +1,8 @@
 """A membership in a KIP-848 group, in which the coordinator makes the assignment.
 
-Everything goes by heartbeats: the member says what it owns, the coordinator what it should own (the target) and the
-epoch. The member hands partitions over until it owns its target, and says so. A field that has not changed since the
-last confirmed heartbeat is left out.
+Heartbeats carry everything: the member reports the partitions it owns, the coordinator returns those it should own (the
+target) and the epoch. The member hands partitions over until it owns its target, and reports that. A field that has not
+changed since the last confirmed heartbeat is left out.
 
 Source: KIP-848; Apache Kafka, `ConsumerMembershipManager`, `ConsumerHeartbeatRequestManager`.
 """
@@ -51,27 +51,27 @@ __all__ = ["MEMBERSHIP_EDGES", "ConsumerGroup", "State"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Codes after which the member gives everything up and joins as a new one.
+#: Codes after which the member gives up all partitions and joins as a new member.
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 #: How long a static member waits for its instance id: longer than Kafka's default session timeout, after which a
-#: former process that was killed is removed. Until then nobody else can have the id.
+#: former, killed process is removed. Until then the id is taken.
 _UNRELEASED_LIMIT_MS = 60_000
 
-#: How long the coordinator may take for a heartbeat; it delays none.
+#: How long the coordinator may take to answer a heartbeat, which it does not delay.
 _HEARTBEAT_TIMEOUT_MS = 10_000
 
 
 class State(Enum):
-    """How far a member is."""
+    """The state of a member."""
 
-    #: Not a member, and not about to become one.
+    #: It is not a member, and not about to become one.
     OUTSIDE = "outside"
     #: Its next heartbeat joins.
     JOINING = "joining"
-    #: Its heartbeats say what it owns, and are told what it is to own.
+    #: Its heartbeats report the partitions it owns, and return those it should own.
     MEMBER = "member"
-    #: The listener handles the loss of all partitions; joins afterwards.
+    #: The listener handles the loss of all partitions; the member joins afterwards.
     FENCED = "fenced"
 
 
@@ -92,15 +92,15 @@ class ConsumerGroup:
     """A member of a KIP-848 group; see `GroupProtocol`.
 
     Args:
-        router: carries the requests; its metadata is told which topics to keep up to date.
+        router: sends the requests; its metadata is told which topics to keep up to date.
         backoff: the pauses between attempts.
         settings: how the member takes part.
         member_id: a new UUID, as text.
-        subscription: what the member wants to read.
-        reader: reads what is assigned.
+        subscription: the topics that the member wants to read.
+        reader: reads the assigned partitions.
         offsets: commits on revocation; signs with this membership from now on.
-        notify: takes the events.
-        on_failure: told of an error that ends the membership for good.
+        notify: receives the events.
+        on_failure: called with an error that ends the membership permanently.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class ConsumerGroup:
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
         if signature == self.sign():
-            self._beat_due_ms = now_ms  # a heartbeat tells whether the member was fenced, or has a newer epoch
+            self._beat_due_ms = now_ms  # a heartbeat shows whether the member was fenced or has a newer epoch
 
     def stop(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
         if self._departure is not None:
@@ -221,7 +221,7 @@ class ConsumerGroup:
     # Heartbeats.
 
     def _heartbeat_due_ms(self, now_ms: int) -> int | None:
-        """Return when the next heartbeat is due: at once with news; None if none is needed."""
+        """Return when the next heartbeat is due, immediately if there is news; None if none is needed."""
         if self.state is State.MEMBER:
             due_ms = now_ms if self._has_news else self._beat_due_ms
         elif self.state is State.JOINING and self._departure is None and not self._reports.waits:
@@ -281,7 +281,7 @@ class ConsumerGroup:
             )
 
     def _reconcile(self, now_ms: int) -> None:
-        """Take the next step from what is owned to the target: give up first, then add."""
+        """Take the next step from the owned partitions to the target: first give up, then add."""
         metadata = self._router.metadata
         if metadata.changes != self._seen_changes:
             self._seen_changes = metadata.changes
@@ -293,7 +293,7 @@ class ConsumerGroup:
         is_known = True
         names = {topic_id: partition.topic for partition, topic_id in self._ids.items()}
         for topic_id, number in self._target:
-            # The metadata may lack a topic for a while, with an error that passes; what is owned of it stays owned.
+            # The metadata may lack a topic temporarily, with a transient error; the member keeps its partitions.
             name = metadata.name_of(topic_id) or names.get(topic_id)
             if name is None:
                 is_known = False
@@ -344,7 +344,7 @@ class ConsumerGroup:
     # Failures.
 
     def _refused(self, error: KafkaWireError, now_ms: int) -> None:
-        """Act on a heartbeat that did not succeed."""
+        """Handle a failed heartbeat."""
         code = error.code if isinstance(error, BrokerError) else None
         if code in _FENCED and self.state is State.MEMBER:
             self._lose(error, now_ms)
@@ -355,7 +355,7 @@ class ConsumerGroup:
             self._fail(error, now_ms)
         elif not isinstance(error, Closed):  # the client has ended, and so does its group
             self._lines.info("heartbeat", now_ms, "group %s: %s", self._settings.group_id, error)
-            # Whether the coordinator has heard the last heartbeat is not known: say everything.
+            # It is unknown whether the coordinator received the last heartbeat, so the next one has all fields.
             self._said = None
             self._attempts.failed(error, now_ms)
             self._reports.add(error)
@@ -381,7 +381,7 @@ class ConsumerGroup:
         self._handover.lose(epoch, error, now_ms, join)
 
     def _fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End the membership for good."""
+        """End the membership permanently."""
         epoch = self._epoch
         self._become(State.OUTSIDE)
 
@@ -393,14 +393,14 @@ class ConsumerGroup:
         self._handover.lose(epoch, error, now_ms, leave)
         self._on_failure(error, now_ms)
 
-    # The rest.
+    # Other methods.
 
     def _enter(self, state: State) -> None:
         self.state = MEMBERSHIP_EDGES.follow(self.state, state)
 
     def _become(self, state: State) -> None:
-        """Be outside, or about to join, without anything of a former membership."""
-        for call in (self._heartbeat, self._leaving):  # a leave that is tried again would end the next membership
+        """Reset to a state outside the group, without any data of the former membership."""
+        for call in (self._heartbeat, self._leaving):  # a repeated leave would end the next membership
             if call is not None:
                 call.cancel()
         self._heartbeat = self._leaving = None
@@ -430,7 +430,7 @@ class ConsumerGroup:
         )
 
     def _handed_over(self, now_ms: int) -> None:
-        """Tell the coordinator, and hand out nothing of former topics; a pattern of its own only it can match."""
+        """Report the subscription, and hand out no records of former topics, unless only the coordinator can match."""
         self._has_news = self._said != self._says()
         is_matched_there = self._subscription.pattern is not None and not self._matches_itself
         self._handover.keep_to(None if is_matched_there else self._subscription.topics(self._router.metadata))

@@ -1,4 +1,4 @@
-"""The heartbeats of a KIP-848 member: a field that has not changed since the last confirmed heartbeat is left out.
+"""The heartbeats of a KIP-848 member, which omit fields unchanged since the last confirmed heartbeat.
 
 Source: KIP-848; Apache Kafka, `ConsumerHeartbeatRequestManager.HeartbeatState`.
 """
@@ -15,11 +15,11 @@ __all__ = ["Said", "heartbeat"]
 
 
 class Said(NamedTuple):
-    """What a heartbeat says about the member.
+    """The content of a heartbeat about the member.
 
     Attributes:
         names: the topics that it subscribes to; None if there is a pattern.
-        regex: the pattern, None if there is none, or if the member matches names itself.
+        regex: the pattern; None if there is none, or if the member matches names itself.
         owned: topic ids and partitions.
     """
 
@@ -31,14 +31,14 @@ class Said(NamedTuple):
 def heartbeat(
     settings: GroupSettings, member_id: str, epoch: int, said: Said | None, says: Said
 ) -> ConsumerGroupHeartbeatRequest:
-    """Return a heartbeat.
+    """Build a heartbeat request.
 
     Args:
         settings: how the member takes part.
-        member_id: of the member.
-        epoch: of the member; 0 to join.
-        said: what the coordinator has confirmed, None if that is not known.
-        says: what is to be said.
+        member_id: the member's id.
+        epoch: the member's epoch; 0 to join.
+        said: the content that the coordinator has confirmed; None if unknown.
+        says: the content to send.
     """
     request = ConsumerGroupHeartbeatRequest(settings.group_id, member_id, epoch, settings.group_instance_id)
     says_all = said is None or epoch == JOIN_GROUP_MEMBER_EPOCH
@@ -47,7 +47,7 @@ def heartbeat(
         request.rebalance_timeout_ms = settings.max_poll_interval_ms
         request.server_assignor = settings.server_assignor
     if says_all or said is None or (said.names, said.regex) != (says.names, says.regex):
-        # What was subscribed to in the other way is taken back.
+        # A former subscription of the other kind is cleared.
         request.subscribed_topic_names = list(says.names) if says.names is not None else []
         request.subscribed_topic_regex = says.regex
         if says.regex is None and said is not None and said.regex is not None:

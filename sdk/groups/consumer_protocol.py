@@ -1,9 +1,9 @@
-"""The consumer protocol of classic groups: each member's subscription, and the assignment the leader gives it.
+"""The consumer protocol of classic groups: each member's subscription, and the leader's assignment for it.
 
 The coordinator passes both on as opaque bytes: a subscription inside JoinGroup, an assignment inside SyncGroup. Each is
 an int16 version and the message in that version. Members of different releases share a group, so a version above the
-newest one known here is read as that one: later versions only append fields. Members of other clients share it, too,
-and not all of them write sound subscriptions: a leader reads as much of one as it can.
+newest one known here is read as that one: later versions only append fields. Members with other client libraries also
+share a group, and not all of them write valid subscriptions: a leader reads as much of one as it can.
 
 Source: Apache Kafka, `ConsumerProtocol`; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
 """
@@ -58,13 +58,13 @@ def decode_subscription(data: bytes) -> MemberSubscription:
 
 
 def read_subscription(data: bytes) -> tuple[MemberSubscription, str]:
-    """Read as much of a member's subscription as possible; bytes that cannot be read subscribe to nothing.
+    """Read as much of a member's subscription as possible; unreadable bytes subscribe to nothing.
 
-    A field that is missing or damaged is left out with all after it, down to the fields of version 0. So are illegal
-    names of topics, negative partitions, and repetitions.
+    A missing or damaged field is left out with all later ones, down to the fields of version 0. Illegal topic names,
+    negative partitions and duplicates are also left out.
 
     Returns:
-        The subscription; what is wrong with it, empty if nothing is.
+        The subscription, and a description of its damage, which is empty if there is none.
     """
     try:
         said, damage = decode_subscription(data), ""
@@ -106,7 +106,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """Decode the assignment that the leader made; negative partitions are left out.
+    """Decode the leader's assignment; negative partitions are left out.
 
     Raises:
         DecodeError: the bytes are not an assignment.

@@ -1,7 +1,7 @@
 """The end of a membership: give up the partitions as in a rebalance, then leave, all by a deadline.
 
-Most of the time is for the commit, some for the listener, the rest for telling the coordinator. Whatever does not end
-in its share is abandoned, so a broker that has stopped costs the deadline and no more.
+Most of the time is for the commit, some for the listener, the rest for telling the coordinator. A step that exceeds its
+share is abandoned, so a stopped broker cannot cause a delay beyond the deadline.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ __all__ = ["Departure"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: The shares of the time that is left, in eighths: the commit ends after six, the listener after seven.
+#: The shares of the remaining time, in eighths: the commit ends after six, the listener after seven.
 _SHARES = 8
 _COMMIT_SHARES = 6
 _LISTENER_SHARES = 7
 
-#: Returns the call that leaves by a deadline and ends with `on_done`, None if there is nothing to leave.
+#: Returns the call that leaves by a deadline and ends with `on_done`; None if there is nothing to leave.
 Leave = Callable[[int, Callable[[Call, int], None]], Call | None]
 
 
 class Departure:
-    """One departure.
+    """One departure of a member.
 
     Args:
-        router: carries the call.
+        router: sends the call.
         handover: gives up the partitions.
-        reader: reads them.
+        reader: reads the partitions.
         leave: see `Leave`.
-        deadline_ms: when it is over, come what may.
-        promise: kept then.
+        deadline_ms: the time by which it is over in any case.
+        promise: kept when the departure is over.
         now_ms: the time.
     """
 
@@ -66,23 +66,23 @@ class Departure:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether the partitions are given up."""
+        """Whether the partitions have been given up."""
         return self._is_leaving
 
     @property
     def is_over(self) -> bool:
-        """Whether everything is done, or given up."""
+        """Whether everything is done or abandoned."""
         return self._promise.done
 
     def followed_by(self, promise: Promise[None]) -> None:
-        """Keep another promise, too, once it is over."""
+        """Keep another promise, too, once the departure is over."""
         self._promise.add_done_callback(lambda: promise.keep(None))
 
     def begin(self, generation: int, now_ms: int) -> None:
-        """Give up the partitions, after an operation that still runs.
+        """Give up the partitions, after any running operation has ended.
 
         Args:
-            generation: the present one.
+            generation: the current generation.
             now_ms: the time.
         """
 
@@ -98,7 +98,7 @@ class Departure:
         self._is_leaving = True
         self._call = self._leave(self._deadline_ms, self._left)
         if self._call is None:
-            logger.info("group %s: stopped, and the coordinator is not told", self._handover.group_id)
+            logger.info("group %s: stopped without telling the coordinator", self._handover.group_id)
             self._promise.keep(None)
             return
         try:
@@ -107,13 +107,13 @@ class Departure:
             self._promise.keep(None)
 
     def poll(self, now_ms: int) -> None:
-        """Leave if the commit and the listener take too long; the call that leaves has a deadline of its own."""
+        """Leave if the commit and the listener take too long; the call that leaves has a separate deadline."""
         if not self._is_leaving and now_ms >= self._leave_by_ms:
             self._handover.abandon(now_ms)
             self.leave(now_ms)
 
     def cancel(self) -> None:
-        """Be over now."""
+        """End the departure immediately."""
         if self._call is not None:
             self._call.cancel()
         self._promise.keep(None)

@@ -1,4 +1,4 @@
-"""The requests and responses of committed offsets, with topics by id where both sides can, by name where not.
+"""The requests and responses of committed offsets, with topics by id if both sides support that, otherwise by name.
 
 Source: Kafka protocol guide, "OffsetCommit", "OffsetFetch"; KIP-709 (several groups), KIP-848 (topic ids).
 """
@@ -24,7 +24,7 @@ __all__ = ["commit_request", "commit_results", "fetch_request", "fetch_results"]
 #: The offset of a partition for which a group has committed nothing.
 _NOTHING_COMMITTED = -1
 
-#: Topics by id, as a request named them, so that its response can be read.
+#: The topic ids in a request, needed to read its response.
 TopicNames = Mapping[bytes, str]
 
 
@@ -37,10 +37,10 @@ def commit_request(
     """Return the request that commits offsets, its version, and the topics that it names by id.
 
     Args:
-        offsets: by partition.
-        signature: of the member.
-        ids: of the topics, by name; zeros where an id is not known.
-        versions: of the coordinator.
+        offsets: the offsets by partition.
+        signature: the member's identity.
+        ids: the topic ids by name; zeros for an unknown id.
+        versions: the versions that the coordinator supports.
     """
     named = by_topic(offsets)
     ids = _all_or_none(ids)
@@ -83,10 +83,10 @@ def fetch_request(
 
     Args:
         group_id: the group.
-        partitions: None for all that the group has committed.
-        metadata: knows the ids of topics.
-        versions: of the coordinator.
-        stable: whether offsets that an open transaction may change are refused with UNSTABLE_OFFSET_COMMIT.
+        partitions: the partitions; None for all that the group has committed.
+        metadata: has the ids of topics.
+        versions: the versions that the coordinator supports.
+        stable: whether offsets that an open transaction may change fail with UNSTABLE_OFFSET_COMMIT.
     """
     named = None if partitions is None else by_topic(partitions)
     ids = {} if named is None else _all_or_none({topic: metadata.topic_id(topic) for topic in named})
@@ -113,12 +113,12 @@ def fetch_request(
 def fetch_results(
     response: OffsetFetchResponse, request: OffsetFetchRequest, names: TopicNames
 ) -> tuple[int, Iterator[tuple[TopicPartition, int, OffsetAndMetadata | None]]]:
-    """Return the error code of the group, and each partition with its error code and its offset, None without one.
+    """Return the group's error code, and each partition with its error code and its offset or None.
 
     Args:
-        response: to the request.
-        request: for the offsets of one group.
-        names: of the topics that it names by id.
+        response: the response.
+        request: the request for the offsets of one group.
+        names: the topics that the request names by id.
 
     Raises:
         RemoteProtocolError: the response leaves out the group.
@@ -140,7 +140,7 @@ def fetch_results(
 
 
 def _all_or_none(ids: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Return the ids of topics; nothing unless the ids of all are known."""
+    """Return the ids of topics; none unless all ids are known."""
     return {} if ZERO_UUID in ids.values() else ids
 
 

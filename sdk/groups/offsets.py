@@ -1,9 +1,9 @@
-"""Commit the offsets of a group: one request at a time, later offsets of a partition in place of earlier ones.
+"""Commit the offsets of a group, one request at a time; later offsets of a partition replace earlier ones.
 
-A commit is signed when its request is written, with the membership of that moment. Offsets of partitions that the
-member gives up are withdrawn first (`release`), so what is sent belongs to whom it is signed for. An offset keeps the
-id that its topic had when the commit was asked for: it means nothing in a later topic of the same name. The outcome of
-a commit is known by its deadline.
+A commit is signed with the current membership when its request is written. Offsets of partitions that the member gives
+up are withdrawn first (`release`), so every offset that is sent belongs to the membership that signs it. An offset
+keeps the topic id of the time when the commit was requested: it is meaningless in a later topic of the same name. The
+outcome of a commit is known by its deadline.
 
 Source: Apache Kafka, `CommitRequestManager`, `ConsumerCoordinator`.
 """
@@ -36,13 +36,14 @@ __all__ = ["MAX_COMMITS", "Member", "Offsets"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: Commits that may wait: one per record for a while, and a bound for a program that outruns its coordinator.
+#: The maximum number of waiting commits: enough for one per record for a while, and a bound for a program that is
+#: faster than its coordinator.
 MAX_COMMITS = 10_000
 
-#: Deadlines of commits that have ended may stay in the heap until they are as many as those of open ones and these.
+#: Deadlines of ended commits may stay in the heap until they outnumber those of open commits by this many.
 _SPARE_DEADLINES = 64
 
-#: Codes that say that the signature is not, or no longer, that of a member, which may have another one soon.
+#: Codes for a signature that is not, or no longer, a member's; the member may have another one soon.
 _RENEWED = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -52,21 +53,22 @@ _RENEWED = frozenset(
     }
 )
 
-#: The same, and that there will be no other.
+#: Codes for such a signature if the member will not get another one.
 _MEMBERSHIP = _RENEWED | {ErrorCode.FENCED_INSTANCE_ID}
 
-#: What UNKNOWN_MEMBER_ID means for a commit from outside the group, which names no member.
+#: The meaning of UNKNOWN_MEMBER_ID for a commit from outside the group, which names no member.
 _HAS_MEMBERS = "the group has members, and only they may commit"
 
-#: Retriable codes that end a commit: a missing topic must not hold up the commit of others.
+#: Retriable codes that end a commit, because a missing topic must not delay the commit of others.
 _FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
-#: Codes that another attempt may mend, although they are not retriable: the member takes part in the rebalance.
+#: Codes after which another attempt may succeed, although they are not retriable: the member takes part in the
+#: rebalance.
 _PASSING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 
 
 class Member(Protocol):
-    """Who signs commits; see `GroupProtocol`."""
+    """The member that signs commits; see `GroupProtocol`."""
 
     @property
     def failure(self) -> KafkaWireError | None: ...
@@ -77,7 +79,7 @@ class Member(Protocol):
 
 
 class _Slot(NamedTuple):
-    """An offset to commit, the id of its topic, zeros if not known, and who waits for it or for an earlier one."""
+    """An offset to commit, its topic id (zeros if unknown), and the waiters for it or for an earlier one."""
 
     offset: OffsetAndMetadata
     topic_id: bytes
@@ -85,18 +87,18 @@ class _Slot(NamedTuple):
 
 
 class Offsets:
-    """Commit the offsets of one group; a machine.
+    """A machine that commits the offsets of one group.
 
     Args:
-        router: carries the requests.
+        router: sends the requests.
         backoff: the pauses between attempts.
         group_id: the group.
-        reader: what is assigned, and what is finished.
-        auto_commit_interval_ms: time between automatic commits, None for none.
+        reader: knows which partitions are assigned and which positions are finished.
+        auto_commit_interval_ms: the time between automatic commits; None for none.
         api_timeout_ms: the limit for an automatic commit.
 
     Attributes:
-        member: signs the commits; None to commit from outside the group, for a reader that assigns itself partitions.
+        member: signs the commits; None to commit from outside the group, for a reader with partitions assigned by hand.
     """
 
     def __init__(
@@ -133,10 +135,10 @@ class Offsets:
         """Commit offsets.
 
         Args:
-            offsets: of the next record to read, by partition. A member commits for its own partitions only: those of
+            offsets: the offset of the next record to read, by partition. A member commits only for its own partitions:
                 others count as rebalanced.
-            deadline_ms: when `on_done` is called at the latest.
-            on_done: called once with the outcome, or with the error that no retry can mend.
+            deadline_ms: the time by which `on_done` is called.
+            on_done: called once with the outcome or with a final error.
             now_ms: the time.
         """
         if len(self._waiting) >= MAX_COMMITS:
@@ -182,10 +184,10 @@ class Offsets:
     def release(
         self, partitions: Collection[TopicPartition] | None, now_ms: int, cause: KafkaWireError | None = None
     ) -> None:
-        """Withdraw what is not committed yet: the member gives partitions up.
+        """Withdraw uncommitted offsets of partitions that the member gives up.
 
         Args:
-            partitions: None for all.
+            partitions: the partitions; None for all.
             now_ms: the time.
             cause: why they were lost; None if they are given up in a rebalance.
         """
@@ -197,11 +199,11 @@ class Offsets:
         if self._call is not None and not self._sent:
             self._call.cancel()
             self._call = None
-        for partition, slot in withdrawn:  # the end of a commit may withdraw others, or ask for another
+        for partition, slot in withdrawn:  # the end of a commit may withdraw others or request another
             self._give_up(slot.waiters, partition, cause, now_ms)
 
     def poll(self, now_ms: int) -> None:
-        """Commit what is due."""
+        """Send the commits that are due."""
         self._expire(now_ms)
         self._commit_finished(now_ms)
         if self._call is not None or not self._pending or now_ms < self._attempts.not_before_ms:
@@ -210,7 +212,7 @@ class Offsets:
             self._send(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         times = [self._deadlines[0][0]] if self._deadlines else []
         if self._auto_due_ms is not None:
             times.append(self._auto_due_ms)
@@ -219,7 +221,7 @@ class Offsets:
         return min(times, default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End every commit."""
+        """End all commits."""
         self._interval_ms = self._auto_due_ms = None
         self._pending.clear()
         self._sent.clear()
@@ -231,7 +233,7 @@ class Offsets:
         return GroupMetadata(self._group_id) if self.member is None else self.member.sign()
 
     def _commit_finished(self, now_ms: int) -> None:
-        """Commit automatically, if it is time."""
+        """Commit finished positions automatically, if it is time."""
         if self._interval_ms is None:
             return
         if self._auto_due_ms is None:
@@ -311,7 +313,7 @@ class Offsets:
                 refused[partition] = BrokerError(code, f"{text}: {_HAS_MEMBERS}" if has_members else text)
         self._reader.committed({partition: slot.offset for partition, slot in stored.items()})
         if stored or not refused:
-            self._attempts.succeeded()  # the coordinator works, whatever it refuses
+            self._attempts.succeeded()  # the coordinator works, even if it rejects offsets
         for partition, slot in stored.items():
             for waiter in slot.waiters:
                 waiter.offsets[partition] = slot.offset
@@ -326,9 +328,9 @@ class Offsets:
             self.member.rejected(self._signature, rejection, now_ms)
 
     def _refused(self, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
-        """Try to commit an offset again, unless there is a later one or it is in vain.
+        """Try to commit an offset again, unless there is a later one or the error is final.
 
-        A commit is signed anew for each attempt, so an error about the signature of a member may pass.
+        A commit is signed again for each attempt, so an error about a member's signature can be temporary.
         """
         slot = self._sent.pop(partition, None)
         if slot is None:
@@ -351,11 +353,11 @@ class Offsets:
             self._pending[partition] = slot._replace(waiters=waiting)
 
     def _topic_id(self, partition: TopicPartition) -> bytes:
-        """Return the id that the topic has now, zeros if it is not known."""
+        """Return the current id of the topic; zeros if unknown."""
         return self._router.metadata.topic_id(partition.topic)
 
     def _fail(self, slot: _Slot, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
-        """Tell those who wait for an offset that it will not be committed."""
+        """Tell the waiters for an offset that it will not be committed."""
         for waiter in slot.waiters:
             waiter.error = error
             self._settle(waiter, partition, now_ms)
@@ -369,7 +371,7 @@ class Offsets:
             self._settle(waiter, partition, now_ms)
 
     def _settle(self, waiter: CommitWaiter, partition: TopicPartition, now_ms: int) -> None:
-        """Note that nothing more will happen to a partition of a commit."""
+        """Record that a partition of a commit is settled."""
         waiter.left.discard(partition)
         if not waiter.left:
             self._end(waiter, waiter.outcome(), now_ms)
@@ -406,7 +408,7 @@ class Offsets:
 
 
 def _coordinator_error(response: OffsetCommitResponse) -> KafkaWireError | None:
-    """Return an error that concerns the coordinator, which the router must hear of."""
+    """Return an error that concerns the coordinator, which must be reported to the router."""
     codes = {partition.error_code for topic in response.topics for partition in topic.partitions}
     errors = [BrokerError(code, "commit") for code in codes if code != ErrorCode.NONE]
     return next((error for error in errors if outdates_coordinator(error)), None)

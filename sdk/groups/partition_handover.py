@@ -1,11 +1,11 @@
-"""Hand partitions over: what happens, and in which order, when a member gains, gives up or loses some.
+"""Hand partitions over: the steps, in order, when a member gains, gives up or loses some.
 
     revoke: withhold → commit what is finished → tell the listener → commit what was finished since → let go
     assign: add, hand out nothing yet → tell the listener → hand out
     lose:   let go → tell the listener
 
-One operation at a time; each has at most one event that waits to be acknowledged. A loss does not wait for the others:
-the partitions go at once, and the listener is told after it has handled the event before.
+Operations run one at a time; each has at most one event that waits to be acknowledged. A loss does not wait for the
+others: the partitions are dropped immediately, and the listener is told after it has handled the previous event.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["Commits", "PartitionHandover"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: How long the commit after the listener may take if the listener has used up the time: other members wait.
+#: How long the commit after the listener may take if the listener has used up the time, since other members wait.
 _LATE_COMMIT_MS: Final = 5_000
 
-#: Partitions that a line in the log names; of thousands, nobody reads more.
+#: The maximum number of partitions named in a log line, for readability.
 _NAMED: Final = 20
 
 
 class Commits(Protocol):
-    """What a handover needs of `Offsets`."""
+    """The part of `Offsets` that a handover needs."""
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
@@ -49,9 +49,9 @@ class PartitionHandover:
 
     Args:
         group_id: the group, for the log.
-        reader: reads them.
-        offsets: commits what is finished before partitions are revoked.
-        notify: takes the events.
+        reader: reads the partitions.
+        offsets: commits finished positions before partitions are revoked.
+        notify: receives the events.
         auto_commit: whether to commit before partitions are revoked.
 
     Attributes:
@@ -78,7 +78,7 @@ class PartitionHandover:
 
     @property
     def busy(self) -> bool:
-        """Whether an operation has not ended."""
+        """Whether an operation is running."""
         return self._event is not None
 
     def _check_idle(self) -> None:
@@ -91,11 +91,11 @@ class PartitionHandover:
         """Give partitions up.
 
         Args:
-            partitions: those that are read now; others are ignored.
-            generation: the present one.
-            deadline_ms: for the commits.
+            partitions: the partitions to give up; those that are not being read are ignored.
+            generation: the current generation.
+            deadline_ms: the deadline of the commits.
             now_ms: the time.
-            then: called once they are given up, at once if there are none.
+            then: called once they are given up, immediately if there are none.
         """
         self._check_idle()
         going = frozenset(partitions) & self._reader.assigned
@@ -111,13 +111,13 @@ class PartitionHandover:
         self._commit(event, partial(self._tell, event), now_ms)
 
     def assign(self, target: Iterable[TopicPartition], generation: int, now_ms: int, then: Step) -> None:
-        """Read exactly these partitions: those that are read now and more.
+        """Read exactly these partitions: the current ones and more.
 
         Args:
             target: all partitions to read.
-            generation: the present one.
+            generation: the current generation.
             now_ms: the time.
-            then: called once the listener has handled it, at once if nothing was added.
+            then: called once the listener has handled the event, immediately if nothing was added.
         """
         self._check_idle()
         target = frozenset(target)
@@ -133,18 +133,18 @@ class PartitionHandover:
         self._tell(event, now_ms)
 
     def lose(self, generation: int, cause: KafkaWireError, now_ms: int, then: Step) -> None:
-        """Drop all partitions, whatever operation runs.
+        """Drop all partitions, even if another operation is running.
 
         Args:
-            generation: the one that was lost.
-            cause: why; commits that wait end with it.
+            generation: the lost generation.
+            cause: the reason, which is also the error of waiting commits.
             now_ms: the time.
-            then: called once the listener has handled it, in place of what was to follow the operation.
+            then: called once the listener has handled the event, instead of the running operation's `then`.
         """
         lost = self._reader.assigned
         self._then = then
         if self._event is not None and not self._is_told:
-            self._event = None  # the listener was not told that it may commit: it will hear of a loss instead
+            self._event = None  # the listener was not told yet that it may commit: it is told about a loss instead
         elif isinstance(self._event, Revoking):
             lost -= self._event.partitions
         if not lost:
@@ -154,42 +154,42 @@ class PartitionHandover:
             self._lost |= lost
             self._lost_generation = generation
         self._reader.assign(())
-        self._offsets.release(None, now_ms, cause)  # this may end a last commit, and with it the operation
+        self._offsets.release(None, now_ms, cause)  # this may end the last commit, and with it the operation
         if self._event is None:
             self._go_on(now_ms)
 
     def after(self, step: Step, now_ms: int) -> None:
-        """Do something once the operation has ended, in place of what was to follow; at once if there is none."""
+        """Call a function once the operation has ended, instead of its `then`; immediately if there is none."""
         self._then = step
         if not self.busy:
             self._go_on(now_ms)
 
     def keep_to(self, topics: Collection[str] | None) -> None:
-        """Hand out nothing of other topics than these; their partitions are given up later.
+        """Hand out records only of these topics; partitions of others are given up later.
 
-        What an earlier call withheld of these topics is handed out again; None for all topics.
+        Partitions of these topics that an earlier call withheld are handed out again; None for all topics.
         """
         assigned = self._reader.assigned
         others = frozenset() if topics is None else frozenset(each for each in assigned if each.topic not in topics)
-        if self._others - others and not self.busy:  # the end of an operation has the reader go on, too
+        if self._others - others and not self.busy:  # the end of an operation makes the reader continue, too
             self._reader.assign(assigned)
         self._others = others
         self._reader.withhold(others)
 
     def abandon(self, now_ms: int) -> None:
-        """Let go of everything at once, and wait for nobody."""
+        """Drop everything immediately, without waiting."""
         self._event = self._then = None
         self._lost = frozenset()
         self._reader.assign(())
         self._offsets.release(None, now_ms)
 
     def forget(self) -> None:
-        """Wait for nobody, and change nothing: the client has ended."""
+        """Stop waiting without changing anything, because the client has ended."""
         self._event = self._then = None
         self._lost = frozenset()
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
-        """Go on after the listener has handled an event; see `GroupProtocol.acknowledge`."""
+        """Continue after the listener has handled an event; see `GroupProtocol.acknowledge`."""
         if event is not self._event or not self._is_told or self._is_acknowledged:
             return
         if isinstance(event, Revoking):
@@ -202,7 +202,7 @@ class PartitionHandover:
         self._go_on(now_ms)
 
     def _commit(self, event: Event, then: Step, now_ms: int) -> None:
-        """Commit what is finished in revoked partitions, except what was tried before; then go on."""
+        """Commit finished positions of revoked partitions, except those already tried; then continue."""
         finished = self._reader.to_commit(event.partitions & self._reader.assigned) if self._auto_commit else {}
         offsets = {each: offset for each, offset in finished.items() if self._tried.get(each) != offset}
         if not offsets:
@@ -211,7 +211,7 @@ class PartitionHandover:
 
         def saved(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
             if not isinstance(outcome, Committed):
-                logger.warning("group %s: not all was committed before revoking: %s", self.group_id, outcome)
+                logger.warning("group %s: some offsets were not committed before revoking: %s", self.group_id, outcome)
             if self._event is event:
                 then(now_ms)
 
@@ -242,7 +242,7 @@ class PartitionHandover:
 
 
 def _listed(partitions: Collection[TopicPartition]) -> str:
-    """Return how many partitions there are, and the first ones by name."""
+    """Return the number of partitions and the names of the first ones, for the log."""
     named = ", ".join(map(str, sorted(partitions)[:_NAMED]))
     more = ", …" if len(partitions) > _NAMED else ""
     return f"{len(partitions)} partition{'s' if len(partitions) != 1 else ''}: {named}{more}"

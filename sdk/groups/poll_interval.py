@@ -1,6 +1,6 @@
-"""Whether the application still reads: a member that reads nothing for too long makes room for others.
+"""Check whether the application still reads: a member that reads nothing for too long leaves its partitions to others.
 
-Source: KIP-62 (max.poll.interval.ms); measured here from the last record that was handed out, not from the last batch.
+Source: KIP-62 (max.poll.interval.ms); measured here from the last record handed out, not from the last batch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ logger = logging.getLogger("kafkawire.group")
 
 
 class PollInterval:
-    """The time since the application has read.
+    """The time since the application last read.
 
     Args:
         reader: knows when that was.
-        settings: how long it may be.
+        settings: define the limit.
     """
 
     def __init__(self, reader: MemberReader, settings: GroupSettings) -> None:
@@ -29,17 +29,17 @@ class PollInterval:
         self._limit_ms = settings.max_poll_interval_ms
 
     def due_ms(self) -> int | None:
-        """Return when it will have been too long, None while a read is waiting."""
+        """Return when the interval will have passed; None while a read is waiting."""
         handed_out_ms = self._reader.last_handed_out_ms
         return None if handed_out_ms is None else handed_out_ms + self._limit_ms
 
     def has_passed(self, now_ms: int) -> bool:
-        """Return whether it was too long ago."""
+        """Return whether the interval has passed."""
         due_ms = self.due_ms()
         return due_ms is not None and now_ms >= due_ms
 
     def error(self) -> RequestTimedOut:
-        """Return why the member leaves, after a line in the log."""
+        """Log and return the reason why the member leaves."""
         text = f"no record was read for max_poll_interval_ms={self._limit_ms}"
         logger.warning("group %s: %s: leaving until the next read", self._group_id, text)
         return RequestTimedOut(text)

@@ -1,7 +1,8 @@
-"""The interface between a client and the group that it is a member of.
+"""The interface between a client and its group.
 
-A group protocol is a machine. It learns what the coordinator assigns, tells a `MemberReader` what to read, and reports
-each change as an event that the user's side acknowledges once the application's listener has run. Classic groups
+A group protocol is a machine. It receives the assignment from the coordinator, tells a `MemberReader` what to read, and
+reports each change as an event that the user's side acknowledges once the application's listener has run. Classic
+groups
 (`classic_group.py`) and KIP-848 groups (`consumer_group.py`) implement it.
 """
 
@@ -31,10 +32,10 @@ __all__ = [
     "Step",
 ]
 
-#: What follows once something has ended, given the time.
+#: A continuation, called with the time.
 Step = Callable[[int], None]
 
-#: Told of an error that ends a membership for good, and the time.
+#: Called with an error that ends a membership permanently, and the time.
 OnFailure = Callable[[KafkaWireError, int], None]
 
 
@@ -44,15 +45,15 @@ class GroupSettings(NamedTuple):
     Attributes:
         group_id: the group.
         group_instance_id: the id of a static member, which outlives the process; None for a dynamic one.
-        session_timeout_ms: after this long without a heartbeat the coordinator removes the member. Classic groups only:
-            the broker decides for the others.
+        session_timeout_ms: after this time without a heartbeat the coordinator removes the member; classic groups only,
+            as the broker decides for others.
         heartbeat_interval_ms: time between heartbeats; classic groups only.
-        max_poll_interval_ms: after this long without a read the member leaves; also how long the others wait for it in
+        max_poll_interval_ms: after this time without a read the member leaves; also how long the others wait for it in
             a rebalance.
         api_timeout_ms: the limit for a commit before partitions are revoked.
-        rack: of this member, None if not known.
+        rack: this member's rack; None if unknown.
         auto_commit: whether finished records are committed before their partitions are revoked.
-        server_assignor: the assignor that the coordinator is to use, None for its default; KIP-848 groups only.
+        server_assignor: the assignor that the coordinator should use; None for its default; KIP-848 groups only.
     """
 
     group_id: str
@@ -67,13 +68,13 @@ class GroupSettings(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """What identifies a member in its commits.
+    """The identity of a member in its commits.
 
     Attributes:
         group_id: the group.
         generation_id: the generation of a classic group, the member epoch of a KIP-848 group; -1 outside a group.
         member_id: empty outside a group.
-        group_instance_id: the id of a static member, None for a dynamic one.
+        group_instance_id: the id of a static member; None for a dynamic one.
     """
 
     group_id: str
@@ -83,11 +84,11 @@ class GroupMetadata(NamedTuple):
 
 
 class Event:
-    """A change of a member's partitions, to be acknowledged.
+    """A change of a member's partitions that must be acknowledged.
 
     Args:
-        partitions: those that change.
-        generation: the generation, or the member epoch, in which they do.
+        partitions: the affected partitions.
+        generation: the generation, or the member epoch, of the change.
     """
 
     __slots__ = ("generation", "partitions")
@@ -101,29 +102,29 @@ class Event:
 
 
 class Assigned(Event):
-    """Partitions were added; no record of them is handed out before the event is acknowledged."""
+    """Partitions were added; none of their records is handed out before the event is acknowledged."""
 
     __slots__ = ()
 
 
 class Revoking(Event):
-    """Partitions are about to be revoked; until the event is acknowledged their offsets can be committed."""
+    """Partitions are about to be revoked; until the event is acknowledged, their offsets can be committed."""
 
     __slots__ = ()
 
 
 class Lost(Event):
-    """Partitions were lost: others may read them already, and a commit would fail."""
+    """Partitions were lost: others may already read them, and a commit would fail."""
 
     __slots__ = ()
 
 
-#: Takes an event, on the driver's side; may acknowledge it at once.
+#: Receives an event, on the driver's side; may acknowledge it immediately.
 Notify = Callable[[Event, int], None]
 
 
 class MemberReader(Protocol):
-    """The reading half of a consumer, as its group sees it: `sdk/consumer/reading/assignment.py` implements it.
+    """The reading half of a consumer, as seen by its group: `sdk/consumer/reading/assignment.py` implements it.
 
     Attributes:
         last_handed_out_ms: when the last record was handed out, or reading began; None while a read is waiting. A read
@@ -132,36 +133,36 @@ class MemberReader(Protocol):
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are read, also those that are withheld."""
+        """The partitions that are read, including withheld ones."""
         ...
 
     @property
     def last_handed_out_ms(self) -> int | None: ...
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read exactly these; those already assigned keep their positions, those withheld are handed out again."""
+        """Read exactly these partitions; assigned ones keep their positions, withheld ones are handed out again."""
         ...
 
     def withhold(self, partitions: Collection[TopicPartition]) -> None:
-        """Hand out no more records of these, from now on, until `assign` names them again."""
+        """Stop handing out records of these partitions until `assign` names them again."""
         ...
 
     def to_commit(
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is finished but not committed, of all partitions or of some."""
+        """Return finished but uncommitted positions of all partitions or of some."""
         ...
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Note what was committed."""
+        """Record committed offsets."""
         ...
 
     def report(self, error: KafkaWireError) -> None:
-        """Have the next read raise an error, and reading go on."""
+        """Make the next read raise an error, after which reading continues."""
         ...
 
     def is_unread(self, error: KafkaWireError) -> bool:
-        """Return whether no read has raised a reported error yet."""
+        """Return whether a reported error has not been raised by a read yet."""
         ...
 
 
@@ -169,9 +170,9 @@ class GroupProtocol(Protocol):
     """A membership in a group, from `start` to `stop`; a `Machine`.
 
     Attributes:
-        failure: why the membership has ended for good, None if it has not.
-        last_heartbeat_ms: when the coordinator last confirmed the membership, None if it has not yet.
-        state: how far the member is, in the protocol's own terms.
+        failure: why the membership has ended permanently; None if it has not.
+        last_heartbeat_ms: when the coordinator last confirmed the membership; None if it has not done so yet.
+        state: the member's state, in terms of the protocol.
     """
 
     @property
@@ -188,27 +189,27 @@ class GroupProtocol(Protocol):
         ...
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
-        """Change what the member wants to read, at any time; nothing else of former topics is handed out."""
+        """Change the subscription, at any time; no more records of former topics are handed out."""
         ...
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
-        """Go on after the listener has handled an event; an event that no longer matters is ignored."""
+        """Continue after the listener has handled an event; an obsolete event is ignored."""
         ...
 
     def sign(self) -> GroupMetadata | None:
-        """Return what identifies the member in a commit now, None while it is not a member."""
+        """Return the member's current identity for a commit; None while it is not a member."""
         ...
 
     def is_current(self, generation: int) -> bool:
-        """Return whether a generation, or a member epoch, is the present one."""
+        """Return whether a generation, or a member epoch, is the current one."""
         ...
 
     def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None:
-        """Report that the coordinator refused a commit because of its signature."""
+        """Report that the coordinator rejected a commit because of its signature."""
         ...
 
     def stop(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Revoke all partitions as in a rebalance, then leave; the promise is kept by `deadline_ms`, come what may."""
+        """Revoke all partitions as in a rebalance, then leave; the promise is kept by `deadline_ms` in any case."""
         ...
 
     def poll(self, now_ms: int) -> None: ...

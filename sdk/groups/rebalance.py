@@ -1,7 +1,7 @@
 """One member's part in a rebalance of a classic group: JoinGroup, the assignment if it leads, SyncGroup.
 
-Both requests may take as long as the slowest member, so they have a connection of their own. A rebalance that was
-cancelled has no effect on the next one: its responses are dropped.
+Both requests can take as long as the slowest member, so they use a separate connection. A cancelled rebalance has no
+effect on the next one: its responses are dropped.
 
 Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator.onLeaderElected`; KIP-800 (reasons), KIP-814 (static
 leaders), KIP-881 (racks).
@@ -43,11 +43,11 @@ logger = logging.getLogger("kafkawire.group")
 #: How much longer than the rebalance timeout a coordinator may take to answer; as in Kafka's clients.
 _GRACE_MS = 5_000
 
-#: How long the leader waits for the metadata of topics that only other members read: one that has not come by then
-#: does not exist, and the others must not wait for it.
+#: How long the leader waits for the metadata of topics that only other members read: a topic that has not arrived by
+#: then does not exist, and the others must not wait for it.
 _METADATA_WAIT_MS = 5_000
 
-#: Topics that a line of the log names.
+#: The maximum number of topics named in a log line.
 _NAMED = 5
 
 _NOBODY = GroupSubscriptions({}, {})
@@ -56,30 +56,30 @@ _Answer = TypeVar("_Answer", JoinGroupResponse, SyncGroupResponse)
 
 
 class RebalanceMember(Protocol):
-    """Whose rebalance it is."""
+    """The member that takes part in the rebalance."""
 
     def joined(self, member_id: str, generation: int, now_ms: int) -> None:
-        """Be a member of a new generation."""
+        """Handle a join: the member belongs to a new generation."""
         ...
 
     def assigned(self, partitions: frozenset[TopicPartition], now_ms: int) -> None:
-        """Take over the assignment; the rebalance is over."""
+        """Adopt the assignment; the rebalance is over."""
         ...
 
     def join_refused(self, error: KafkaWireError, member_id: str, now_ms: int) -> None:
-        """Join again, or do not; `member_id` is the one that the coordinator wants the member to join with, if any."""
+        """Handle a rejected JoinGroup; `member_id` is the id that the coordinator gave the member, if any."""
         ...
 
     def sync_refused(self, error: KafkaWireError, now_ms: int) -> None:
-        """Join again, or do not."""
+        """Handle a rejected SyncGroup."""
         ...
 
     def assignor_failed(self, error: KafkaWireError, now_ms: int) -> None:
-        """Leave and join again: this member can make no subscription, or no assignment for its group."""
+        """Leave and join again, because this member cannot make its subscription or its group's assignment."""
         ...
 
     def misassigned(self, error: KafkaWireError, now_ms: int) -> None:
-        """Tell the application that the leader's assignment for this member cannot be read: it has no partitions."""
+        """Tell the application that the leader's assignment for this member is unreadable, so it gets no partitions."""
         ...
 
 
@@ -87,13 +87,13 @@ class Rebalance:
     """The rebalances of one member, one at a time.
 
     Args:
-        router: carries the requests.
+        router: sends the requests.
         settings: how the member takes part.
-        protocol: what the members agree on among themselves.
-        member: told what comes of it.
+        protocol: the protocol among the members.
+        member: told the results.
 
     Attributes:
-        view: the topics of all members when this one made the assignment; None if another one did.
+        view: the topics of all members when this one made the assignment; None if another member did.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class Rebalance:
         self._metrics = RebalanceMetrics(router.metrics)
 
     def begin(self, member_id: str, joining: Joining, reason: str, now_ms: int) -> None:
-        """Join.
+        """Send a JoinGroup.
 
         Args:
             member_id: empty the first time.
-            joining: told to the others.
+            joining: the data for the other members.
             reason: for the broker's log.
             now_ms: the time.
         """
@@ -147,18 +147,18 @@ class Rebalance:
         self._submit(request, JoinGroupResponse, self._joined, self._join_refused, now_ms)
 
     def cancel(self) -> None:
-        """Forget what runs."""
+        """Forget the running rebalance."""
         self._lead_by_ms = None
         if self._call is not None:
             self._call.cancel()
             self._call = None
 
     def left(self) -> None:
-        """Note that the member has left the group; its rebalance was cancelled."""
+        """Record that the member has left the group; its rebalance was cancelled."""
         self._metrics.left()
 
     def poll(self, now_ms: int) -> None:
-        """Lead, if the topics of all members are known by now."""
+        """Make the assignment as leader, if the topics of all members are known."""
         if self._lead_by_ms is not None:
             self._lead(now_ms)
 
@@ -167,9 +167,9 @@ class Rebalance:
         return self._lead_by_ms
 
     def is_outdated(self) -> bool:
-        """Return whether this member made an assignment of topics that have changed.
+        """Return whether this member made an assignment of topics that have since changed.
 
-        Racks count only if the member has one: where it has not, a broker that restarts must not cost two rebalances.
+        Racks count only if the member has one; otherwise a restarting broker would cause two rebalances.
         """
         if self.view is None:
             return False
@@ -190,7 +190,7 @@ class Rebalance:
             self._sync({}, now_ms)
             return
         self._read_members(response, now_ms)
-        # A static leader that comes back makes no assignment, but watches the topics of all members (KIP-814).
+        # A returning static leader makes no assignment, but watches the topics of all members (KIP-814).
         self._skips_assignment = response.skip_assignment
         if not self._skips_assignment and response.member_id not in self._group.subscriptions:
             lonely = RemoteProtocolError(f"the leader {response.member_id} is not among the members of its group")
@@ -200,7 +200,7 @@ class Rebalance:
             self._lead(now_ms)
 
     def _read_members(self, response: JoinGroupResponse, now_ms: int) -> None:
-        """Read the subscriptions of the members, and log what is wrong with damaged ones."""
+        """Read the subscriptions of the members, and log damaged ones."""
         self._group = self._protocol.read(
             {each.member_id: MemberInfo(bytes(each.metadata), each.group_instance_id) for each in response.members}
         )
@@ -232,7 +232,7 @@ class Rebalance:
             assignments: Mapping[str, bytes] = {}
             if not self._skips_assignment:
                 assignments = self._protocol.assign(self._protocol_name, self._group.subscriptions, view)
-        except BaseException as error:  # an assignor may be the application's own
+        except BaseException as error:  # it may be the application's assignor
             self._assignor_failed(contained(error), now_ms)
             return
         self._sync(assignments, now_ms)

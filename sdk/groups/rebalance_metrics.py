@@ -1,4 +1,4 @@
-"""Count the rebalances of a member, whatever its protocol: how many, how long they took, how many failed."""
+"""Measure the rebalances of a member with any protocol: their number, duration and failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RebalanceMetrics:
     """The rebalances of one member.
 
     Args:
-        registry: of the client.
+        registry: the client's registry.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -29,21 +29,21 @@ class RebalanceMetrics:
         )
 
     def begun(self, now_ms: int) -> None:
-        """Note that the member takes part in a rebalance; another attempt belongs to the same one."""
+        """Record that the member takes part in a rebalance; another attempt belongs to the same one."""
         if self._begun_ms is None:
             self._begun_ms = now_ms
 
     def left(self) -> None:
-        """Note that the member has left the group: the next rebalance that it takes part in is another one."""
+        """Record that the member has left the group, so that its next rebalance is a new one."""
         self._begun_ms = None
 
     def ended(self, now_ms: int) -> None:
-        """Note that it is over, if one was under way."""
+        """Record the end of a rebalance, if one was running."""
         if self._begun_ms is not None:
             self._ended.record(now_ms - self._begun_ms, now_ms)
             self._begun_ms, self._last_ms = None, now_ms
 
     def failed(self, now_ms: int) -> None:
-        """Note that an attempt has failed, if one was under way."""
+        """Record a failed attempt, if a rebalance was running."""
         if self._begun_ms is not None:
             self._failed.record(1, now_ms)

@@ -1,13 +1,13 @@
-"""What a coordinator's refusal means for a membership, whichever protocol it follows.
+"""The meaning of a coordinator's error for a membership with any protocol.
 
-| Refusal | What follows |
+| Error | Consequence |
 |---|---|
 | retriable | another attempt after a pause; the application is not told |
-| of a member id, an epoch or a generation | the partitions are lost, and the member joins again |
+| about a member id, an epoch or a generation | the partitions are lost, and the member joins again |
 | final | the membership ends: only another program or another configuration can help |
-| any other | the next read raises it, and the membership goes on |
+| any other | the next read raises it, and the membership continues |
 
-After the last kind a member that has to join waits until a read has raised the error; who ends with it asks no more.
+After the last kind, a member that has to join waits until a read has raised the error.
 
 Source: Apache Kafka, `AbstractCoordinator.joinGroupIfNeeded`, `AbstractHeartbeatRequestManager`.
 """
@@ -37,7 +37,7 @@ _FINAL: Final = frozenset(
     }
 )
 
-#: What a rebalance may bring; the next attempt deals with it.
+#: Errors that can happen in a rebalance; the next attempt resolves them.
 _OF_REBALANCES: Final = frozenset(
     {
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -49,7 +49,7 @@ _OF_REBALANCES: Final = frozenset(
 
 
 def refusal_of(group_id: str, response: Message) -> BrokerError | None:
-    """Return the error that a response to a member carries, None if it succeeded."""
+    """Return the error in a response to a member; None if it succeeded."""
     code = getattr(response, "error_code", 0)
     if not code:
         return None
@@ -59,14 +59,14 @@ def refusal_of(group_id: str, response: Message) -> BrokerError | None:
 
 
 def is_final(error: KafkaWireError) -> bool:
-    """Return whether an error ends a membership; one that is not a broker's, such as a refused login, mostly does."""
+    """Return whether an error ends a membership; most errors that are not a broker's, such as a rejected login, do."""
     if isinstance(error, BrokerError):
         return error.code in _FINAL
     return not error.retriable and not isinstance(error, Closed)
 
 
 def is_news(error: KafkaWireError) -> bool:
-    """Return whether the application is to hear of an error that does not end the membership."""
+    """Return whether to report a non-final error to the application."""
     is_of_rebalance = isinstance(error, BrokerError) and error.code in _OF_REBALANCES
     return not (error.retriable or is_of_rebalance or isinstance(error, Closed))
 
@@ -75,7 +75,7 @@ class Reports:
     """The errors that a member reports to its application, one at a time.
 
     Args:
-        reader: raises them.
+        reader: raises the errors.
     """
 
     def __init__(self, reader: MemberReader) -> None:
@@ -84,15 +84,15 @@ class Reports:
 
     @property
     def waits(self) -> bool:
-        """Whether the application has not met the last error yet."""
+        """Whether the last error has not been raised yet."""
         return self._error is not None and self._reader.is_unread(self._error)
 
     def add(self, error: KafkaWireError) -> None:
-        """Report an error if it is news, unless an earlier one waits."""
+        """Report an error if the application needs it, unless an earlier one is waiting."""
         if is_news(error) and not self.waits:
             self._error = error
             self._reader.report(error)
 
     def forget(self) -> None:
-        """Wait no longer: the application has done something about it."""
+        """Stop waiting, because the application has reacted to the error."""
         self._error = None

@@ -1,4 +1,4 @@
-"""A request about groups whose shape changed between versions, and what responses say of one of several groups."""
+"""A group request whose shape changed between versions, and access to one of several groups in a response."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ OfGroup = TypeVar("OfGroup", bound=_Group)
 
 
 def group_in(response: Message, groups: Iterable[OfGroup], group_id: str) -> OfGroup:
-    """Return what a response says of a group.
+    """Return a response's entry for a group.
 
     Raises:
-        RemoteProtocolError: it says nothing.
+        RemoteProtocolError: the response does not contain the group.
     """
     for group in groups:
         if group.group_id == group_id:

@@ -1,4 +1,4 @@
-"""What a member subscribes to: topics by name, or all topics whose name matches a pattern."""
+"""The subscription of a member: topics by name, or all topics whose names match a pattern."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Subscription:
     """A subscription by names or by a pattern.
 
     Args:
-        names: of the topics; empty if there is a pattern.
+        names: the names of the topics; empty if there is a pattern.
         pattern: a regular expression that the whole name of a topic must match; None if there are names. A coordinator
-            that matches names itself (KIP-848) reads it as RE2/J.
+            that matches names itself (KIP-848) uses RE2/J syntax.
 
     Raises:
-        ConfigurationError: there is neither, or both.
+        ConfigurationError: neither or both are given.
     """
 
     def __init__(self, names: Iterable[str] = (), pattern: str | None = None) -> None:
@@ -45,7 +45,7 @@ class Subscription:
             raise ConfigurationError("pattern", self.pattern, str(error)) from error
 
     def topics(self, metadata: Metadata) -> frozenset[str]:
-        """Return the topics that it names, or those known that match; Kafka's own topics never match.
+        """Return the named topics, or the known ones that match; Kafka's internal topics never match.
 
         Raises:
             ConfigurationError: the pattern is not a regular expression.
@@ -57,7 +57,7 @@ class Subscription:
         return frozenset(name for name, topic in known if not topic.is_internal and regex.fullmatch(name))
 
     def check(self) -> None:
-        """Refuse a pattern that only a coordinator may understand, on the user's side.
+        """Reject, on the user's side, a pattern that only a coordinator might accept.
 
         Raises:
             ConfigurationError: the pattern is not a regular expression.
@@ -66,5 +66,5 @@ class Subscription:
             _ = self._regex
 
     def keep_known(self, metadata: Metadata) -> None:
-        """Have the metadata of the topics kept up to date, of all topics for a pattern."""
+        """Keep the metadata of the topics up to date, or of all topics for a pattern."""
         metadata.wanted = None if self.pattern is not None else set(self.names)

@@ -1,8 +1,8 @@
-"""Records on their way into batches: the structure that an application's threads and the sender share.
+"""The accumulator of records, which an application's threads and the sender share.
 
-`send` puts a record into the open batch of its partition; the sender learns by `news` of partitions with new or full
-batches, and of records whose topic is not known yet. There is no lock: a signal handler or a finalizer may interrupt
-a thread anywhere here, and wait for what the sender does (docs/decisions/0035-no-locks.md).
+`send` puts a record into the open batch of its partition; through `news` the sender learns about partitions with new or
+full batches, and about records whose topic is not known yet. There is no lock, because a signal handler or a finalizer
+can interrupt a thread anywhere here and wait for the sender (docs/decisions/0035-no-locks.md).
 
 Source: Apache Kafka, `RecordAccumulator`, `BuiltInPartitioner`; KIP-480, KIP-794 (sticky and adaptive partitions).
 """
@@ -40,26 +40,26 @@ from kafkawire.sdk.transport.user_code import contained
 
 __all__ = ["Accumulator"]
 
-#: What a batch takes of `buffer_memory` at first; it takes twice as much whenever that is not enough.
+#: The memory that a new batch takes from `buffer_memory`; the batch doubles it whenever it needs more.
 _FIRST_BYTES: Final = 1024
 
 
 class Accumulator:
-    """All records of a producer that are not settled yet.
+    """All unsettled records of a producer.
 
     Args:
         options: limits and timeouts.
-        backoff: between the attempts at a batch.
+        backoff: the pauses between the attempts to send a batch.
         clock: returns the time.
-        has_leader: returns whether a partition of a topic has one.
-        wake: has the sender look at the news.
+        has_leader: returns whether a partition of a topic has a leader.
+        wake: makes the sender look at the news.
 
     Attributes:
-        appender: takes the records.
+        appender: appends records to open batches.
         news: partitions where a batch was opened, or whose oldest batch is full, and records that wait for their topic.
-        term: grows with each transaction; records of one are never sent in the next.
-        unobserved: the first error of a record that nobody has asked for.
-        failed: the first outcome that ended with an error since somebody took it from here.
+        term: increases with each transaction; records of one transaction are never sent in the next.
+        unobserved: the first error of a record whose delivery the application has not looked at.
+        failed: the first outcome that ended with an error since this was last read and reset.
     """
 
     def __init__(
@@ -92,18 +92,18 @@ class Accumulator:
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of all records; at most `buffer_memory`, except while held records move into batches."""
+        """The bytes of all records; at most `buffer_memory`, except while held records move into batches."""
         return self._memory.taken_bytes
 
     # The user's side.
 
     def take(self, record: Held, number: int) -> tuple[Outcome, int]:
-        """Put a record into a batch, or hold it while its topic is not known; see `Owner.take`.
+        """Put a record into a batch, or hold it while its topic is unknown; see `Owner.take`.
 
         Raises:
             BufferFull: `buffer_memory` is used up.
-            RecordTooLarge: no request could carry the record.
-            LocalProtocolError: there is no such topic or partition.
+            RecordTooLarge: the record does not fit into any request.
+            LocalProtocolError: the topic or partition does not exist.
         """
         if BATCH_HEADER_BYTES + record.bound_bytes > self._largest_bytes:
             name = "max_request_size" if self._largest_bytes == self._options.max_request_size else "buffer_memory"
@@ -136,13 +136,13 @@ class Accumulator:
         """Append records without keys and headers to the open batch of a partition, until one does not fit.
 
         Args:
-            name: of the topic.
-            values: None for a tombstone.
-            number: of the partition; None for the one that such records go to now.
+            name: the topic's name.
+            values: the values; None for a tombstone.
+            number: the partition; None for the one that currently receives records without a key.
             timestamp_ms: milliseconds since the epoch.
 
         Returns:
-            How many were appended; 0 if `take` must open a batch first.
+            The number of appended records; 0 if `take` must open a batch first.
         """
         term = self.term
         topic = self.topics.get(name)
@@ -158,24 +158,24 @@ class Accumulator:
         return added
 
     def refused(self, record: Held, error: KafkaWireError) -> Outcome:
-        """Return the outcome of a record that goes nowhere."""
+        """Return the outcome of a rejected record."""
         outcome = record.outcome or Outcome(TopicPartition(record.topic, -1))
         self.note_failure(outcome)
         outcome.fail(error)
         return outcome
 
     def _current_term(self) -> int:
-        """Return the term that takes records now, or raise why none does."""
+        """Return the term that currently accepts records, or raise the reason why none does."""
         term = self.term
         if self.appender.refusal is not None:
             raise self.appender.refusal.again()
         return term
 
     def _hold(self, record: Held, term: int) -> tuple[ProducerTopic, int]:
-        """Keep a record until its topic, or partition, is known, and give it an outcome, unless it is known by now.
+        """Hold a record and give it an outcome until its topic or partition is known, unless it has become known.
 
         Returns:
-            The topic, and how many partitions it has.
+            The topic and its number of partitions.
         """
         record.topic = checked_topic(record.topic)
         size_bytes = BATCH_HEADER_BYTES + record.bound_bytes
@@ -196,7 +196,7 @@ class Accumulator:
         return topic, partitions
 
     def _arrived(self, record: Held) -> tuple[ProducerTopic, int]:
-        """Have a record wait where the sender finds it, unless its topic has the partition by now."""
+        """Make a record wait where the sender finds it, unless its topic now has the partition."""
         while True:
             topic = self.topics.get(record.topic) or self.topics.setdefault(record.topic, ProducerTopic(record.topic))
             arrivals: Arrivals | None = topic.arrivals  # before `partitions`, which is set before it
@@ -210,7 +210,7 @@ class Accumulator:
                 partitions, arrivals = end
 
     def _choose(self, topic: ProducerTopic, record: Held, count: int) -> int:
-        """Return the partition of a record, by what it holds."""
+        """Choose the partition of a record from its content."""
         if record.partition is not None:
             return checked_partition(record.topic, record.partition, count)
         partitioner = self._options.partitioner
@@ -234,11 +234,11 @@ class Accumulator:
     ) -> tuple[Outcome, int] | None:
         """Put a record into the open batch of its partition, or into a new one.
 
-        Whatever comes in between, at most one batch of a partition is open, the latest, and another follows only one
-        that is closed: so records of a thread stay in order.
+        Even if other threads or handlers intervene, only the latest batch of a partition can be open, and a new one
+        follows only a closed one, so a thread's records stay in order.
 
         Returns:
-            The outcome of the batch and the index there; None if the open batch is of a later term.
+            The outcome of the batch and the record's index in it; None if the open batch belongs to a later term.
         """
         is_sticky = number == FILL_ONE_AFTER_THE_OTHER
         while True:
@@ -251,7 +251,7 @@ class Accumulator:
                 batch, index = self._open(topic, queue, batch, record, term, is_held=is_held), 0
             elif batch.term > term:
                 return None
-            elif batch.term < term:  # perhaps the sender has not heard of it
+            elif batch.term < term:  # perhaps the sender has not been told about it
                 self._close_full(topic, batch)
             elif self._grow(batch, batch.used_bytes + record.bound_bytes, is_held=is_held):
                 before_bytes = batch.used_bytes
@@ -279,7 +279,7 @@ class Accumulator:
         *,
         is_held: bool,
     ) -> ProducerBatch | None:
-        """Open a batch with a record in it; return None if there is another one by now."""
+        """Open a batch with a record in it; return None if another one was opened meanwhile."""
         needed_bytes = BATCH_HEADER_BYTES + record.bound_bytes
         options = self._options
         limit_bytes = max(options.batch_size, needed_bytes)
@@ -288,7 +288,7 @@ class Accumulator:
         try:
             queue = topic.queues.setdefault(queue.partition.partition, queue)
             now_ms = self._clock()
-            # A record that waited for its topic counts from its arrival.
+            # The time of a record that waited for its topic starts at its arrival.
             created_ms = record.created_ms if is_held else now_ms
             builder = BatchBuilder(limit_bytes, options.compression, level=self._level)
             opened = self.new_batch(queue, builder, limit_bytes, created_ms, term=term)
@@ -304,7 +304,7 @@ class Accumulator:
         return opened
 
     def _announce(self, batch: ProducerBatch) -> None:
-        """Tell the sender of a batch that was opened; more than once does no harm."""
+        """Tell the sender about an opened batch; telling it more than once does no harm."""
         if not self._tell(batch.queue):
             batch.close()
             self._give_grants(batch)
@@ -314,7 +314,7 @@ class Accumulator:
         batch.is_told = True
 
     def _close_full(self, topic: ProducerTopic, batch: ProducerBatch) -> None:
-        """Close a full batch; the next one asks for its memory at once: to grow later costs as much as a batch."""
+        """Close a full batch; the next one takes all its memory now, as growing later costs as much as a batch."""
         if batch.close():
             batch.is_full = True
             topic.shown_closed(batch)
@@ -322,7 +322,7 @@ class Accumulator:
             self._tell(batch.queue)
 
     def _stick(self, topic: ProducerTopic) -> int:
-        """Return the partition that records without a key go to now: one after the other gets a batch's worth."""
+        """Return the current partition of records without a key; each partition in turn gets a batch's worth."""
         number = topic.sticky_partition
         if topic.sticky is not None:
             return number
@@ -347,14 +347,14 @@ class Accumulator:
         order: tuple[int, ...] | None = None,
         term: int = 0,
     ) -> ProducerBatch:
-        """Return a batch that counts from `created_ms`; the latest one, unless an `order` is given."""
+        """Return a new batch whose time starts at `created_ms`; it comes last unless an `order` is given."""
         if order is None:
             order = (next(self._numbers),)
         attempts = Attempts(self._backoff, created_ms + self._options.delivery_timeout_ms, self._options.retries)
         return ProducerBatch(queue, order, builder, attempts, limit_bytes, created_ms, term)
 
     def parts_of(self, batch: ProducerBatch) -> list[ProducerBatch]:
-        """Return batches of half the size with the records of one, to be sent in its place."""
+        """Split a batch into batches of half its size, which are sent in its place."""
         limit_bytes = max(batch.used_bytes // 2, BATCH_HEADER_BYTES)
         parts = [
             self.new_batch(batch.queue, builder, limit_bytes, batch.created_ms, (*batch.order, number), batch.term)
@@ -366,10 +366,10 @@ class Accumulator:
         return parts
 
     def _grow(self, batch: ProducerBatch, needed_bytes: int, *, is_held: bool) -> bool:
-        """Have an open batch hold so many bytes; return whether it may.
+        """Grow an open batch to a number of bytes; return whether that is allowed.
 
         Raises:
-            BufferFull: there is no room.
+            BufferFull: `buffer_memory` is used up.
         """
         held_bytes = batch.admitted_bytes
         if needed_bytes <= held_bytes:
@@ -385,38 +385,38 @@ class Accumulator:
         return True
 
     def _grow_to_limit(self, batch: ProducerBatch) -> bool:
-        """Have a batch hold as much as it may; return whether there is room."""
+        """Grow a batch to its limit; return whether there is room."""
         try:
             return self._grow(batch, batch.limit_bytes, is_held=False)
         except BufferFull:
             return False
 
     def _take_memory(self, needed_bytes: int, wished_bytes: int, *, is_held: bool) -> int:
-        if is_held:  # it was admitted when it came
+        if is_held:  # it was admitted when it arrived
             self._memory.add(needed_bytes)
             return needed_bytes
         return self._memory.take(needed_bytes, wished_bytes)
 
     def _give_grants(self, batch: ProducerBatch) -> None:
-        """Give back the memory that a batch grew by: each grant once, whichever thread does so."""
+        """Give back the memory by which a batch grew: each grant only once, no matter how many threads do so."""
         while batch.grants:
             with suppress(IndexError):
                 self.release(batch.grants.pop())
 
     def _tell(self, what: PartitionQueue | Held) -> bool:
-        """Tell the sender; return whether it will hear."""
+        """Tell the sender about news; return whether it will read them."""
         self.news.append(what)
         if self._is_deaf:
             try:
                 self.news.remove(what)
-            except ValueError:  # it has heard of it before it ended
+            except ValueError:  # the sender read it before it ended
                 return True
             return False
         self._wake()
         return True
 
     def _tell_again(self, record: Held) -> None:
-        """Tell all about the topic of a record: the sender may not have heard of the last thing that happened there."""
+        """Tell the sender everything about a record's topic, because it may have missed the latest change there."""
         topic = self.topics.get(record.topic)
         if topic is not None:
             self.news.extend(topic.queues.values())
@@ -431,7 +431,7 @@ class Accumulator:
     # The sender's side.
 
     def close(self, batch: ProducerBatch) -> None:
-        """Have a batch take no more records, and give back the memory that it does not need."""
+        """Close a batch to further records, and give back the memory that it does not need."""
         batch.close()
         batch.queue.let_go(batch)
         if batch.is_trimmed:
@@ -448,16 +448,16 @@ class Accumulator:
             batch.queue.usual_bytes = used_bytes
 
     def outdated(self, term: int) -> KafkaWireError | None:
-        """Return what a record of a former term fails with; None for one of this term."""
+        """Return the error of a record from an earlier term; None for a record of the current term."""
         return None if term == self.term else self._term_error
 
     def forget(self, name: str) -> None:
-        """Have the next record of a topic wait until it is known again."""
+        """Make the next record of a topic wait until the topic is known again."""
         topic = self.topics[name]
         topic.partitions = 0
         topic.sticky = None
         if topic.open or topic.held:
-            return  # once it was known, its sequence numbers are needed again, or a thread is about to open a batch
+            return  # once known, its sequence numbers are needed again, or a thread is about to open a batch
         del self.topics[name]
         late = topic.arrivals.close(End(0, None))
         if late:
@@ -468,7 +468,7 @@ class Accumulator:
         self._memory.give(size_bytes)
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Put a batch back among those that wait, in its place."""
+        """Put a batch back into its place among the waiting ones."""
         batch.queue.put_back(batch)
 
     def place_held(
@@ -478,18 +478,18 @@ class Accumulator:
         moved: Callable[[Outcome, Outcome], None],
         ended: Callable[[Outcome], None],
     ) -> None:
-        """Put the records that waited for a topic into batches, then let others in: the order is kept.
+        """Put the records that waited for a topic into batches, then admit others, so that the order is kept.
 
-        A record for a partition that the topic has not got waits on: it may be so new that not every broker knows it.
+        A record for a missing partition keeps waiting: the partition may be so new that not every broker knows it.
 
-        A topic that was created again may have fewer partitions than before: what was for the others stays in their
-        queues, which have no leader any more.
+        A recreated topic can have fewer partitions than before: records for the others stay in their queues, which no
+        longer have a leader.
 
         Args:
-            topic: whose records wait.
-            count: of its partitions.
-            moved: called with the outcome of a record and that of its batch.
-            ended: called with the outcome of a record that no partition takes.
+            topic: the topic whose records wait.
+            count: its number of partitions.
+            moved: called with the outcome of a record and the outcome of its batch.
+            ended: called with the outcome of a record that no partition accepts.
         """
         topic.partitions = min(topic.partitions, count)
         for number, queue in list(topic.queues.items()):
@@ -557,26 +557,26 @@ class Accumulator:
         self.refused(record, error)
 
     def note_failure(self, outcome: Outcome) -> None:
-        """Remember the first failure: for `flush`, in case nobody asks for it, and for the end of a transaction."""
+        """Remember the first failure for the end of a transaction, and for `flush` if it stays unobserved."""
         self.failed = self.failed or outcome
         if self.unobserved is None or self.unobserved.observed:
             self.unobserved = outcome
 
     def end_term(self, error: KafkaWireError) -> None:
-        """Begin the next term; records of former ones that the sender has not heard of yet fail with an error."""
+        """Begin the next term; records of earlier terms that the sender has not read yet fail with an error."""
         self._term_error = error
         self.term += 1
 
     def refuse(self, error: KafkaWireError | None) -> None:
-        """Take no records for now, or take them again; a producer that is closed stays so."""
+        """Stop or resume accepting records; a closed producer stays closed."""
         if isinstance(error, Closed):
             self._closed = error
         self.appender.refusal = error
-        if self._closed is not None:  # perhaps just now
+        if self._closed is not None:  # perhaps only just
             self.appender.refusal = self._closed
 
     def refuse_all(self, error: KafkaWireError) -> None:
-        """Take no records from now on, and hear of none: what is not among the news is never sent."""
+        """Accept no more records and no more news: a record that is not in the news is never sent."""
         self._closed = self._closed or error
         self.appender.refusal = self.appender.refusal or error
         for topic in list(self.topics.values()):

@@ -1,4 +1,4 @@
-"""What applications pass to a producer for its records, checked before anything is buffered."""
+"""Check an application's arguments for records before anything is buffered."""
 
 from __future__ import annotations
 
@@ -35,41 +35,42 @@ __all__ = [
     "wanted_partition",
 ]
 
-#: Most bytes of a record beside its key, its value and its headers: the varints of length, timestamp, offset, key
+#: The maximum bytes of a record besides its key, its value and its headers: the varints of length, timestamp, offset,
+#: key
 #: length, value length and number of headers, and the attributes.
 MAX_RECORD_OVERHEAD_BYTES = 5 + 10 + 5 + 5 + 5 + 5 + 1
 
-#: Most bytes of the two lengths of a header.
+#: The maximum bytes of the two lengths of a header.
 MAX_HEADER_OVERHEAD_BYTES = 5 + 5
 
-#: Instead of the number of a partition: the record has neither a key nor a partition, and goes where the last such one
-#: went until there is a batch's worth.
+#: Used instead of a partition number for a record with neither a key nor a partition: it goes to the same partition as
+#: the last such record, until that has a batch's worth.
 FILL_ONE_AFTER_THE_OTHER = -1
-#: Instead of the number of a partition: it must still be chosen, by what the record holds.
+#: Used instead of a partition number that must still be chosen from the record's content.
 TO_BE_CHOSEN = -2
 
 timestamp = checked_time
 
 
 class Held:
-    """A record that no batch has taken yet, and its checked contents.
+    """A record that is not in a batch yet, with its checked content.
 
     Args:
-        topic: its destination.
+        topic: the record's destination.
         key, value: bytes or None.
         headers: pairs of a name and bytes.
-        partition: None to choose it; whether its topic has it may not be known yet.
+        partition: None to choose it; it is perhaps not known yet whether the topic has it.
         timestamp_ms: milliseconds since the epoch.
-        bound_bytes: the most bytes that it takes in a batch.
+        bound_bytes: the maximum bytes that the record takes in a batch.
 
     Raises:
-        LocalProtocolError: no topic can have the partition.
+        LocalProtocolError: the partition number is invalid for any topic.
 
     Attributes:
-        outcome: of the record, while its topic is not known.
-        created_ms: when it was held.
-        deadline_ms: when it fails if its topic is still not known.
-        term: of the accumulator when it was held.
+        outcome: the record's outcome while its topic is unknown.
+        created_ms: when the record was first held.
+        deadline_ms: when the record fails if its topic is still unknown.
+        term: the accumulator's term when the record was first held.
     """
 
     __slots__ = (
@@ -109,10 +110,10 @@ class Held:
 
 
 class PartitionerFailed(Exception):
-    """A function of the user gave no partition.
+    """The user's partitioner returned no valid partition.
 
     Args:
-        reason: what becomes of its record.
+        reason: why, as part of the error text.
     """
 
     def __init__(self, reason: LocalProtocolError) -> None:
@@ -121,19 +122,19 @@ class PartitionerFailed(Exception):
 
     @classmethod
     def of(cls, key: bytes, error: BaseException) -> Self:
-        """Return the failure for the key of a record, given what was raised."""
+        """Return the failure for a record's key and the exception that was raised."""
         what = f"{quoted(key, 100)}: {quoted(error, 200)}"
         return cls(LocalProtocolError(f"the partitioner gave no partition for key {what}"))
 
 
 def content(path: str, value: Any) -> bytes:
-    """Return a key or a value, which is not None, as bytes; see `record_content`."""
+    """Return a key or value other than None as bytes; see `record_content`."""
     found = record_content(path, value)
     return found if type(found) is bytes else bytes(found or b"")
 
 
 def header_pairs(headers: HeadersInput) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    """Return headers as pairs of a name and bytes, and the most bytes that they take; see `record_headers`."""
+    """Return headers as pairs of a name and bytes, and their maximum size in bytes; see `record_headers`."""
     pairs = tuple(
         (name, value if value is None or type(value) is bytes else bytes(value))
         for name, value in record_headers(headers)
@@ -142,20 +143,20 @@ def header_pairs(headers: HeadersInput) -> tuple[tuple[tuple[str, bytes | None],
 
 
 def check_callback(name: str, given: object) -> None:
-    """Check what is to be called with a delivery, before anything is buffered.
+    """Check a delivery callback before anything is buffered.
 
     Raises:
-        LocalProtocolError: it cannot be called.
+        LocalProtocolError: the callback is not callable.
     """
     if not callable(given):
         raise LocalProtocolError(f"{name}: expected something that can be called, got {quoted(given, 100)}")
 
 
 def checked_values(given: object) -> Iterator[Any]:
-    """Return the values of many records: text, bytes and mappings are iterable, but nobody wants to send their parts.
+    """Return the values of many records: text, bytes and mappings are iterable, but their parts are not records.
 
     Raises:
-        LocalProtocolError: it is one value, or no iterable.
+        LocalProtocolError: the argument is a single value, or not iterable.
     """
     if isinstance(given, str | bytes | bytearray | memoryview | Mapping) or not isinstance(given, Iterable):
         reason = f"expected several, got {quoted(given, 100)}; one goes to send, or into a list"
@@ -164,10 +165,10 @@ def checked_values(given: object) -> Iterator[Any]:
 
 
 def checked_partition(topic: str, partition: object, count: int) -> int:
-    """Return the number of a partition that a topic has.
+    """Check the number of an existing partition of a topic, and return it.
 
     Raises:
-        LocalProtocolError: it has no such partition, or what was given is no integer.
+        LocalProtocolError: the topic has no such partition, or the argument is not an integer.
     """
     number = partition if type(partition) is int else checked_number(f"partition of {topic}", partition, 0, MAX_INT32)
     if not 0 <= number < count:
@@ -176,10 +177,10 @@ def checked_partition(topic: str, partition: object, count: int) -> int:
 
 
 def wanted_partition(topic: object, partition: object) -> int:
-    """Return the number of a partition that a topic may have, as far as anybody knows.
+    """Check the number of a partition that an unknown topic could have, and return it.
 
     Raises:
-        LocalProtocolError: no topic can have it, or the name.
+        LocalProtocolError: the number or the topic's name is invalid.
     """
     if type(partition) is int and 0 <= partition <= MAX_INT32:
         return partition
@@ -187,11 +188,11 @@ def wanted_partition(topic: object, partition: object) -> int:
 
 
 def is_absent(partition: object, count: int) -> bool:
-    """Return whether a record must wait for metadata: of its topic, or of a partition that the topic may have by now.
+    """Return whether a record must wait for metadata of its topic, or of a partition that may have been added.
 
     Args:
-        partition: that the record is for, None for any; not checked yet.
-        count: of the partitions that are known.
+        partition: the record's partition, not checked yet; None for any.
+        count: the number of known partitions.
     """
     return not count or (type(partition) is int and count <= partition <= MAX_INT32)
 
@@ -199,17 +200,17 @@ def is_absent(partition: object, count: int) -> bool:
 def contents(
     values: Iterator[Any], limit: int, are_plain: Callable[[list[Any]], bool] | None
 ) -> tuple[list[Any], Exception | None]:
-    """Return the next values and the error that ended them: those before it are sent.
+    """Return the next values and the error that ended them; values before the error are sent.
 
     Args:
-        values: that are left.
-        limit: the most values to return.
-        are_plain: of the engine, for values as bytes or None; None leaves them to a serializer.
+        values: the remaining values.
+        limit: the maximum number of values to return.
+        are_plain: the engine's check that values are bytes or None; None leaves them to a serializer.
     """
     found: list[Any] = []
     error: Exception | None = None
     try:
-        found.extend(islice(values, limit))  # what came before an error stays
+        found.extend(islice(values, limit))  # values before an error stay
     except Exception as raised:
         error = raised
     if are_plain is not None and not are_plain(found):

@@ -1,7 +1,7 @@
-"""Records from Arrow columns: what `Producer.send_arrow` takes, as buffers that the engines read row by row.
+"""Turn the Arrow columns of `Producer.send_arrow` into buffers that the engines read row by row.
 
-Keys and values are read where they are; types other than binary with 32-bit offsets are converted, by Arrow. With the
-extension no Python object is made for a record. Needs pyarrow.
+Keys and values are read in place; Arrow converts types other than binary with 32-bit offsets. With the extension no
+Python object is made per record. Needs pyarrow.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrowRows", "arrow_rows", "at_row"]
 
-#: Rows that are converted at once: enough that Arrow's own costs do not count, and little memory.
+#: Rows converted at once: enough to make Arrow's overhead negligible, with little memory.
 _ROWS: Final = 65_536
-#: Bytes that are converted at once: 32-bit offsets reach twice as far.
+#: Bytes converted at once: 32-bit offsets can address twice as many.
 _BYTES: Final = 2**30
-#: Instead of a number that is null.
+#: The replacement for a null number.
 NO_PARTITION: Final = -(2**31)
 NO_TIMESTAMP: Final = -(2**63)
 
@@ -32,18 +32,18 @@ class ArrowRows:
     """Some rows of a table.
 
     Args:
-        batch: these rows.
-        first: the number of the first one in the table.
-        columns: what to take from where, by argument of `send_arrow`.
+        batch: the rows.
+        first: the number of the first row in the table.
+        columns: the column to read for each argument of `send_arrow`.
 
     Attributes:
-        count: of the rows.
+        count: the number of rows.
         values, keys: byte strings; None if there is no such column.
-        value_shift, key_shift: where row 0 is in them.
-        partition: of every row, None if they differ or are to be chosen.
-        partitions: by row, `NO_PARTITION` where it is to be chosen; None if there is no such column.
+        value_shift, key_shift: the position of row 0 in them.
+        partition: the partition of every row; None if they differ or are to be chosen.
+        partitions: the partition of each row, `NO_PARTITION` to choose it; None if there is no such column.
         timestamps: in ms by row, `NO_TIMESTAMP` for now; None if there is no such column.
-        headers: of each row; None if there is no such column.
+        headers: the headers of each row; None if there is no such column.
     """
 
     def __init__(self, batch: pyarrow.RecordBatch, first: int, columns: dict[str, str | int | None]) -> None:
@@ -68,7 +68,7 @@ class ArrowRows:
         """Return the arguments of `send` for a row, without the topic.
 
         Raises:
-            EncodeError: its headers are no pairs.
+            EncodeError: the headers are not pairs.
         """
         record: dict[str, Any] = {"value": _cell(self.values, row + self.value_shift)}
         record["key"] = _cell(self.keys, row + self.key_shift)
@@ -83,15 +83,15 @@ class ArrowRows:
 
 
 def arrow_rows(table: object, **columns: str | int | None) -> Iterator[ArrowRows]:
-    """Yield the rows of a table, some at a time.
+    """Yield the rows of a table in chunks.
 
     Args:
         table: a `pyarrow.RecordBatch` or `Table`, or an object with the Arrow PyCapsule interface.
-        columns: the names of columns, by argument of `send_arrow`; None for none.
+        columns: the column name for each argument of `send_arrow`; None for no column.
 
     Raises:
-        EncodeError: there is no such column, or it has a type of which no record can be made.
-        LocalProtocolError: it is no table.
+        EncodeError: a column does not exist, or its type cannot be converted into records.
+        LocalProtocolError: the argument is not a table.
     """
     import pyarrow
 
@@ -108,7 +108,7 @@ def arrow_rows(table: object, **columns: str | int | None) -> Iterator[ArrowRows
 
 
 def at_row(error: KafkaWireError, row: int) -> KafkaWireError:
-    """Return an error of `send` that names the row."""
+    """Return an error of `send` with the row added."""
     if isinstance(error, EncodeError):
         return EncodeError(f"row {row}, {error.path}", error.reason)
     if isinstance(error, RecordTooLarge | LocalProtocolError) and not isinstance(error, Closed):
@@ -139,7 +139,7 @@ def _column(batch: pyarrow.RecordBatch, name: object) -> pyarrow.Array:
 
 
 def _binary(batch: pyarrow.RecordBatch, what: str, name: object) -> tuple[BinaryColumn | None, int]:
-    """Return a column of byte strings, and where its first row is: bits of Arrow's validity begin anywhere."""
+    """Return a column of byte strings and the position of its first row: Arrow's validity bits can begin anywhere."""
     if name is None:
         return None, 0
     import pyarrow
@@ -173,7 +173,7 @@ def _binary(batch: pyarrow.RecordBatch, what: str, name: object) -> tuple[Binary
 
 
 def _numbers(batch: pyarrow.RecordBatch, first: int, name: object, kind: Any, null: int) -> memoryview:
-    """Return a column of integers as their bytes; `null` is the least that the kind can hold."""
+    """Return the bytes of a column of integers; `null` is the lowest value of their type."""
     import pyarrow
     from pyarrow import types
 
@@ -190,7 +190,7 @@ def _numbers(batch: pyarrow.RecordBatch, first: int, name: object, kind: Any, nu
 
 
 def _times(batch: pyarrow.RecordBatch, first: int, name: object) -> memoryview:
-    """Return a column of times as the bytes of int64 in ms; those of Arrow are cut to whole ones."""
+    """Return a column of times as the bytes of int64 in ms; Arrow timestamps are truncated to whole ms."""
     import pyarrow
     from pyarrow import types
 
@@ -220,4 +220,4 @@ def _pairs(headers: Any) -> HeadersInput:
         return ()
     if isinstance(headers, list):
         return [tuple(each.values()) if isinstance(each, dict) else each for each in headers]
-    return headers  # type: ignore[no-any-return]  # `send` refuses what it is not
+    return headers  # type: ignore[no-any-return]  # `send` rejects other types

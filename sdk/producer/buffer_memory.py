@@ -1,8 +1,8 @@
-"""How much of `buffer_memory` is taken: counted exactly, by any thread, without a lock.
+"""Count exactly how much of `buffer_memory` is taken, from any thread, without a lock.
 
-A thread that is interrupted under a lock holds up all others until its signal handler has returned, and for ever if the
-handler waits for one of them. So the count changes in one step of C: the position of a `BytesIO` is moved by a number
-of bytes, which nothing can come in between. Nothing is ever written there.
+A thread that is interrupted while it holds a lock blocks all others until its signal handler has returned, or forever
+if the handler waits for one of them. So the count changes in one uninterruptible step of C, which moves the position of
+a `BytesIO` by a number of bytes. Nothing is ever written there.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class BufferMemory:
 
     @property
     def taken_bytes(self) -> int:
-        """How much is taken."""
+        """The number of bytes taken."""
         return self._taken.tell()
 
     def take(self, needed_bytes: int, wished_bytes: int) -> int:
-        """Take the wished memory, or what is free if that is less, and return how much was taken.
+        """Take the desired memory, or all free memory if that is less, and return how much was taken.
 
         Raises:
-            BufferFull: less is free than is needed.
+            BufferFull: less memory is free than is needed.
         """
         while True:
             room_bytes = self._limit_bytes - self._taken.tell()
@@ -49,7 +49,7 @@ class BufferMemory:
             self.give(taken_bytes)  # another thread was faster
 
     def add(self, size_bytes: int) -> int:
-        """Take memory whether or not there is room, and return how much is taken now."""
+        """Take memory regardless of the limit, and return the total taken."""
         return self._taken.seek(size_bytes, SEEK_CUR)
 
     def give(self, size_bytes: int) -> None:

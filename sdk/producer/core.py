@@ -1,4 +1,4 @@
-"""A producer without a face: what it asks of its driver comes back as promises, for asyncio and for threads."""
+"""The core of a producer, whose methods return promises, for asyncio and for threads."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def machines(
     fraction: Callable[[], float],
     wake: Callable[[], None],
 ) -> tuple[Accumulator, ProducerIdentity, Sender, Transactions | None]:
-    """Return the parts of a producer that decide, joined; they do no I/O. The last one is for transactions, if any.
+    """Return the connected state machines of a producer, which do no I/O; the last one is for transactions, if any.
 
     Args:
-        options: checked.
-        router: of the client.
-        clock: returns the time of the driver.
+        options: the checked options.
+        router: the client's router.
+        clock: returns the driver's time.
         fraction: returns a random number in [0, 1).
-        wake: has the driver take a turn.
+        wake: makes the driver take a turn.
     """
     backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, fraction)
 
@@ -72,16 +72,16 @@ def machines(
 
 
 class ProducerCore:
-    """The machines of one producer and what runs them.
+    """The machines of one producer and the client that runs them.
 
     Args:
-        options: checked.
-        network: reaches the brokers; None for TCP.
+        options: the checked options.
+        network: how to connect to the brokers; None for TCP.
 
     Attributes:
-        accumulator: takes the records.
+        accumulator: collects the records.
         client: runs the machines.
-        is_transactional: whether it sends in transactions.
+        is_transactional: whether the producer uses transactions.
     """
 
     def __init__(self, options: ProducerOptions, network: Network | None) -> None:
@@ -99,11 +99,11 @@ class ProducerCore:
         fork.watch(self)
 
     def forked(self, error: fork.Forked) -> None:
-        """Refuse records in a child process."""
+        """Reject records in a forked child process."""
         self.accumulator.refuse(error)
 
     def start(self) -> Promise[None]:
-        """Connect, and get a producer id if the options insist on one."""
+        """Connect, and get a producer id if the options require one."""
         started = self.client.start()
 
         async def identified() -> None:
@@ -116,10 +116,10 @@ class ProducerCore:
         return self._times.measured("init", ready) if self.is_transactional else ready
 
     async def rest(self) -> None:
-        """Let the driver go on if it has something to do, and whatever else the event loop runs each millisecond.
+        """Yield to the driver if it has work to do, and to the rest of the event loop every millisecond.
 
-        A caller that only sends in a loop would keep both from running; an iteration of the loop costs as much as 100
-        records.
+        A caller that only sends in a loop would keep both from running; one iteration of the event loop costs as much
+        as 100 records.
         """
         now_ms = monotonic_ms()
         if self.client.driver.is_scheduled or now_ms != self._rested_ms:
@@ -127,27 +127,27 @@ class ProducerCore:
             self._rested_ms = now_ms
 
     def flush(self) -> Promise[None]:
-        """Have everything that was buffered so far settled."""
+        """Settle all records buffered so far."""
         return self.client.driver.ask(self._sender.flush)
 
     def drain(self) -> Promise[None]:
-        """Have half of `buffer_memory` free."""
+        """Wait until half of `buffer_memory` is free."""
         return self.client.driver.ask(self._sender.drain)
 
     # Transactions; these methods raise `LocalProtocolError` without a `transactional_id`.
 
     def begin(self) -> Promise[None]:
-        """Begin a transaction; none is open, or on its way to its end."""
+        """Begin a transaction; no other may be open or ending."""
         return self._times.measured("begin", self.client.driver.ask(self._transactional().begin))
 
     def transaction_ended(self) -> Promise[None]:
-        """Wait for the end of a transaction that is on its way there, up to `api_timeout_ms`."""
+        """Wait up to `api_timeout_ms` until the transaction that is being ended has ended."""
         transactions, limit_ms = self._transactional(), self._options.api_timeout_ms
         ended: Promise[None] = self.client.driver.ask(partial(transactions.await_end, limit_ms))
         return self._times.measured("begin", ended)
 
     async def prepare(self, timeout_ms: int | None) -> PreparedTransaction | None:
-        """Have everything of the open transaction stored, and leave it open; takes no more records at once."""
+        """Store all records of the open transaction and leave it open; from now on records are rejected."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
         prepared: Promise[None] = self.client.driver.ask(partial(transactions.prepare, limit_ms))
@@ -155,14 +155,14 @@ class ProducerCore:
         return transactions.prepared()
 
     def commit(self, timeout_ms: int | None) -> Promise[None]:
-        """Commit the open transaction; takes no more records at once."""
+        """Commit the open transaction; from now on records are rejected."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
         ended: Promise[None] = self.client.driver.ask(partial(transactions.commit, limit_ms))
         return self._times.measured("commit", ended)
 
     def abort(self, timeout_ms: int | None) -> Promise[None]:
-        """Abort the open transaction; takes no more records at once."""
+        """Abort the open transaction; from now on records are rejected."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         self.accumulator.refuse(OUTSIDE)
         ended: Promise[None] = self.client.driver.ask(partial(transactions.abort, limit_ms))
@@ -179,7 +179,7 @@ class ProducerCore:
         group: GroupMetadata,
         timeout_ms: int | None,
     ) -> Promise[None]:
-        """Have offsets of a group committed with the open transaction."""
+        """Commit offsets of a group with the open transaction."""
         transactions, limit_ms = self._transactional(), self._limit_ms(timeout_ms)
         exact, member = checked_offsets(offsets), _checked_member(group)
         sent: Promise[None] = self.client.driver.ask(
@@ -196,10 +196,10 @@ class ProducerCore:
         return self._options.api_timeout_ms if timeout_ms is None else checked_timeout_ms(timeout_ms)
 
     def let_go(self) -> bool:
-        """Send what is buffered, or abort the transaction, and disconnect: the producer was dropped.
+        """Send buffered records, or abort the transaction, and disconnect, because the producer was garbage-collected.
 
         Returns:
-            Whether there is anything to end.
+            Whether anything has to be ended.
         """
 
         async def last() -> None:
@@ -209,21 +209,21 @@ class ProducerCore:
         return self.client.let_go(last)
 
     def refuse(self, error: KafkaWireError) -> None:
-        """Take no records from now on; those that are buffered go their way."""
+        """Reject records from now on; buffered ones are still sent."""
         self.accumulator.refuse(error)
 
     def raise_unobserved(self) -> None:
-        """Raise the first error, since the last call, of a record whose outcome nobody has asked for."""
+        """Raise the first error, since the last call, of a record whose delivery the application has not looked at."""
         outcome, self.accumulator.unobserved = self.accumulator.unobserved, None
         if outcome is not None and not outcome.observed:
             outcome.raise_error()
 
 
 def _checked_member(given: object) -> GroupMetadata:
-    """Return what identifies a member of a group.
+    """Check and return the identity of a group member.
 
     Raises:
-        LocalProtocolError: it is no `GroupMetadata`.
+        LocalProtocolError: the argument is not a `GroupMetadata`.
     """
     from kafkawire.sdk.groups.protocol import GroupMetadata  # only transactions that consume need it
 

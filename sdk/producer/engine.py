@@ -1,4 +1,4 @@
-"""The engine of `send` in use."""
+"""The engine that `send` uses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an application adds to sending: serializers and interceptors, applied to each record before it is buffered.
+"""An application's serializers and interceptors, applied to each record before it is buffered.
 
-A producer without hooks sends through its engine's `send`, which knows nothing of this.
+A producer without hooks sends through its engine's `send`, which does not use this module.
 
 Source: Apache Kafka, `Serializer`, `ProducerInterceptor` (KIP-42).
 """
@@ -26,7 +26,7 @@ logger = logging.getLogger("kafkawire.producer")
 
 
 class OutgoingRecord(NamedTuple):
-    """A record on its way into the producer; `_replace` changes it. See `Producer.send` for what it holds."""
+    """A record on its way into the producer; change it with `_replace`. See `Producer.send` for the fields."""
 
     topic: str
     value: Any
@@ -37,21 +37,21 @@ class OutgoingRecord(NamedTuple):
 
 
 class ProducerInterceptor:
-    """See every record that is sent, and what becomes of it; what a method raises is logged and changes nothing."""
+    """Called with every record that is sent and with its outcome; errors in methods are logged and change nothing."""
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
         """Return the record to send; called by `send`, before the serializers.
 
-        It may be called again for a record that `send_many` found no room for.
+        It can be called again for a record for which `send_many` found no room.
         """
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaWireError | None) -> None:
-        """Take note of a record that was stored, or was not; called on the client's event loop, or in its I/O thread.
+        """Handle the outcome of a record; called on the client's event loop, or in its I/O thread.
 
         Args:
-            metadata: where it is stored; None if it is not.
-            error: why it is not stored; None if it is.
+            metadata: where the record is stored; None if it failed.
+            error: why the record was not stored; None if it was.
         """
 
 
@@ -59,9 +59,9 @@ class ProducerHooks(Generic[GivenKey, GivenValue]):
     """The hooks of one producer.
 
     Args:
-        key_serializer: makes bytes or text from a key; None to take keys as they are. Not called without a key.
-        value_serializer: likewise for values; not called for tombstones.
-        interceptors: called one after the other.
+        key_serializer: converts a key to bytes or text; None to use keys as they are. Not called without a key.
+        value_serializer: the same for values; not called for tombstones.
+        interceptors: called in order.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ProducerHooks(Generic[GivenKey, GivenValue]):
         record: OutgoingRecord,
         on_delivery: Callable[[Delivery], object] | None,
     ) -> Delivery:
-        """Take a record; see `Producer.send`."""
+        """Buffer a record; see `Producer.send`."""
         for interceptor in self._interceptors:
             try:
                 record = OutgoingRecord._make(interceptor.on_send(record))

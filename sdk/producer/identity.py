@@ -1,11 +1,11 @@
-"""The producer id of one producer, and its epoch.
+"""The producer id and epoch of one producer.
 
-An idempotent producer asks any broker once, and raises the epoch itself. One with transactions asks their coordinator,
-which ends what an earlier producer with the same transactional id has left open, fences that producer, and alone raises
-the epoch.
+An idempotent producer asks any broker once, and raises the epoch itself. A transactional one asks its coordinator,
+which ends the open transaction of an earlier producer with the same transactional id, fences that producer, and is the
+only one to raise the epoch.
 
-The router repeats the request for `timeout_ms`. What follows is decided here: only a cluster that says so has no ids to
-give. Whatever else goes wrong, such as a refused login, may pass: after a pause another series of attempts begins, and
+The router repeats the request for `timeout_ms`. This module decides what follows: only a cluster that says so gives no
+ids. Any other error, such as a rejected login, can be temporary: after a pause another series of attempts begins, and
 records wait for it.
 
 Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), KIP-360 (epochs raised by the client).
@@ -40,13 +40,14 @@ __all__ = ["MAX_EPOCH", "ProducerId", "ProducerIdentity"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: Epochs are int16, and the highest is the broker's own: after this one a new producer id is asked for.
+#: Epochs are int16, and the highest is the broker's own: after this one the producer requests a new producer id.
 MAX_EPOCH: Final = 2**15 - 2
 
-#: From here on a coordinator may give another producer id instead of a higher epoch: it may have raised it twice.
+#: From this epoch on a coordinator may give another producer id instead of a higher epoch, since it may have raised the
+#: epoch twice.
 _LAST_EPOCHS: Final = MAX_EPOCH - 1
 
-#: What a broker says that gives no producer ids, or none to this user.
+#: The errors of a broker that gives no producer ids, or none to this user.
 _RULES_OUT: Final = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
@@ -54,9 +55,9 @@ class ProducerId(NamedTuple):
     """The producer that a batch comes from, as brokers know it.
 
     Attributes:
-        number: given by the cluster.
-        epoch: grows whenever the sequence numbers of a partition begin anew.
-        is_transactional: whether its batches belong to transactions.
+        number: the id given by the cluster.
+        epoch: increases whenever the sequence numbers of a partition restart.
+        is_transactional: whether the producer's batches belong to transactions.
     """
 
     number: int
@@ -65,22 +66,22 @@ class ProducerId(NamedTuple):
 
 
 class ProducerIdentity:
-    """The producer id of one producer.
+    """The machine that gets the producer id of one producer.
 
     Args:
-        router: carries the request.
+        router: sends the requests.
         backoff: the pauses between series of attempts.
-        timeout_ms: for one series of attempts; another follows.
-        wanted: True to insist on it, False to do without, None to do without if the cluster gives none.
-        transactional_id: of its transactions, None without.
-        transaction_timeout_ms: after which the coordinator aborts a transaction.
+        timeout_ms: the limit of one series of attempts; another follows.
+        wanted: True to require an id, False to use none, None to use none if the cluster gives none.
+        transactional_id: the producer's transactional id; None without transactions.
+        transaction_timeout_ms: the time after which the coordinator aborts a transaction.
 
     Attributes:
-        current: the id and epoch of new batches, None while there is none.
-        enabled: whether batches need one.
-        ready: settled once the first id is there, or nothing needs one.
-        trouble: why there is no id yet; None if there is one, or nothing went wrong.
-        transaction_version: the level of that feature, as the coordinator told last.
+        current: the id and epoch of new batches; None while the producer has none.
+        enabled: whether batches need an id.
+        ready: settled once the producer has its first id, or needs none.
+        trouble: why the producer has no id yet; None if it has one, or if nothing went wrong.
+        transaction_version: the level of that feature that the coordinator last reported.
     """
 
     def __init__(
@@ -112,31 +113,31 @@ class ProducerIdentity:
 
     @property
     def error(self) -> KafkaWireError | None:
-        """Why there is no id, and will be none; None if there is hope."""
+        """Why the producer will never get an id; None if it still can."""
         return self._refused
 
     @property
     def is_lacking(self) -> bool:
-        """Whether batches need an id, and there is none."""
+        """Whether batches need an id and the producer has none."""
         return self.enabled and self.current is None
 
     def poll(self, now_ms: int) -> None:
-        """Ask for an id if one is needed."""
+        """Request an id if one is needed."""
         if self.enabled and self.current is None and not self._asking and self._refused is None:
             if now_ms < self._attempts.not_before_ms:
                 return
-            # To log in again for this might lock the user out: that is left to metadata and records.
+            # Logging in again for this might lock the user out, so that is left to metadata and records.
             if is_refusal(self.trouble) and not self._router.takes_calls(now_ms):
                 return
             self._ask(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         not_before_ms = self._attempts.not_before_ms
         return not_before_ms if not_before_ms > now_ms else None
 
     def raise_epoch(self) -> bool:
-        """Go on with the next epoch, or with another id after the last one; return whether the producer may do so."""
+        """Move to the next epoch, or to another id after the last epoch; return whether the producer may do so."""
         if self._transactional_id is not None:
             return False
         if self.current is not None:
@@ -145,17 +146,17 @@ class ProducerIdentity:
         return True
 
     def renew(self) -> None:
-        """Have the coordinator raise the epoch; until it has, there is no id."""
-        if self.current is not None:  # otherwise it is being raised already
+        """Ask the coordinator to raise the epoch; the producer has no id until then."""
+        if self.current is not None:  # otherwise the epoch is already being raised
             self._replaced, self.current = self.current, None
 
     def fail(self, error: KafkaWireError) -> None:
-        """Give up: the client has ended."""
+        """Give up, because the client has ended."""
         self._refused = error
         self.ready.fail(error)
 
     def _is_another(self, given: ProducerId) -> bool:
-        """Return whether the coordinator gave another producer id, and not a higher epoch: it forgot this one."""
+        """Return whether the coordinator forgot the producer id and gave another one instead of a higher epoch."""
         replaced = self._replaced
         return replaced is not None and given.number != replaced.number and replaced.epoch < _LAST_EPOCHS
 
@@ -178,13 +179,13 @@ class ProducerIdentity:
         number, epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         if self._replaced is not None:
             if not carries(InitProducerIdRequest, "producer_id", version):
-                text = "the coordinator cannot raise the epoch of a producer that goes on; Apache Kafka can from 2.5"
+                text = "the coordinator cannot raise the epoch of a running producer; Apache Kafka 2.5 and later can"
                 raise UnsupportedVersion(f"transactional id {self._transactional_id}: {text}")
             number, epoch, _ = self._replaced
         return InitProducerIdRequest(self._transactional_id, self._transaction_timeout_ms, number, epoch), version
 
     def _checked(self, response: InitProducerIdResponse) -> BrokerError | None:
-        """Return the error of a response, None if it has an id."""
+        """Return the error of a response; None if the response has an id."""
         if response.error_code == ErrorCode.NONE:
             return None
         name = self._transactional_id
@@ -216,7 +217,7 @@ class ProducerIdentity:
             self.ready.keep(None)
 
     def _is_final(self, error: KafkaWireError) -> bool:
-        """Return whether there will be no id; a start that insists on one does not wait for the end of all trouble."""
+        """Return whether the producer will get no id; a start that requires one does not wait until all errors pass."""
         if self._transactional_id is not None:
             return not (error.retriable and self.ready.done)
         if isinstance(error, Closed) or _rules_out(error):
@@ -238,12 +239,12 @@ class ProducerIdentity:
 
 
 def _rules_out(error: KafkaWireError) -> bool:
-    """Return whether an error says that the cluster gives this producer no id, now or later."""
+    """Return whether an error means that the cluster will never give this producer an id."""
     return isinstance(error, UnsupportedVersion) or (isinstance(error, BrokerError) and error.code in _RULES_OUT)
 
 
 def _cannot(error: KafkaWireError) -> KafkaWireError:
-    """Return the error of a producer that insists on idempotence."""
+    """Return the error of a producer that requires idempotence."""
     text = f"enable_idempotence=True: the cluster gives no producer id: {error}"
     failure = UnsupportedVersion(text) if isinstance(error, UnsupportedVersion) else KafkaWireError(text)
     failure.__cause__ = error

@@ -1,8 +1,8 @@
-"""What becomes of the records of a batch: the side of a batch that deliveries look at.
+"""The outcome of the records of a batch, which their deliveries refer to.
 
 The driver's side settles an outcome once; any thread may wait for it, and nothing here takes a lock. An outcome does
-not hold the records, so a delivery that is kept for long keeps no batch alive. Records that move to other batches take
-their waiters along.
+not hold the records, so a long-lived delivery keeps no batch alive. Records that move to other batches take their
+waiters along.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger("kafkawire.producer")
 _NONE: Final[Mapping[int, KafkaWireError]] = MappingProxyType({})
 
 
-#: Characters of an error that the repr of a delivery shows.
+#: The number of characters of an error that the repr of a delivery shows.
 _ERROR_CHARACTERS = 300
 
 
@@ -41,10 +41,10 @@ class RecordMetadata(NamedTuple):
     """Where a record is stored.
 
     Attributes:
-        topic: its topic.
-        partition: its partition.
-        offset: its offset; -1 if the broker did not tell it, as with acks=0.
-        timestamp_ms: its timestamp, milliseconds since the epoch.
+        topic: the record's topic.
+        partition: the record's partition.
+        offset: the record's offset; -1 if the broker did not report it, as with acks=0.
+        timestamp_ms: the record's timestamp, milliseconds since the epoch.
     """
 
     topic: str
@@ -57,16 +57,16 @@ class Outcome:
     """The outcome of a batch, or of a record that is not in a batch yet.
 
     Args:
-        partition: where the records go; partition -1 while that is not known.
+        partition: the records' partition; number -1 while it is unknown.
 
     Attributes:
-        done: whether it is settled.
+        done: whether the outcome is settled.
         error: why the records were not stored.
-        record_errors: errors of the records that the broker has named, by index.
-        base_offset: of the first record, -1 if not known.
-        log_append_time_ms: the broker's timestamp for all records, -1 if they keep their own.
-        observed: whether anybody has asked for it.
-        places: where each record went instead, None while all are here.
+        record_errors: the errors of the records that the broker named, by index.
+        base_offset: the offset of the first record; -1 if unknown.
+        log_append_time_ms: the broker's timestamp for all records; -1 if they keep their own.
+        observed: whether the application has looked at the outcome.
+        places: the new place of each record; None while all are here.
     """
 
     __slots__ = (
@@ -97,20 +97,20 @@ class Outcome:
     # The driver's side.
 
     def settle(self, base_offset: int = -1, log_append_time_ms: int = -1) -> None:
-        """End with records that are stored; does nothing if it is settled already."""
+        """Settle the outcome as stored, unless it is already settled."""
         if not self.done:
             self.base_offset = base_offset
             self.log_append_time_ms = log_append_time_ms
             self._end()
 
     def fail(self, error: KafkaWireError, record_errors: Mapping[int, KafkaWireError] = _NONE) -> None:
-        """End with an error, or with one of its own for some records; does nothing if it is settled already."""
+        """Settle the outcome with an error, and separate errors for some records, unless it is already settled."""
         if not self.done:
             self.error, self.record_errors = error, record_errors
             self._end()
 
     def move(self, places: Sequence[tuple[Outcome, int]]) -> None:
-        """Send the records elsewhere: record `i` is record `places[i][1]` of the batch with that outcome."""
+        """Move the records elsewhere: record `i` becomes record `places[i][1]` of outcome `places[i][0]`."""
         self.places = places
         for index, callback in self._watchers.take():
             target, place = places[index]
@@ -121,22 +121,22 @@ class Outcome:
         self.done = True
         raised = 0
         for _, callback in self._watchers.take():
-            # One line a batch: a callback that raises does so for every record.
+            # One line per batch, because a callback that raises does so for every record.
             raised += not _told(callback, logs=not raised)
         if raised > 1:
-            logger.error("callbacks of deliveries raised for %d records of this batch in all", raised)
+            logger.error("delivery callbacks raised for %d records of this batch in total", raised)
 
-    # The user's side: each takes the index of a record.
+    # The user's side: each method takes the index of a record.
 
     def watch(self, index: int, callback: Callable[[], object]) -> None:
-        """Call `callback` once the record is settled, on the driver's side; at once if it is settled already."""
+        """Call `callback` once the record is settled, on the driver's side; immediately if it is already settled."""
         self.observed = self.find(index)[0].observed = True
         self._watch(index, callback)
 
     def observe(
         self, index: int, timestamp_ms: int, callback: Callable[[RecordMetadata | None, KafkaWireError | None], object]
     ) -> None:
-        """Call `callback` in a copy of this context once the record is settled; nobody has asked for its error."""
+        """Call `callback` in a copy of this context once the record is settled; its error stays unobserved."""
         context = copy_context()
 
         def settled() -> None:
@@ -152,7 +152,7 @@ class Outcome:
     def _watch(self, index: int, callback: Callable[[], object]) -> None:
         added = self._watchers.add((index, callback))
         if self.places is None and not self.done:
-            return  # the thread that ends it, or moves its records, finds the watcher
+            return  # the thread that settles it, or moves its records, finds the watcher
         if not self._watchers.take_back(added):
             return
         if self.places is not None:
@@ -162,14 +162,14 @@ class Outcome:
             _told(callback)
 
     def find(self, index: int) -> tuple[Outcome, int]:
-        """Return where a record is now."""
+        """Return the current outcome and index of a record."""
         outcome = self
         while outcome.places is not None:
             outcome, index = outcome.places[index]
         return outcome, index
 
     def described(self, index: int) -> str:
-        """Return what became of the record, for the repr of its delivery."""
+        """Describe the record's outcome, for the repr of its delivery."""
         outcome, place = self.find(index)
         topic, partition = outcome.partition
         where = f"to {shown(topic)}" if partition < 0 else f"to {shown(topic)}, partition {partition}"
@@ -185,10 +185,10 @@ class Outcome:
         return self.find(index)[0].done
 
     def exception(self, index: int) -> KafkaWireError | None:
-        """Return why the record was not stored, None if it is.
+        """Return the error of the record; None if it is stored.
 
         Raises:
-            LocalProtocolError: it is not settled yet.
+            LocalProtocolError: the record is not settled yet.
         """
         outcome, place = self.find(index)
         if not outcome.done:
@@ -197,14 +197,14 @@ class Outcome:
         return outcome._error(place)
 
     def raise_error(self) -> None:
-        """Raise the error of the batch, or that of the first record that the broker has named."""
+        """Raise the error of the batch, or of the first record that the broker named."""
         outcome, _ = self.find(0)
         outcome.observed = True
         if outcome.error is not None:
             raise next(iter(outcome.record_errors.values()), outcome.error).again()
 
     def wait(self, index: int, timestamp_ms: int) -> Generator[Any, None, RecordMetadata]:
-        """Wait on the running event loop until the record is settled, and return where it is."""
+        """Wait on the running event loop until the record is settled, and return its current place."""
         if not self.is_done(index):
             self._check_process()
             loop = asyncio.get_running_loop()
@@ -215,11 +215,11 @@ class Outcome:
         return self._metadata(index, timestamp_ms)
 
     def result(self, index: int, timestamp_ms: int, timeout_ms: int | None) -> RecordMetadata:
-        """Block this thread until the record is settled, and return where it is.
+        """Block this thread until the record is settled, and return its current place.
 
         Raises:
-            RequestTimedOut: it was not settled in time.
-            LocalProtocolError: this thread runs an event loop that a client is driven on; or the limit is no number.
+            RequestTimedOut: the record was not settled in time.
+            LocalProtocolError: this thread runs the event loop of a client; or the limit is not a number.
             Forked: this process is a fork of the one that sends the record.
         """
         if not self.is_done(index):
@@ -246,7 +246,7 @@ class Outcome:
         return outcome._stored(index, timestamp_ms)
 
     def _error(self, index: int) -> KafkaWireError | None:
-        """Return why a record that is here was not stored, as a copy to raise."""
+        """Return a copy, to be raised, of the error of a record that has not moved."""
         error = self.record_errors.get(index, self.error)
         return None if error is None else error.again()
 
@@ -259,10 +259,10 @@ class Outcome:
 
 
 def _told(callback: Callable[[], object], *, logs: bool = True) -> bool:
-    """Call the user's code: what it raises must not reach a `send`, other deliveries or the driver.
+    """Call the user's code without letting its errors reach a `send`, other deliveries or the driver.
 
     Returns:
-        Whether it raised nothing.
+        Whether the call succeeded.
     """
     try:
         callback()
@@ -270,7 +270,7 @@ def _told(callback: Callable[[], object], *, logs: bool = True) -> bool:
         contained(error)
         if logs:
             is_other = isinstance(error, TypeError) and "positional argument" in str(error)
-            hint = ": it is called with the delivery alone, whose exception() says what went wrong" if is_other else ""
-            logger.exception("a callback of a delivery raised%s", hint)
+            hint = ": its only argument is the delivery, whose exception() returns the error" if is_other else ""
+            logger.exception("a delivery callback raised%s", hint)
         return False
     return True

@@ -1,7 +1,7 @@
-"""The batches of one partition that are not settled: waiting, or on their way to its leader.
+"""The unsettled batches of one partition: waiting, or on their way to its leader.
 
-Any thread opens batches, fills them, and links each to the one before; the sender gathers them from there. Everything
-else here belongs to the sender.
+Any thread can open and fill batches, and links each to the previous one; the sender gathers them from there. Only the
+sender uses the rest of this module.
 
 Source: Apache Kafka, `ProducerBatch`, `RecordAccumulator`.
 """
@@ -26,8 +26,8 @@ from kafkawire.sdk.routing.retry import Attempts
 
 __all__ = ["PartitionQueue", "ProducerBatch"]
 
-#: Batches that the sender has not gathered yet and that still count for the choice of a partition: beyond that a
-#: partition is busy in any case.
+#: The maximum number of ungathered batches that count for the choice of a partition: with more, a partition is busy in
+#: any case.
 _COUNTED_MAX: Final = 32
 
 
@@ -38,13 +38,13 @@ class PartitionQueue:
         partition: their destination.
 
     Attributes:
-        waiting: to be sent, oldest first; the last one may be open.
-        sequences: of the partition.
+        waiting: the batches to be sent, oldest first; the last one may be open.
+        sequences: the partition's sequence numbers.
         on_wire: batches whose request has no response yet.
-        due_ms: when it is to be looked at again, -1 if only an event can change anything.
-        usual_bytes: size of the last batch that was closed, its limit if it was full; the next one will probably have
-            it too.
-        node_id: the leader that it is ready for, None while it is not.
+        due_ms: when to look at the partition again; -1 if only an event can change anything.
+        usual_bytes: the size of the last closed batch, or its limit if it was full; the next batch will probably have
+            the same.
+        node_id: the leader that the partition is ready for; None while it is not ready.
     """
 
     __slots__ = (
@@ -73,25 +73,25 @@ class PartitionQueue:
         self._latest: ProducerBatch | None = None
 
     def latest(self) -> ProducerBatch | None:
-        """Return the last batch that was opened, the only one that may be open; from any thread.
+        """Return the last opened batch, the only one that can be open; from any thread.
 
-        None if there was none, or it is closed and was let go.
+        Returns None if there was none, or if it is closed and was dropped.
         """
         latest = known = self._latest
         following = self._first.next if known is None else known.link.next
         while following is not None:
             latest, following = following, following.link.next
         if latest is not known:
-            self._latest = latest  # only where the next search begins: another thread may have found a later one
+            self._latest = latest  # only the start of the next search: another thread may have found a later one
         return latest
 
     def follow(self, former: ProducerBatch | None, opened: ProducerBatch) -> bool:
-        """Have a batch follow the latest one, None if there is none; return False if another one does already."""
+        """Link a batch to the latest one, None if there is none; return False if another batch already follows that."""
         link = self._first if former is None else former.link
         return link.lead_to(opened) is opened
 
     def gather(self) -> list[ProducerBatch]:
-        """Add the batches that were opened since the last call to `waiting`, and return them."""
+        """Add the batches opened since the last call to `waiting`, and return them."""
         opened = []
         while (batch := self._gathered.next) is not None:
             opened.append(batch)
@@ -102,21 +102,21 @@ class PartitionQueue:
         return opened
 
     def let_go(self, batch: ProducerBatch) -> None:
-        """Drop a closed batch, and with it its records; the next batch is linked to it all the same."""
+        """Drop a closed batch and its records; the next batch can still be linked to it."""
         if self._gathered is batch.link:
             self._first = batch.link
             self._latest = None
 
     @property
     def load(self) -> int:
-        """How many batches are not settled, roughly; from any thread."""
+        """The approximate number of unsettled batches; from any thread."""
         following, not_gathered = self._gathered.next, 0
         while following is not None and not_gathered < _COUNTED_MAX:
             following, not_gathered = following.link.next, not_gathered + 1
         return len(self.waiting) + self.on_wire + not_gathered
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Put a batch in its place among those that wait."""
+        """Put a batch into its place among the waiting ones."""
         if not self.waiting or batch.order < self.waiting[0].order:
             self.waiting.appendleft(batch)
         else:
@@ -125,7 +125,7 @@ class PartitionQueue:
             self.waiting = deque(batches)
 
     def remove(self, batch: ProducerBatch) -> None:
-        """Remove a batch if it waits."""
+        """Remove a batch if it is waiting."""
         if self.waiting and self.waiting[0] is batch:
             self.waiting.popleft()
         elif batch in self.waiting:
@@ -133,29 +133,29 @@ class PartitionQueue:
 
 
 class ProducerBatch(Batch):
-    """The records of one batch and how far it has come, until the broker has it or it has failed.
+    """The records and the state of one batch, until the broker has stored it or it has failed.
 
     Args:
-        queue: of its partition.
+        queue: the queue of its partition.
         order: sorts the batches of a producer by age.
         builder: holds the records.
-        attempts: to send it.
-        limit_bytes: beyond which a further record goes to the next batch.
+        attempts: the attempts to send it.
+        limit_bytes: the size beyond which a further record goes into the next batch.
         created_ms: when the first record was appended.
-        term: of the accumulator; its records are never sent in a later one.
+        term: the accumulator's term; the records are never sent in a later one.
 
     Attributes:
-        deadline_ms: by when its outcome is settled.
+        deadline_ms: the time by which its outcome is settled.
         link: leads to the batch that was opened after it.
-        is_told: whether the sender has been told of it.
-        is_full: whether it was closed because a record did not fit.
-        grants: parts of the buffer's memory that it was given to grow, until it is trimmed.
-        kept_bytes: what it holds of the buffer's memory since it was trimmed.
-        is_trimmed: whether it has given back the memory that it does not need.
-        producer: that its sequence number belongs to, None before it has one.
-        sequence: of its first record, -1 before it has one.
-        sealed_bytes: its size as it was last sent, after compression.
-        on_wire: whether a request with it has no response yet.
+        is_told: whether the sender has been told about the batch.
+        is_full: whether the batch was closed because a record did not fit.
+        grants: the parts of the buffer's memory by which the batch has grown, until it is trimmed.
+        kept_bytes: the buffer memory that the batch holds after it was trimmed.
+        is_trimmed: whether the batch has given back the memory that it does not need.
+        producer: the producer id that its sequence number belongs to; None before it has one.
+        sequence: the sequence number of its first record; -1 before it has one.
+        sealed_bytes: its size after compression when it was last sent.
+        on_wire: whether a request that carries it has no response yet.
     """
 
     __slots__ = (
@@ -211,20 +211,20 @@ class ProducerBatch(Batch):
         return f"{count} record{'s' if count != 1 else ''} for {self.queue.partition}"
 
     def stamp(self, producer: ProducerId, sequence: int) -> None:
-        """Set whom the batch comes from, and the sequence number of its first record."""
+        """Set the batch's producer id and the sequence number of its first record."""
         self.producer = producer
         self.sequence = sequence
         self.builder.producer_id, self.builder.producer_epoch, self.builder.is_transactional = producer
         self.builder.base_sequence = sequence
 
     def sealed(self) -> Buffer:
-        """Return the batch as it is sent; no more records can be added."""
+        """Return the encoded batch; no more records can be added."""
         sealed = self.builder.seal()
         self.sealed_bytes = len(sealed)
         return sealed
 
     def parts(self, size_bytes: int) -> Iterator[BatchBuilder]:
-        """Yield builders that hold the records, in order, in batches of at most so many bytes where possible."""
+        """Yield builders with the records in order, in batches within a size limit where possible."""
         compression, level = self.builder.compression, self.builder.level
         builder = BatchBuilder(size_bytes, compression, level=level)
         for record in RecordBatch(self.sealed()).records():
@@ -237,9 +237,9 @@ class ProducerBatch(Batch):
 
 
 class _Link:
-    """Leads from a batch to the next one of its partition, once there is one.
+    """A link from a batch to the next one of its partition, once that exists.
 
-    Of several threads that open a batch at the same time one is first, in one step of C; the others use its batch.
+    If several threads open a batch at the same time, one of them wins in one step of C, and the others use its batch.
     """
 
     __slots__ = ("_next",)
@@ -249,13 +249,13 @@ class _Link:
 
     @property
     def next(self) -> ProducerBatch | None:
-        """The next batch, None if there is none yet."""
+        """The next batch; None if there is none yet."""
         return self._next.get(None)
 
     def lead_to(self, batch: ProducerBatch) -> ProducerBatch:
-        """Have a batch be the next one if there is none, and return the next one."""
+        """Make a batch the next one if there is none, and return the next one."""
         return self._next.setdefault(None, batch)
 
     def skip_to(self, batch: ProducerBatch) -> None:
-        """Lead past the batches before this one, which have been gathered."""
+        """Link directly to this batch, because the ones before it have been gathered."""
         self._next[None] = batch

@@ -1,6 +1,6 @@
-"""The producer for asyncio: records in, deliveries out.
+"""The asyncio producer, which takes records and returns deliveries.
 
-`send` is a plain function that appends to the batch of a partition; the machines behind it do the rest. When the buffer
+`send` is a plain function that appends to the batch of a partition; the state machines do the rest. When the buffer
 is full, `send` raises `BufferFull` instead of waiting; `drain` and `send_many` wait.
 """
 
@@ -46,7 +46,7 @@ __all__ = ["Producer", "Transaction", "prepare_transaction"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: How many records `send_many` takes before it yields: about 0.1 ms with the extension, 2 ms without.
+#: The number of records that `send_many` buffers before it yields: about 0.1 ms with the extension, 2 ms without.
 _MANY = 1_000
 
 
@@ -57,12 +57,12 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
-            `bootstrap_servers` may take its place.
-        key_serializer: makes bytes or text from a key; None to take keys as they are. Called by `send` if there is a
-            key; if it raises, so does `send`.
-        value_serializer: likewise for values; not called for None, which deletes a key.
-        interceptors: see every record that is sent, and what becomes of it; called in this order.
-        network: reaches the brokers; None for TCP.
+            `bootstrap_servers` can be used instead.
+        key_serializer: converts a key to bytes or text; None to use keys as they are. `send` calls it if there is a
+            key, and raises if it raises.
+        value_serializer: the same for values; not called for None, which deletes a key.
+        interceptors: called in this order with every record that is sent and with its outcome.
+        network: how to connect to the brokers; None for TCP.
         options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
@@ -103,7 +103,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return summary(self, *self._state())
 
     def _state(self) -> tuple[ProducerOptions | None, State]:
-        """Return the options and the state; the options are None if the constructor raised before it had them."""
+        """Return the options and the state; the options are None if the constructor raised before setting them."""
         state: State = "new"
         if getattr(self, "_closing", None) is not None:
             state = "closed"
@@ -125,23 +125,23 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
-            BrokerError: `transactional_id` is set, and the coordinator refuses it, or its `transaction_timeout_ms`.
+            BrokerError: `transactional_id` is set, and the coordinator rejects it or its `transaction_timeout_ms`.
             RequestTimedOut: `transactional_id` is set, and its coordinator was not ready within `api_timeout_ms`.
             UnsupportedVersion: `enable_idempotence=True`, and the cluster gives no producer ids.
             LocalProtocolError: the producer was started already.
-            Closed: it was closed, perhaps meanwhile; a closed producer is not started again.
+            Closed: the producer was closed, perhaps during this call; a closed producer cannot be started again.
         """
         if self._closing is not None:
             raise Closed("the producer was closed; create a new one")
         if self._core is not None:
             raise LocalProtocolError("the producer was started already")
-        from kafkawire.sdk.producer.core import ProducerCore  # what connects is loaded here, not by the import
+        from kafkawire.sdk.producer.core import ProducerCore  # loaded late to keep the import fast
 
         core = self._core = ProducerCore(self._options, self._network)
         try:
             await core.start()
-            if self._closing is not None:  # it was ready, and closed before this went on
-                raise Closed("the producer was closed while it was started")
+            if self._closing is not None:  # it was ready, but closed before this continued
+                raise Closed("the producer was closed while it was starting")
         except BaseException:
             self._core = None
             await core.client.finish(Closed("the producer could not be started"))
@@ -151,19 +151,20 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         self._fast_path = SendFastPath(self, _SEND, lambda: engine)
 
     async def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
-        """Flush, and disconnect; a transaction that is open is aborted, one that is being committed is waited for.
+        """Flush and disconnect; abort an open transaction, or wait for one that is being committed.
 
-        A second call meanwhile, such as that of a signal handler, does the same within its own limit: it may have
-        interrupted the first.
+        A second call while the first is running, for example from a signal handler, does the same within its own limit,
+        because it may have interrupted the first.
 
         Args:
             flush: False to fail records that are not acknowledged yet with `Closed`.
-            timeout_ms: for flushing, after which the rest fails; None for no limit but `delivery_timeout_ms`, or
-                `api_timeout_ms` for a transaction. One that could not be ended in time is aborted by its coordinator
-                after `transaction_timeout_ms`, or when the next producer with its `transactional_id` begins.
+            timeout_ms: the limit for flushing, after which unsent records fail; None for no limit except
+                `delivery_timeout_ms`, or `api_timeout_ms` for a transaction. A transaction that could not be ended in
+                time is aborted by its coordinator after `transaction_timeout_ms`, or when the next producer with its
+                `transactional_id` starts.
 
         Raises:
-            KafkaWireError: see `flush`; `Closed` if there was no time for some records.
+            KafkaWireError: see `flush`; `Closed` if some records could not be sent in time.
         """
         if timeout_ms is not None:
             checked_timeout_ms(timeout_ms)
@@ -171,7 +172,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         if core is None or (closing is not None and closing.done):
             return
         if closing is None:
-            self._was_open |= self._is_open  # otherwise it is being started, and `start` raises `Closed`
+            self._was_open |= self._is_open  # otherwise it is starting, and `start` raises `Closed`
             self._is_open = False
             closing = self._closing = Promise()
         is_open, began_ms = self._was_open, monotonic_ms()
@@ -184,9 +185,9 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                 if await flushed.within(timeout_ms):
                     await flushed
         except Closed:
-            pass  # nobody is left to send what was buffered, or it is the parent's, before a fork
+            pass  # nothing can send the buffered records any more, or they belong to the parent of a fork
         finally:
-            when = "before the record was acknowledged" if is_open else "while it was started"
+            when = "before the record was acknowledged" if is_open else "while it was starting"
             when += core.client.router.throttling(began_ms)
             try:
                 await core.client.finish(Closed(f"the producer was closed {when}"))
@@ -209,25 +210,25 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         """Buffer a record for sending, without waiting; from any thread.
 
         Args:
-            topic: its destination.
-            value: its content; text is encoded as UTF-8. None deletes the key from a compacted topic.
+            topic: the destination.
+            value: the content; text is encoded as UTF-8. None deletes the key from a compacted topic.
             key: text is encoded as UTF-8; records with equal keys go to the same partition, in order. None for none.
             headers: (name, value) pairs in order, or a mapping if names are unique; text is encoded as UTF-8.
-            partition: from 0; None to choose by the key, or without a key to fill one batch after the other.
+            partition: from 0; None to choose it by the key or, without a key, to fill one batch after another.
             timestamp_ms: milliseconds since the epoch; None for now.
-            on_delivery: called with the delivery once it is settled, on the event loop of the producer.
+            on_delivery: called with the delivery once it is settled, on the producer's event loop.
 
         Returns:
             An awaitable for the record's `RecordMetadata`, or its error.
 
         Raises:
             BufferFull: `buffer_memory` is used up; the record was not buffered. Await `drain`, or use `send_many`.
-            RecordTooLarge: it does not fit into `max_request_size`, or into `buffer_memory`.
-            EncodeError: a key, value, header or timestamp cannot be written.
-            Closed: the producer is not started, or is closed; or the process is a fork of the one that started it.
-            LocalProtocolError: there can be no such topic or partition; or the producer has a `transactional_id`, and
-                no transaction is open. If only the topic has no such partition, the delivery raises it, after up to
-                10 s: the partition may just have been added.
+            RecordTooLarge: the record exceeds `max_request_size` or `buffer_memory`.
+            EncodeError: a key, value, header or timestamp cannot be encoded.
+            Closed: the producer is not started or is closed, or the process is a fork of the one that started it.
+            LocalProtocolError: the topic name or partition number is invalid, or the producer has a `transactional_id`
+                and no transaction is open. If the topic merely lacks the partition, the delivery raises this after up
+                to 10 s, since the partition may just have been added.
             TransactionAborted: the open transaction can only be aborted.
             ProducerFenced: the producer can send nothing more.
         """
@@ -237,7 +238,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
             record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
             return self._hooks.send(appender, record, on_delivery)
-        plain: tuple[Any, Any] = (value, key)  # nothing but bytes and text without serializers
+        plain: tuple[Any, Any] = (value, key)  # without serializers only bytes and text are possible
         return appender.send(
             topic,
             plain[0],
@@ -259,12 +260,12 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         """Buffer many records without keys, waiting whenever the buffer is full.
 
         Args:
-            topic: their destination.
-            values: one record each; see `send`. Neither text, bytes nor a mapping.
-            headers, partition: of every record; see `send`.
+            topic: the destination.
+            values: the value of each record, see `send`; not text, bytes or a mapping.
+            headers, partition: for every record; see `send`.
 
         Returns:
-            How many records were buffered. `flush` waits until they are stored.
+            The number of buffered records. `flush` waits until they are stored.
 
         Raises:
             RecordTooLarge, EncodeError, Closed, LocalProtocolError: see `send`; earlier records were buffered.
@@ -280,7 +281,8 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             chunk, refused = contents(remaining, _MANY, are_plain if is_plain else None)
             taken = 0
             while taken < len(chunk):
-                # One record goes through `send`, which opens a batch or raises; those after it fill that batch at once.
+                # One record goes through `send`, which opens a batch or raises; the following ones fill that batch in
+                # one call.
                 try:
                     self.send(topic, chunk[taken], headers=pairs, partition=number)
                 except BufferFull:
@@ -290,7 +292,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                 if is_engine and not pairs and taken < len(chunk):
                     taken += accumulator.fill(topic, chunk[taken:], number, now_ms())
             count += taken
-            await self.drain()  # full batches leave, and the buffer is not filled only to wait for it
+            await self.drain()  # full batches are sent, so that the buffer does not fill up and cause a wait
             if refused is not None:
                 raise refused
             if len(chunk) < _MANY:
@@ -309,25 +311,26 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     ) -> int:
         """Buffer a record for each row of an Arrow table, waiting whenever the buffer is full; needs pyarrow.
 
-        Serializers and interceptors do not see these records. With the extension no Python object is made for a record
-        unless it has headers.
+        Serializers and interceptors are not called for these records. With the extension no Python object is made for a
+        record unless it has headers.
 
         Args:
-            topic: their destination.
+            topic: the destination.
             table: a `pyarrow.RecordBatch` or `Table`, or an object with the Arrow PyCapsule interface.
-            value: the column of values, of binary or text; None for records without a value.
-            key: the column of keys, likewise; None for none. Equal keys go to the same partition.
+            value: the column of values, binary or text; None for records without a value.
+            key: the column of keys, binary or text; None for none. Records with equal keys go to the same partition.
             headers: a column of lists of (name, value) structs, or of maps; None for none.
-            partition: a column of numbers, null to choose; or the partition of all; None to choose, see `send`.
+            partition: a column of numbers, null to choose; or one partition for all rows; None to choose, see `send`.
             timestamp_ms: a column of Arrow timestamps of any unit, or of integers in milliseconds since the epoch; null
-                is now, None all now.
+                means now, None means now for all rows.
 
         Returns:
-            How many records were buffered. `flush` waits until they are stored.
+            The number of buffered records. `flush` waits until they are stored.
 
         Raises:
-            EncodeError: there is no such column, or no record can be made of its type; or of the row that is named.
-            RecordTooLarge, LocalProtocolError: see `send`; the row is named, from 0, and earlier ones were buffered.
+            EncodeError: a column does not exist, or its type, or the named row, cannot be converted into records.
+            RecordTooLarge, LocalProtocolError: see `send`; the error names the row, from 0, and earlier rows were
+                buffered.
             Closed: see `send`.
         """
         from kafkawire.sdk.producer.arrow import arrow_rows, at_row
@@ -351,7 +354,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
                     row += 1
                 if row - rested >= _MANY or row == rows.count:
                     rested = row
-                    await core.rest()  # let full batches leave
+                    await core.rest()  # let full batches be sent
             count += rows.count
         return count
 
@@ -361,15 +364,15 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return self._options.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now, from any thread; docs/observability.md lists them.
+        """Return the current value of every metric, from any thread; docs/observability.md lists them.
 
         Raises:
-            Closed: the producer is not started, or is closed.
+            Closed: the producer is not started or is closed.
         """
         return self._started().client.metrics()
 
     async def drain(self) -> None:
-        """Wait until at least half of `buffer_memory` is free; lingering batches are sent if nothing else would do."""
+        """Wait until at least half of `buffer_memory` is free; lingering batches are sent only if necessary."""
         core = self._started()
         await core.rest()
         if core.accumulator.bytes_held > self._options.buffer_memory * DRAINED_FRACTION:
@@ -379,11 +382,12 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         """Send everything buffered so far and wait until it is acknowledged.
 
         Args:
-            timeout_ms: how long to wait; None for no limit but `delivery_timeout_ms`.
+            timeout_ms: how long to wait; None for no limit except `delivery_timeout_ms`.
 
         Raises:
-            RequestTimedOut: the limit has passed; the records that are not acknowledged remain on their way.
-            KafkaWireError: the first error, since the last `flush`, of a record whose delivery nobody asked for.
+            RequestTimedOut: the limit has passed; unacknowledged records are still being sent.
+            KafkaWireError: the first error, since the last `flush`, of a record whose delivery was not awaited or
+                checked.
         """
         if timeout_ms is not None:
             checked_timeout_ms(timeout_ms)
@@ -391,7 +395,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         began_ms = monotonic_ms()
         flushed = core.flush()
         if not await flushed.within(timeout_ms):
-            text = f"flush: after {timeout_ms} ms not every record is acknowledged; the others remain on their way"
+            text = f"flush: after {timeout_ms} ms not every record is acknowledged; the others are still being sent"
             raise RequestTimedOut(text + core.client.router.throttling(began_ms))
         await flushed
         core.raise_unobserved()
@@ -399,19 +403,19 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
     # Transactions.
 
     def transaction(self, timeout_ms: int | None = None) -> Transaction:
-        """Return a transaction for `async with`: committed at the end of the block, aborted if it raises.
+        """Return a transaction for `async with`; it commits at the end of the block, or aborts if the block raises.
 
         Args:
-            timeout_ms: for committing or aborting; None for `api_timeout_ms`.
+            timeout_ms: the limit for committing or aborting; None for `api_timeout_ms`.
         """
         return Transaction(self, timeout_ms)
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction, after the end of the one before if that is still on its way.
+        """Begin a transaction, once the previous one has ended.
 
         Raises:
             LocalProtocolError: a transaction is open; or there is no `transactional_id`.
-            RequestTimedOut: the one before has not ended within `api_timeout_ms`.
+            RequestTimedOut: the previous transaction has not ended within `api_timeout_ms`.
             ProducerFenced: another producer uses the `transactional_id`.
             KafkaWireError: another error has made transactions impossible.
         """
@@ -422,21 +426,21 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
             await begun
         except (CancelledError, KeyboardInterrupt):
             with suppress(KafkaWireError):
-                core.abort(None)  # nobody is left to end it
+                core.abort(None)  # nothing could end it any more
             raise
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Flush, and commit the open transaction.
+        """Flush and commit the open transaction.
 
-        If it is cancelled, or takes too long, it goes on: call it again to learn what became of it.
+        If the call is cancelled or takes too long, the commit continues: call this again to learn its outcome.
 
         Args:
             timeout_ms: the limit; None for `api_timeout_ms`.
 
         Raises:
-            TransactionAborted: a record was not stored, offsets were not taken, or the coordinator has refused the
-                commit, as the cause says; the transaction was aborted.
-            RequestTimedOut: it has not ended within the limit.
+            TransactionAborted: a record was not stored, or offsets or the commit were rejected, as the cause says; the
+                transaction was aborted.
+            RequestTimedOut: the transaction has not ended within the limit.
             ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
             LocalProtocolError: no transaction is open, or it is being aborted.
             KafkaWireError: another error has made transactions impossible.
@@ -444,10 +448,10 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         await self._started().commit(timeout_ms)
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Abort the open transaction; records that have not left yet fail with `TransactionAborted`.
+        """Abort the open transaction; unsent records fail with `TransactionAborted`.
 
         Args:
-            timeout_ms: the limit, after which it goes on; None for `api_timeout_ms`.
+            timeout_ms: the limit, after which the abort continues in the background; None for `api_timeout_ms`.
 
         Raises:
             RequestTimedOut, ProducerFenced, LocalProtocolError, KafkaWireError: see `commit_transaction`.
@@ -464,14 +468,14 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
         Args:
             offsets: the offset of the next record to read, by partition.
-            group: from `Consumer.group_metadata`, taken when the records were read, before anything else was awaited:
-                if the group has rebalanced since, the offsets are refused.
-            timeout_ms: the limit, retries included; None for `api_timeout_ms`.
+            group: the result of `Consumer.group_metadata`, called right after the records were read, before anything
+                else was awaited: if the group has rebalanced since, the offsets are rejected.
+            timeout_ms: the limit, including retries; None for `api_timeout_ms`.
 
         Raises:
-            BrokerError: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and the like if the group has rebalanced without this
-                member. Or the commit was refused. The transaction can only be aborted.
-            RequestTimedOut: there was no answer in time. The transaction can only be aborted.
+            BrokerError: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or a similar code if the group has rebalanced without
+                this member, or other codes if the commit was rejected. The transaction can only be aborted.
+            RequestTimedOut: the coordinator did not answer in time. The transaction can only be aborted.
             TransactionAborted: the transaction can only be aborted, because of an earlier error.
             LocalProtocolError: no transaction is open.
             ProducerFenced: another producer uses the `transactional_id`.
@@ -485,21 +489,21 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return core
 
 
-#: As it is written here: the fast path is taken only while it was not replaced.
+#: The original method: the fast path is used only as long as it has not been replaced.
 _SEND: Final = Producer.send
 
 
 class Transaction:
-    """Commit all that is sent inside `async with producer.transaction()`, or nothing of it.
+    """Commit all records sent inside `async with producer.transaction()`, or none of them.
 
-    The block commits at its end. If it raises, or is cancelled, the transaction is aborted and the error goes on; if
-    aborting fails, too, that is logged, and the next transaction raises it. Once a commit has begun it is not taken
-    back: if it is cancelled or takes longer than its limit, it goes on, the next transaction begins after it, and
-    `Producer.commit_transaction` tells what became of it.
+    The block commits at its end. If it raises or is cancelled, the transaction is aborted and the error propagates; if
+    aborting fails, too, that is logged, and the next transaction raises it. A commit that has begun is not undone: if
+    it is cancelled or exceeds its limit, it continues, the next transaction begins after it, and
+    `Producer.commit_transaction` reports its outcome.
 
     Args:
-        producer: has a `transactional_id`.
-        timeout_ms: for committing or aborting; None for `api_timeout_ms`.
+        producer: a producer with a `transactional_id`.
+        timeout_ms: the limit for committing or aborting; None for `api_timeout_ms`.
     """
 
     def __init__(self, producer: Producer[Any, Any], timeout_ms: int | None = None) -> None:
@@ -534,20 +538,20 @@ class Transaction:
 async def prepare_transaction(
     producer: Producer[Any, Any], timeout_ms: int | None = None
 ) -> PreparedTransaction | None:
-    """Flush, and leave the open transaction of a producer open even when the producer is closed.
+    """Flush, and keep the producer's open transaction open even after the producer is closed.
 
-    The producer takes no more records. It may commit or abort the transaction itself, or be closed.
+    The producer accepts no more records. It may commit or abort the transaction itself, or be closed.
 
     Args:
-        producer: has an open transaction.
+        producer: a producer with an open transaction.
         timeout_ms: the limit; None for `api_timeout_ms`.
 
     Returns:
-        What it takes to end it, in any process; None if nothing was sent, and there is nothing to end.
+        The data needed to end the transaction in any process; None if nothing was sent, so there is nothing to end.
 
     Raises:
-        TransactionAborted: a record was not stored, or offsets were not taken, as the cause says.
-        RequestTimedOut: not everything was stored within the limit. The transaction can only be aborted.
+        TransactionAborted: a record was not stored, or offsets were rejected, as the cause says.
+        RequestTimedOut: some records were not stored within the limit. The transaction can only be aborted.
         LocalProtocolError: no transaction is open.
         ProducerFenced: another producer uses the `transactional_id`, and the transaction was aborted.
         KafkaWireError: another error has made transactions impossible.
@@ -556,7 +560,7 @@ async def prepare_transaction(
 
 
 async def _finished(core: ProducerCore, timeout_ms: int | None) -> None:
-    """Abort the open transaction, as far as there is time."""
+    """Abort the open transaction, within the time limit."""
     began_ms = monotonic_ms()
     finished = core.finish(timeout_ms)
     try:

@@ -1,6 +1,6 @@
-"""Count what a producer sends, for the whole and for each topic; per batch and per request, never per record.
+"""Count what a producer sends, in total and by topic; per batch and per request, never per record.
 
-An application's waits for its transactions are timed where it asks, as Kafka's producer does it.
+An application's waits for its transactions are timed in the calls, as in Kafka's producer.
 
 Source: Apache Kafka, `SenderMetricsRegistry`, `KafkaProducerMetrics`.
 """
@@ -27,13 +27,13 @@ _MS_NS: Final = 1_000_000
 
 
 class _TopicMetrics:
-    """The sensors of one topic, or those of the producer."""
+    """The sensors of one topic or of the whole producer."""
 
     __slots__ = ("bytes", "errors", "records", "retries")
 
     def __init__(self, registry: Registry, topic: str | None) -> None:
         group, tags = (PRODUCER, ()) if topic is None else (TOPIC, (("topic", topic),))
-        per_request = () if topic is not None else ("records-per-request",)  # the same values, once a request
+        per_request = () if topic is not None else ("records-per-request",)  # the same values, per request
         self.records = registry.sensor(group, "record-send", *per_request, tags=tags)
         self.retries = registry.sensor(group, "record-retry", tags=tags)
         self.errors = registry.sensor(group, "record-error", tags=tags)
@@ -41,10 +41,10 @@ class _TopicMetrics:
 
 
 class TransactionTimes:
-    """How long an application has waited for its transactions, by what it asked for.
+    """How long an application has waited for its transactions, by operation.
 
     Args:
-        registry: of the client.
+        registry: the client's registry.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -54,7 +54,7 @@ class TransactionTimes:
         }
 
     def measured(self, what: str, promise: Promise[None]) -> Promise[None]:
-        """Count the time from now until a promise is kept; nothing if it fails."""
+        """Record the time from now until a promise is kept, but nothing if it fails."""
         begun_ns = monotonic_ns()
 
         def settled() -> None:
@@ -70,10 +70,10 @@ class ProducerMetrics:
     """The metrics of one producer.
 
     Args:
-        registry: of the client.
-        options: of the producer.
+        registry: the client's registry.
+        options: the producer's options.
         accumulator: holds the batches.
-        in_flight: returns how many produce requests have no response yet.
+        in_flight: returns the number of Produce requests without a response.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ProducerMetrics:
         )
 
     def sent(self, batches: Iterable[ProducerBatch], now_ms: int) -> None:
-        """Count a request, given its batches as they were sealed for it."""
+        """Count a request with its sealed batches."""
         records = before_bytes = after_bytes = 0
         for batch in batches:
             count, size_bytes = batch.builder.count, batch.sealed_bytes
@@ -125,7 +125,7 @@ class ProducerMetrics:
         self._splits.record(1, now_ms)
 
     def _topic(self, batch: ProducerBatch) -> _TopicMetrics:
-        """Return the sensors of a batch's topic; beyond `TOPICS_MAX` those that nobody reads."""
+        """Return the sensors of a batch's topic; beyond `TOPICS_MAX` topics, sensors that are never reported."""
         name = batch.queue.partition.topic
         topic = self._topics.get(name)
         if topic is None:

@@ -1,4 +1,4 @@
-"""What a producer keeps of a topic, beside the open batches that its appender writes into: records that wait for it."""
+"""A producer's data about a topic, except the appender's open batches: queues, and records that wait for the topic."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ProducerTopic(Topic):
     """A topic that records are sent to.
 
     Attributes:
-        queues: by partition, of those that batches were made for.
-        arrivals: takes records that must wait until the topic, or their partition, is known.
-        held: those that the sender has taken from there, oldest first.
-        round_robin: counts the records that went to one partition after the other.
-        used_ms: when the last batch was made.
+        queues: the queues by partition, for partitions that have had batches.
+        arrivals: collects records that must wait until the topic or their partition is known.
+        held: the records that the sender has taken from `arrivals`, oldest first.
+        round_robin: the number of records distributed over the partitions in turn.
+        used_ms: when the last batch was created.
     """
 
     __slots__ = ("arrivals", "held", "queues", "round_robin", "used_ms")
@@ -41,19 +41,19 @@ class ProducerTopic(Topic):
 
     @property
     def holds(self) -> bool:
-        """Whether records wait."""
+        """Whether records are waiting for the topic."""
         return bool(self.held or len(self.arrivals))
 
     def gather(self) -> None:
-        """Take the records that have arrived; others may arrive meanwhile."""
+        """Take the records that have arrived; others can arrive meanwhile."""
         if len(self.arrivals):
             arrivals, self.arrivals = self.arrivals, Arrivals()
             self.held += arrivals.close(End(self.partitions, self.arrivals))
 
     def shown_open(self, batch: ProducerBatch, *, is_sticky: bool) -> None:
-        """Show the engine a batch that is open, also as the one for records without a key if it is that.
+        """Show the engine an open batch, also as the one for records without a key if it is that one.
 
-        Another thread may close it, and take it away, before it is shown: so a closed batch is taken away again.
+        Another thread can close and hide the batch before it is shown, so a closed batch is hidden again.
         """
         self.show(batch.queue.partition.partition, batch)
         if is_sticky:
@@ -62,7 +62,7 @@ class ProducerTopic(Topic):
             self.shown_closed(batch)
 
     def shown_closed(self, batch: ProducerBatch) -> None:
-        """Show no more that a batch is open; it is closed, whatever is shown."""
+        """Hide a closed batch from the engine, whichever batch it is currently shown as."""
         number = batch.queue.partition.partition
         if self.open_batch(number) is batch:
             self.show(number, None)
@@ -71,22 +71,22 @@ class ProducerTopic(Topic):
 
     def show(self, number: int, batch: ProducerBatch | None) -> None:
         """Show the engine which batch of a partition is open."""
-        with suppress(IndexError):  # the topic has fewer partitions by now
+        with suppress(IndexError):  # the topic now has fewer partitions
             self.open[number] = batch
 
     def open_batch(self, number: int) -> ProducerBatch | None:
-        """Return the batch of a partition that takes records, None if there is none."""
+        """Return the open batch of a partition; None if there is none."""
         batch: ProducerBatch | None = None
         with suppress(IndexError):
             batch = self.open[number]
         return batch
 
     def less_busy(self, fraction: Callable[[], float], has_leader: Callable[[str, int], bool]) -> int:
-        """Return the less busy of two partitions that have a leader: that takes no look at all of them.
+        """Return the less busy of two partitions with a leader, which avoids looking at all of them.
 
         Args:
             fraction: returns a random number in [0, 1).
-            has_leader: returns whether a partition of a topic has one.
+            has_leader: returns whether a partition of a topic has a leader.
         """
         count = len(self.open)
         if count == 1:
@@ -105,10 +105,10 @@ class ProducerTopic(Topic):
 
 
 class End(NamedTuple):
-    """Why no more records are taken here.
+    """The reason why arrivals accept no more records.
 
     Attributes:
-        partitions: how many the topic has; 0 while that is not known.
+        partitions: the topic's number of partitions; 0 while unknown.
         others: the arrivals for records that must still wait; None if the topic was forgotten.
     """
 
@@ -117,11 +117,11 @@ class End(NamedTuple):
 
 
 class Arrivals:
-    """Records that wait until their topic is known, in the order of arrival; from any thread, without a lock.
+    """Records that wait until their topic is known, in order of arrival; from any thread, without a lock.
 
     The sender takes them by closing these arrivals and opening others. A record, or the end, takes the next place in
-    one step (`dict.setdefault`). So a record is either among those that were taken, or its thread learns of the end,
-    and no record overtakes another.
+    one step (`dict.setdefault`). So either the sender takes a record, or the record's thread sees the end, and no
+    record overtakes another.
     """
 
     __slots__ = ("_places",)
@@ -148,7 +148,7 @@ class Arrivals:
                 return found
 
     def close(self, end: End) -> list[Held]:
-        """Take no more records, and return those that have arrived."""
+        """Accept no more records, and return those that have arrived."""
         while self._places.setdefault(len(self._places), end) is not end:
             pass  # a record has arrived
         return [each for each in self._places.values() if isinstance(each, Held)]

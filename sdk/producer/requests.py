@@ -1,6 +1,6 @@
-"""Produce requests from batches, and the result of each batch from the response.
+"""Build Produce requests from batches, and read the result of each batch from the response.
 
-Source: Kafka protocol guide, "Produce"; KIP-467 (records that were refused), KIP-516 (topic ids, from version 13),
+Source: Kafka protocol guide, "Produce"; KIP-467 (rejected records), KIP-516 (topic ids, from version 13),
 KIP-890 (partitions that a request adds to the transaction), KIP-951 (the new leader in the response).
 """
 
@@ -22,22 +22,22 @@ from kafkawire.sdk.transport.driver_interface import Versions
 
 __all__ = ["Result", "produce_request", "results", "timed_out"]
 
-#: The most refused records that the error about the others names.
+#: The maximum number of rejected records named in the error of the others.
 _REASONS_MAX = 3
 
 
 class Result(NamedTuple):
-    """What a broker did with a batch.
+    """A broker's result for a batch.
 
     Attributes:
         batch: the batch that was sent.
-        error: None if it was stored.
-        record_errors: of the records that were refused, by their place in the batch.
-        others: the error of all other records, None for `error`.
-        base_offset: the offset of its first record, if it was stored.
-        log_append_time_ms: the broker's timestamp, -1 if the records keep their own.
-        log_start_offset: of the partition, -1 if the broker did not tell it.
-        leader_moved: whether the response names another leader, which is known now.
+        error: why the batch was not stored; None if it was.
+        record_errors: the errors of the rejected records, by index in the batch.
+        others: the error of all other records; None for `error`.
+        base_offset: the offset of the first record, if the batch was stored.
+        log_append_time_ms: the broker's timestamp; -1 if the records keep their own.
+        log_start_offset: the partition's log start offset; -1 if the broker did not report it.
+        leader_moved: whether the response named another leader, which is now known.
     """
 
     batch: ProducerBatch
@@ -61,12 +61,12 @@ def produce_request(
     """Return one request with the batches of several partitions, and its version.
 
     Args:
-        batches: at most one of each partition.
+        batches: at most one per partition.
         metadata: provides the topic ids.
         acks: -1 for all in-sync replicas, 1 for the leader, 0 for none.
         timeout_ms: how long the leader waits for the replicas.
-        versions: what the broker speaks.
-        transaction: that the batches belong to, None without.
+        versions: the versions that the broker supports.
+        transaction: the transaction that the batches belong to; None without one.
     """
     partitions: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
     topics: list[ProduceRequest.TopicProduceData] = []
@@ -88,12 +88,12 @@ def produce_request(
 
 
 def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadata: Metadata) -> Iterator[Result]:
-    """Yield the result of each batch; new leaders named in the response go to the metadata.
+    """Yield the result of each batch, and add new leaders named in the response to the metadata.
 
     Args:
-        response: to the request that carried the batches.
-        batches: what was sent.
-        metadata: resolves topic ids, and learns of new leaders.
+        response: the response to the request that carried the batches.
+        batches: the batches that were sent.
+        metadata: resolves topic ids, and stores new leaders.
     """
     found = {
         (topic.name or metadata.name_of(topic.topic_id), partition.index): partition
@@ -115,9 +115,9 @@ def results(response: ProduceResponse, batches: Iterable[ProducerBatch], metadat
 
 
 def _refused(batch: ProducerBatch, result: ProduceResponse.PartitionProduceResponse) -> Result:
-    """Return the errors of a batch that was refused, and of the records for which it was.
+    """Return the errors of a rejected batch, and of the records that caused the rejection.
 
-    An index outside the batch, or one that is named again, is ignored.
+    An index outside the batch, or a repeated one, is ignored.
     """
     code, partition, count = result.error_code, batch.outcome.partition, batch.builder.count
     reasons: dict[int, str | None] = {}
@@ -143,10 +143,10 @@ def timed_out(
     """Return the error of a batch that was not acknowledged in time.
 
     Args:
-        batch: that is given up.
+        batch: the batch that is given up.
         timeout_ms: `delivery_timeout_ms`.
-        cause: the last error met while sending it, None if there was none.
-        lack: what it has waited for; empty if nothing was missing.
+        cause: the last error while sending the batch; None if there was none.
+        lack: what the batch was waiting for; empty if nothing was missing.
         throttling: see `Router.throttling`.
     """
     reason = f"; {cause or lack}" if cause or lack else ""

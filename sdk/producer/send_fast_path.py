@@ -1,9 +1,9 @@
-"""The fast path of `send`: the engine's own in place of a producer's method, unless somebody has replaced that method.
+"""The fast path of `send`: the engine's function in place of a producer's method, unless that method was replaced.
 
-To pass the arguments on would cost as much as to take the record, so a producer that is started has the engine's
-function as an attribute of its own. That would hide whatever replaces the method: the method of a derived class, or a
-function that a tracer or `mock.patch.object` puts into the class, perhaps later. So the classes of producers notice
-when their `send` is set, and the producers that are alive choose anew.
+Passing the arguments on would cost as much as buffering the record, so a started producer has the engine's function as
+an instance attribute. That would hide a replacement of the method: the method of a derived class, or a function that a
+tracer or `mock.patch.object` puts into the class, perhaps later. So the classes of producers notice when their `send`
+is set, and living producers choose again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkawire.sdk.client.method_hints import HintingClass
 
 __all__ = ["ProducerClass", "SendFastPath", "fast_path_of"]
 
-#: The fast paths of producers that are alive, by identity: a derived class may define `__eq__` without `__hash__`.
+#: The fast paths of living producers, by identity: a derived class may define `__eq__` without `__hash__`.
 _alive: WeakValueDictionary[int, SendFastPath] = WeakValueDictionary()
 
 
@@ -35,12 +35,12 @@ class ProducerClass(HintingClass):
 
 
 class SendFastPath:
-    """The fast path of one producer; kept by it.
+    """The fast path of one producer, which holds it.
 
     Args:
-        producer: has a method `send`.
-        method: the function of that name in its class, as it was written.
-        target: returns what does the same, None if there is nothing that does.
+        producer: an object with a method `send`.
+        method: the original function of that name in its class.
+        target: returns an equivalent function; None if there is none.
     """
 
     def __init__(self, producer: Any, method: object, target: Callable[[], Callable[..., Any] | None]) -> None:
@@ -54,11 +54,11 @@ class SendFastPath:
 
     @property
     def chosen(self) -> Callable[..., Any] | None:
-        """What is called instead of the method; None if the method is."""
+        """The function that is called instead of the method; None if the method is called."""
         return self._chosen if self._chosen is self._attributes.get("send") else None
 
     def choose(self) -> None:
-        """Take the fast path, or remove it; a `send` that was set on the producer itself stays."""
+        """Set or remove the fast path; a `send` that was set on the producer itself stays."""
         if self._attributes.get("send") is not self._chosen:
             return
         target = self._target() if self._class.send is self._method else None
@@ -69,7 +69,7 @@ class SendFastPath:
 
 
 def fast_path_of(producer: object) -> Callable[..., Any] | None:
-    """Return what is called instead of the method of a producer; None if the method is."""
+    """Return the function that is called instead of a producer's method; None if the method is called."""
     fast_path = vars(producer).get("_fast_path")
     return fast_path.chosen if isinstance(fast_path, SendFastPath) else None
 

@@ -1,9 +1,9 @@
-"""The machine that sends batches: what goes to which leader and when, and what becomes of it.
+"""The machine that sends batches: it decides which batch goes to which leader and when, and handles the results.
 
-It takes batches from the accumulator's news, groups them by leader, and owns every ending: each outcome is
-settled once, by its deadline at the latest, whether its batch waits, lingers or is in flight. Whether a batch is sent
-again is decided in `_judge`, not by the router: a request holds batches of many partitions, each with an outcome of its
-own, and the next attempt may go to another leader, in another request, after the batches that precede it.
+It takes batches from the accumulator's news, groups them by leader, and settles each outcome once, by its deadline at
+the latest, whether its batch waits, lingers or is in flight. `_judge`, not the router, decides whether a batch is sent
+again: a request holds batches of many partitions with separate outcomes, and the next attempt may go to another leader,
+in another request, after the batches that precede it.
 
 Source: Apache Kafka, `Sender`, `RecordAccumulator`.
 """
@@ -46,10 +46,10 @@ __all__ = ["Schedule", "Sender", "UnsettledBatches", "outcome_of"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: The broker takes no batch of this size; half of it may do.
+#: The broker rejects a batch of this size; half of it may be accepted.
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
-#: The connection ends a request that has no response in time; this is for the case that it does not.
+#: The connection ends a request that has no response in time; this is a fallback in case it does not.
 _GRACE_MS: Final = 1_000
 
 
@@ -57,11 +57,11 @@ class Sender:
     """Send the batches of an accumulator.
 
     Args:
-        options: of the producer.
-        router: carries the requests.
+        options: the producer's options.
+        router: sends the requests.
         accumulator: holds the batches.
-        identity: gives the producer id.
-        transaction: says which partitions may be sent to; None for a producer without transactions.
+        identity: provides the producer id.
+        transaction: decides which partitions may be sent to; None for a producer without transactions.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Sender:
         )
         self._failed: KafkaWireError | None = None
 
-    # What the producer asks for.
+    # The producer's requests.
 
     def flush(self, promise: Promise[None], now_ms: int) -> None:
         """Send everything without lingering, and keep the promise once all of it is settled."""
@@ -108,11 +108,11 @@ class Sender:
             return
         self._waiters.await_room(promise, int(self._options.buffer_memory * DRAINED_FRACTION))
 
-    # What the machine of a transaction asks for.
+    # The transaction machine's requests.
 
     @property
     def is_settled(self) -> bool:
-        """Whether every record has its outcome, and no request waits for its response."""
+        """Whether every record has its outcome and no request waits for its response."""
         return not self._unsettled.items and self.is_silent
 
     @property
@@ -121,7 +121,7 @@ class Sender:
         return not self._in_flight
 
     def hurry(self, now_ms: int) -> None:
-        """Let no batch linger."""
+        """Stop all batches from lingering."""
         self._hear(now_ms)
         for item in list(self._unsettled.items.values()):
             if isinstance(item, ProducerBatch) and not item.is_closed:
@@ -129,7 +129,7 @@ class Sender:
                 self._place(item.queue, now_ms)
 
     def abandon(self, error: KafkaWireError, now_ms: int) -> None:
-        """Fail what is not on its way to a broker."""
+        """Fail all records that are not on their way to a broker."""
         self._hear(now_ms)
         for item in list(self._unsettled.items.values()):
             if isinstance(item, Held):
@@ -140,7 +140,7 @@ class Sender:
     # Machine.
 
     def poll(self, now_ms: int) -> None:
-        """Do whatever is due."""
+        """Do the work that is due."""
         self._hear(now_ms)
         self._identity.poll(now_ms)
         self._follow_identity(now_ms)
@@ -152,11 +152,11 @@ class Sender:
             self._place(queue, now_ms)
         self._waiters.room(self._accumulator.bytes_held)
         if self._waiters.awaits_room and not self._schedule.ready and not self._in_flight:
-            self.hurry(now_ms)  # nothing else makes room; before that, a batch that is not full may as well be filled
+            self.hurry(now_ms)  # nothing else makes room; until then, a batch that is not full may as well be filled
         self._dispatch(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         times = (
             self._schedule.due_ms(),
             self._topics.due_ms(),
@@ -166,7 +166,7 @@ class Sender:
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """Fail everything that is unsettled."""
+        """Fail all unsettled records."""
         self._failed = error
         self._identity.fail(error)
         self._accumulator.refuse_all(error)
@@ -180,26 +180,26 @@ class Sender:
                 self._settle(item, error, now_ms)
         self._waiters.fail(error)
 
-    # What is new.
+    # New batches and records.
 
     def _hear(self, now_ms: int) -> None:
         news = self._accumulator.news
         while news:
             try:
                 item = news.popleft()
-            except IndexError:  # taken back by its thread, as the producer has ended
+            except IndexError:  # taken back by its thread, because the producer has ended
                 return
             if isinstance(item, PartitionQueue):
                 for batch in item.gather():
                     self._unsettled.add(batch)
                     if (error := self._accumulator.outdated(batch.term)) is not None:
                         self._give_up(batch, error, now_ms)
-                if item.node_id is None:  # otherwise it waits for its leader already
+                if item.node_id is None:  # otherwise it already waits for its leader
                     self._place(item, now_ms)
                 continue
             outcome = outcome_of(item)
             if outcome.done or outcome.places is not None or outcome in self._unsettled.items:
-                continue  # its topic has become known meanwhile, or it was told twice
+                continue  # its topic has become known meanwhile, or the news came twice
             self._unsettled.add(item)
             if (error := self._accumulator.outdated(item.term)) is None:
                 self._topics.want(item.topic, now_ms)
@@ -214,15 +214,15 @@ class Sender:
         self._seen_changes = changes
         self._topics.poll(now_ms, changed=True)
         self._hear(now_ms)
-        if self._waiters.flushes:  # they have not seen the batches of records that waited for their topic
+        if self._waiters.flushes:  # they do not include the batches of records that waited for their topic
             self.hurry(now_ms)
         for queue in self._schedule.placed:
             self._place(queue, now_ms)
 
-    # Where each partition waits.
+    # The place where each partition waits.
 
     def _place(self, queue: PartitionQueue, now_ms: int) -> None:
-        """Put a partition where it belongs, by its oldest batch."""
+        """Put a partition into the place where its oldest batch must wait."""
         if not queue.waiting or not self._may_send(queue):
             self._schedule.take_out(queue)
             return
@@ -239,9 +239,9 @@ class Sender:
         self._schedule.put_ready(queue, leader)
 
     def _may_send(self, queue: PartitionQueue) -> bool:
-        """Return whether the oldest batch of a partition may go, as far as its number is concerned.
+        """Return whether its sequence number lets the oldest batch of a partition be sent.
 
-        One that must wait for a producer id may, too: `_dispatch` connects to its leader meanwhile.
+        This includes a batch that must wait for a producer id: `_dispatch` connects to its leader meanwhile.
         """
         identity, transaction = self._identity, self._transaction
         sequences = queue.sequences
@@ -253,7 +253,7 @@ class Sender:
             if sequences.producer == identity.current and not identity.raise_epoch() and not sequences.is_forgotten:
                 return False
             if identity.current is not None:
-                logger.info("%s begins anew with epoch %d", queue.partition, identity.current.epoch)
+                logger.info("%s: sequence numbers restart with epoch %d", queue.partition, identity.current.epoch)
                 sequences.restart(identity.current)
         if identity.current is None:
             self._without_id[queue] = None
@@ -261,11 +261,11 @@ class Sender:
         return sequences.may_send(queue.waiting[0], identity.current)
 
     def _follow_identity(self, now_ms: int) -> None:
-        """Place anew what waited for a producer id, once there is one, or fail it if there will be none."""
+        """Place the batches that waited for a producer id, once there is one, or fail them if there will be none."""
         identity = self._identity
         if not self._without_id or (identity.is_lacking and identity.error is None):
             return
-        # Also those that were placed before the last id was used up: what they have in flight is of that one.
+        # Includes partitions placed before the last id was used up: their batches in flight have that id.
         queues = {**self._without_id, **dict.fromkeys(self._schedule.placed)}
         self._without_id = {}
         for queue in queues:
@@ -293,9 +293,9 @@ class Sender:
         return self._in_flight.get(node_id, 0) < self._options.max_in_flight
 
     def _take(self, node_id: int, now_ms: int) -> list[ProducerBatch]:
-        """Take the batches of one request: one of each partition, up to `max_request_size` bytes before compression.
+        """Take the batches of one request: one per partition, up to `max_request_size` bytes before compression.
 
-        There is at least one, since a partition is ready for this leader.
+        There is at least one, because a partition is ready for this leader.
         """
         taken: list[ProducerBatch] = []
         room_bytes = self._options.max_request_size
@@ -357,22 +357,22 @@ class Sender:
         for batch in batches:
             if batch.queue.waiting:
                 waits = True
-                if batch.queue.node_id is None or not all_stored:  # a batch that was stored holds up no other
+                if batch.queue.node_id is None or not all_stored:  # a stored batch delays no other
                     self._place(batch.queue, now_ms)
         self._waiters.room(self._accumulator.bytes_held)
         waits = waits or self._waiters.awaits_room
         call.turn = Turn.NOW if self._schedule.ready else Turn.SOON if waits else Turn.NONE
 
-    # Endings.
+    # Results.
 
     def _judge(self, result: Result, now_ms: int) -> None:
-        """Decide what becomes of a batch that came back."""
+        """Decide what to do with a batch whose result has arrived."""
         batch, error = result.batch, result.error
         code = error.code if isinstance(error, BrokerError) else None
         if error is None or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             batch.queue.sequences.acknowledged(batch, result.base_offset)
             self._settle(batch, None, now_ms, result)
-        elif batch.outcome.done:  # its time was up before
+        elif batch.outcome.done:  # its time was already up
             self._accumulator.release(batch.kept_bytes)
         elif code in _TOO_LARGE and batch.builder.count > 1:
             self._split(batch, now_ms)
@@ -380,11 +380,11 @@ class Sender:
             self._try_again(result, error, now_ms)
 
     def _try_again(self, result: Result, error: KafkaWireError, now_ms: int) -> None:
-        """Send a batch again, later or at once, or end it.
+        """Send a batch again, later or immediately, or settle it.
 
-        Two things are the sender's own. An error about the number of a batch, which no other attempt would change, is
-        mended if the partition begins anew, or once an earlier batch has arrived (`Sequences.mends`). And a batch whose
-        leader has moved needs no pause if the response names the new one.
+        Two rules are specific to the sender. An error about a batch's sequence number, which another attempt alone
+        would not change, is resolved if the partition restarts its numbers, or once an earlier batch has arrived
+        (`Sequences.mends`). And a batch whose leader has moved needs no pause if the response names the new leader.
         """
         batch = result.batch
         attempts = batch.attempts
@@ -411,7 +411,7 @@ class Sender:
             self._settle(batch, result.others or error, now_ms, result)
 
     def _split(self, batch: ProducerBatch, now_ms: int) -> None:
-        """Send the records of a batch that is too large in smaller ones."""
+        """Send the records of an oversized batch in smaller batches."""
         queue, accumulator = batch.queue, self._accumulator
         self._metrics.split(now_ms)
         parts = accumulator.parts_of(batch)
@@ -425,7 +425,7 @@ class Sender:
         batch.outcome.move([(part.outcome, index) for part in parts for index in range(part.builder.count)])
 
     def _expire(self, now_ms: int) -> None:
-        """Fail what is past its deadline, in flight or not."""
+        """Fail all records that are past their deadline, in flight or not."""
         for item in self._unsettled.overdue(now_ms):
             if isinstance(item, Held):
                 self._topics.expire(item, now_ms)
@@ -451,7 +451,7 @@ class Sender:
     def _settle(
         self, batch: ProducerBatch, error: KafkaWireError | None, now_ms: int, result: Result | None = None
     ) -> None:
-        """End a batch; its memory is free once no request needs it."""
+        """Settle a batch; its memory is freed once no request needs it."""
         self._accumulator.close(batch)
         if not batch.on_wire:
             self._accumulator.release(batch.kept_bytes)
@@ -479,14 +479,14 @@ class Sender:
 
 
 class Schedule:
-    """Which partitions have something to send, to which leader, and when to look at the others.
+    """The schedule of partitions: which have something to send to which leader, and when to look at the others.
 
-    The work of an event grows with what is ready, not with the partitions: those that linger or pause are in a heap,
-    those without a leader wait for other metadata, and those with nothing to send are nowhere.
+    The work per event grows with the number of ready partitions, not of all: those that linger or pause are in a heap,
+    those without a leader wait for new metadata, and those with nothing to send are not listed.
 
     Attributes:
-        ready: by leader, the partitions that have a batch for it, in order of service.
-        without_leader: the partitions that have a batch and no leader.
+        ready: by leader, the partitions that have a batch for it, in the order in which they are served.
+        without_leader: the partitions that have a batch but no leader.
     """
 
     def __init__(self) -> None:
@@ -496,7 +496,7 @@ class Schedule:
         self._entries = count()
 
     def put_ready(self, queue: PartitionQueue, node_id: int | None) -> None:
-        """Have a partition served by its leader, after those that wait for it already."""
+        """Queue a partition for its leader, after those that already wait for it."""
         self.take_out(queue)
         if node_id is None:
             self.without_leader[queue] = None
@@ -509,23 +509,23 @@ class Schedule:
 
     @property
     def placed(self) -> list[PartitionQueue]:
-        """The partitions that have a batch to send now, whether or not they have a leader."""
+        """The partitions that have a batch to send now, with or without a leader."""
         return [*self.without_leader, *(queue for queues in self.ready.values() for queue in queues)]
 
     def first(self, node_id: int) -> PartitionQueue | None:
-        """Return the partition that a leader serves next, None if there is none."""
+        """Return the partition that a leader serves next; None if there is none."""
         queues = self.ready.get(node_id)
         return next(iter(queues)) if queues else None
 
     def put_later(self, queue: PartitionQueue, due_ms: int) -> None:
-        """Look at a partition again at a time."""
+        """Schedule a partition to be looked at again at a given time."""
         self.take_out(queue)
         if queue.due_ms != due_ms:
             queue.due_ms = due_ms
             heappush(self._later, (due_ms, next(self._entries), queue))
 
     def take_out(self, queue: PartitionQueue) -> None:
-        """Forget a partition that has nothing to send, or goes elsewhere."""
+        """Remove a partition that has nothing to send or moves to another place."""
         if queue.node_id is not None:
             queues = self.ready[queue.node_id]
             del queues[queue]
@@ -536,7 +536,7 @@ class Schedule:
             self.without_leader.pop(queue, None)
 
     def due(self, now_ms: int) -> list[PartitionQueue]:
-        """Return the partitions whose time has come."""
+        """Return the partitions that are due."""
         found: list[PartitionQueue] = []
         while self._later and self._later[0][0] <= now_ms:
             due_ms, _, queue = heappop(self._later)
@@ -546,37 +546,37 @@ class Schedule:
         return found
 
     def due_ms(self) -> int | None:
-        """Return when the next one is due."""
+        """Return when the next partition is due."""
         while self._later and self._later[0][2].due_ms != self._later[0][0]:
             heappop(self._later)
         return self._later[0][0] if self._later else None
 
 
 class UnsettledBatches:
-    """The batches of a producer, and its records without a batch, that are not settled.
+    """The unsettled batches of a producer, and its unsettled records without a batch.
 
     Attributes:
-        items: by outcome, in the order in which they came.
+        items: the batches and records by outcome, in order of arrival.
     """
 
     def __init__(self) -> None:
         self.items: dict[Outcome, ProducerBatch | Held] = {}
-        #: What has ended before its deadline stays here until then: its outcome, which holds no records.
+        #: An outcome that is settled before its deadline stays here until then; it holds no records.
         self._deadlines: list[tuple[int, int, Outcome]] = []
         self._entries = count()
 
     def add(self, item: ProducerBatch | Held) -> None:
-        """Take what is new."""
+        """Add a new batch or record."""
         outcome = outcome_of(item)
         self.items[outcome] = item
         heappush(self._deadlines, (item.deadline_ms, next(self._entries), outcome))
 
     def discard(self, outcome: Outcome) -> None:
-        """Forget what has ended."""
+        """Forget a settled batch or record."""
         self.items.pop(outcome, None)
 
     def overdue(self, now_ms: int) -> Iterator[ProducerBatch | Held]:
-        """Yield what is past its deadline; the caller ends it."""
+        """Yield batches and records past their deadline; the caller settles them."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             item = self.items.get(heappop(self._deadlines)[2])
             if item is not None:
@@ -590,6 +590,6 @@ class UnsettledBatches:
 
 
 def outcome_of(item: ProducerBatch | Held) -> Outcome:
-    """Return the outcome of what a producer sends."""
+    """Return the outcome of a batch or record."""
     assert item.outcome is not None
     return item.outcome

@@ -1,7 +1,7 @@
-"""The sequence numbers of one partition: they let its leader store each batch once and in order.
+"""The sequence numbers of one partition, which let its leader store each batch once and in order.
 
-A batch gets its number when it is first sent and keeps it over retries. Where a number may be missing for good, the
-partition begins anew with a higher epoch, and the batches that remain are numbered again.
+A batch gets its number when it is first sent and keeps it over retries. If a number may be missing permanently, the
+partition restarts with a higher epoch, and the remaining batches are renumbered.
 
 Source: Apache Kafka, `TransactionManager`, `TxnPartitionEntry`; KIP-98, KIP-360.
 """
@@ -18,38 +18,38 @@ from kafkawire.sdk.records import BatchBuilder
 
 __all__ = ["Numbered", "Sequences", "following"]
 
-#: Sequence numbers are 0 to 2^31 - 1, and then 0 again.
+#: Sequence numbers run from 0 to 2^31 - 1, and then restart at 0.
 _MODULUS: Final = 1 << 31
 
-#: Two numbers further apart than this have 0 between them.
+#: Two numbers further apart than this have a wrap to 0 between them.
 _HALF: Final = 1 << 30
 
 
 def following(sequence: int, count: int) -> int:
-    """Return the sequence number that comes so many records after another."""
+    """Return the sequence number that comes a number of records after another."""
     return (sequence + count) % _MODULUS
 
 
 class Numbered(Protocol):
-    """A batch, as far as its number is concerned."""
+    """A batch, seen as an owner of a sequence number."""
 
     @property
     def builder(self) -> BatchBuilder:
-        """Knows how many records it has."""
+        """The builder, which knows the number of records."""
         ...
 
     @property
     def producer(self) -> ProducerId | None:
-        """That its number belongs to, None before it has one."""
+        """The producer id that the sequence number belongs to; None before there is one."""
         ...
 
     @property
     def sequence(self) -> int:
-        """The number of its first record, -1 before it has one."""
+        """The sequence number of the first record; -1 before there is one."""
         ...
 
     def stamp(self, producer: ProducerId, sequence: int) -> None:
-        """Give it a number, or another one."""
+        """Set the batch's number, or change it."""
         ...
 
 
@@ -57,10 +57,10 @@ class Sequences:
     """The sequence numbers of one partition.
 
     Attributes:
-        producer: whom they belong to, None before the first.
-        batches: those that have a number and no outcome yet, oldest first.
-        needs_epoch: whether they must begin anew.
-        is_forgotten: whether the leader has forgotten the producer, so that they may do so in the same epoch.
+        producer: the producer id that the numbers belong to; None before the first.
+        batches: the batches that have a number and no outcome yet, oldest first.
+        needs_epoch: whether the numbers must restart with a new epoch.
+        is_forgotten: whether the leader has forgotten the producer, so that the numbers may restart in the same epoch.
     """
 
     __slots__ = (
@@ -87,11 +87,11 @@ class Sequences:
         """Return whether the oldest waiting batch may be sent now."""
         if self.needs_epoch:
             return False
-        if batch.sequence != NO_SEQUENCE:  # a retry: one after the other, in order
+        if batch.sequence != NO_SEQUENCE:  # a retry: one at a time, in order
             return self.batches[0] is batch
         if self._unresolved:
             return False
-        # A leader that knows nothing of the producer takes any number as the first: only one batch may be on its way.
+        # A leader that does not know the producer accepts any number as the first, so only one batch may be on its way.
         return not self.batches or (self.producer == current and self._acknowledged != NO_SEQUENCE)
 
     def assign(self, batch: Numbered, current: ProducerId) -> None:
@@ -103,18 +103,18 @@ class Sequences:
         self.batches.append(batch)
 
     def restart(self, current: ProducerId) -> None:
-        """Begin anew with another epoch: number what remains from 0."""
+        """Restart with another epoch: number the remaining batches from 0."""
         self._begin(current)
         for batch in self.batches:
             batch.stamp(current, self._next)
             self._next = following(self._next, batch.builder.count)
 
     def acknowledged(self, batch: Numbered, offset: int = -1) -> None:
-        """Note that the leader has a batch, also one whose outcome was settled before.
+        """Record that the leader has a batch, even one whose outcome was already settled.
 
         Args:
-            batch: that is stored.
-            offset: of its first record, -1 if not known.
+            batch: the stored batch.
+            offset: the offset of its first record; -1 if unknown.
         """
         if offset >= 0:
             self._acknowledged_offset = max(self._acknowledged_offset, offset + batch.builder.count - 1)
@@ -126,9 +126,10 @@ class Sequences:
         self._resolve()
 
     def failed(self, batch: Numbered) -> None:
-        """Note that a batch has failed for good: the leader may have it all the same, or its number is missing.
+        """Record that a batch has failed permanently: the leader may still have it, or its number is missing.
 
-        What the leader says to those that are on their way, or that the last of them was acknowledged, will show it.
+        The leader's answers to batches on their way, or an acknowledgement of the last one, will show which is the
+        case.
         """
         if batch.sequence != NO_SEQUENCE:
             self._forget(batch)
@@ -136,7 +137,7 @@ class Sequences:
             self._resolve()
 
     def divide(self, batch: Numbered, parts: Sequence[Numbered]) -> None:
-        """Give the numbers of a batch to those that hold its records now."""
+        """Give the numbers of a batch to the batches that now hold its records."""
         if batch.sequence == NO_SEQUENCE or batch.producer is None:
             return
         sequence = batch.sequence
@@ -147,25 +148,25 @@ class Sequences:
         self.batches[place : place + 1] = parts
 
     def mends(self, batch: Numbered, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
-        """Return whether the next attempt may succeed after an error about the number of a batch.
+        """Return whether the next attempt may succeed after an error about a batch's sequence number.
 
         Args:
-            batch: that was refused.
-            code: the error.
-            log_start_offset: of the partition, -1 if the leader did not tell it.
-            raises_epoch: whether the client may raise the epoch. In a transaction it may not: that one goes on if the
-                leader forgot the producer together with its records, and is aborted if these are still there, since
-                the batch may be among them.
+            batch: the rejected batch.
+            code: the error code.
+            log_start_offset: the partition's log start offset; -1 if the leader did not report it.
+            raises_epoch: whether the client may raise the epoch. In a transaction it may not: the transaction continues
+                if the leader forgot the producer together with its records, and is aborted if the records still exist,
+                since the batch may be among them.
         """
         if batch.sequence == NO_SEQUENCE:
             return False
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:  # from brokers before 2.5
-            if log_start_offset < 0:  # only another attempt can tell
+            if log_start_offset < 0:  # only another attempt can show that
                 return True
             self.needs_epoch = self.is_forgotten = True
             return raises_epoch or self._acknowledged_offset < log_start_offset
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # The oldest one follows a gap that nothing will fill; before any other, an earlier one is still on its way.
+            # The oldest batch follows a gap that nothing will fill; for any other, an earlier one is still on its way.
             if self.batches[0] is batch:
                 self.needs_epoch = True
             return raises_epoch or not self.needs_epoch
@@ -182,7 +183,7 @@ class Sequences:
             self.batches.remove(batch)
 
     def _resolve(self) -> None:
-        """See whether a batch that was given up was stored: then the last number given is acknowledged."""
+        """Find out whether a batch that was given up was stored: if so, the last assigned number is acknowledged."""
         if self._unresolved and not self.batches:
             self._unresolved = False
             if following(self._acknowledged, 1) != self._next:

@@ -18,11 +18,11 @@ __all__ = ["DRAINED_FRACTION", "IDEMPOTENT_IN_FLIGHT_MAX", "read_producer_option
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: Brokers remember the numbers of the last five batches of a producer in a partition.
+#: Brokers remember the sequence numbers of a producer's last five batches in a partition.
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 
-#: `drain` returns once this part of `buffer_memory` is in use, so that filling and draining do not alternate record by
-#: record.
+#: `drain` returns once at most this fraction of `buffer_memory` is in use, so that filling and draining do not
+#: alternate for every record.
 DRAINED_FRACTION: Final = 0.5
 
 
@@ -30,13 +30,14 @@ def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[st
     """Check the options of a producer.
 
     Raises:
-        ConfigurationError: a name is unknown or given twice, a value is out of range, or two do not fit together.
+        ConfigurationError: a name is unknown or given twice, a value is out of range, or two options contradict each
+            other.
     """
     options = read_options(ProducerOptions, servers, given)
     conflict = _conflict(options)
     if options.transactional_id is not None:
         if options.enable_idempotence is False:
-            raise ConfigurationError("enable_idempotence", False, "transactions need it: leave out one of both")
+            raise ConfigurationError("enable_idempotence", False, "transactions need it: leave out one of the two")
         if conflict is not None:
             raise ConfigurationError("transactional_id", options.transactional_id, conflict)
         return ProducerOptions(**{**vars(options), "enable_idempotence": True})
@@ -49,7 +50,7 @@ def read_producer_options(servers: str | Iterable[str] | None, given: Mapping[st
 
 
 def _conflict(options: ProducerOptions) -> str | None:
-    """Return why a producer with these options cannot be idempotent, None if it can."""
+    """Return why a producer with these options cannot be idempotent; None if it can."""
     if options.acks != Acks.ALL:
         return f'it needs acks="all", not {int(options.acks)}'
     if options.max_in_flight > IDEMPOTENT_IN_FLIGHT_MAX:

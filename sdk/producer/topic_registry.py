@@ -1,7 +1,7 @@
-"""The topics of a producer: asked for when a record waits for one, forgotten when nothing was sent to it for long.
+"""The topics of a producer: looked up when a record waits for one, forgotten when idle for a long time.
 
-Each topic waits by itself: one that does not exist holds up no other. It is looked up again by each refresh of the
-metadata, whose pauses are the router's, until its records have met their deadline or an error that is not retriable.
+Each topic waits separately: one that does not exist does not delay others. Each metadata refresh, at the router's
+intervals, looks the topic up again, until its records reach their deadline or meet a non-retriable error.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __all__ = ["ABSENT_MS", "TopicRegistry"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: A partition that no answer has named for so long does not exist: no broker is as late to hear of a new one.
+#: A partition that no response has named for this long does not exist: no broker learns of a new one that late.
 ABSENT_MS = 10_000
 
 
 class _Missing:
-    """A topic that is wanted and not known.
+    """A topic that is wanted but unknown.
 
     Attributes:
-        error: why, None before the first answer.
-        refreshed_ms: when the first answer that lacked it came.
-        is_reported: whether the log says so. A broker that creates the topic lacks it in its first answer alone.
+        error: the reason; None before the first response.
+        refreshed_ms: when the first response without the topic arrived.
+        is_reported: whether this was logged. If the broker creates the topic, only its first response lacks it.
     """
 
     __slots__ = ("error", "is_reported", "refreshed_ms")
@@ -55,11 +55,11 @@ class TopicRegistry:
     """The topics of one producer.
 
     Args:
-        options: of the producer.
-        router: keeps the metadata of the topics that are wanted.
+        options: the producer's options.
+        router: keeps the metadata of the wanted topics.
         accumulator: holds their records.
         ended: called with each outcome that is settled here.
-        moved: called with the outcome of a record that goes into a batch, and that of the batch.
+        moved: called with the outcome of a record that goes into a batch, and the outcome of the batch.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class TopicRegistry:
         self._moved = moved
         self._missing: dict[str, _Missing] = {}
         self._doubtful: set[str] = set()
-        #: When an answer first lacked a partition that records of a topic wait for.
+        #: When a response first lacked a partition that a topic's records wait for.
         self._lacking: dict[str, int] = {}
         self._idle_check_ms: int | None = None
         self._lines = LogLimit(logger)
 
     def want(self, name: str, now_ms: int) -> None:
-        """Have a topic looked up: a record waits for it, or for a partition that it may have got meanwhile."""
+        """Request a look-up of a topic for a record that waits for it, or for a partition that may have been added."""
         if self._accumulator.topics[name].partitions:
             self._confirm(name)
             return
@@ -97,16 +97,16 @@ class TopicRegistry:
         self._look(name, now_ms)
 
     def miss(self, name: str, now_ms: int) -> None:
-        """Have metadata looked up: a partition of a topic has no leader, or its topic was forgotten.
+        """Request metadata because a partition has no leader or its topic was forgotten.
 
-        That happens while a thread is about to open a batch there.
+        The latter happens if a thread is just about to open a batch there.
         """
         self._router.metadata.expire()
         if not self._accumulator.topics[name].partitions:
             self.want(name, now_ms)
 
     def poll(self, now_ms: int, *, changed: bool) -> None:
-        """Do whatever is due.
+        """Do the work that is due.
 
         Args:
             now_ms: the time.
@@ -120,15 +120,15 @@ class TopicRegistry:
             self._forget_idle(now_ms)
 
     def due_ms(self) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         return self._idle_check_ms
 
     def expire(self, record: Held, now_ms: int) -> None:
-        """Fail a record whose topic, or partition, is still not known at its deadline."""
+        """Fail a record whose topic or partition is still unknown at its deadline."""
         self.abandon(record, self._late(record), now_ms)
 
     def _late(self, record: Held) -> KafkaWireError:
-        """Return what a record fails with at its deadline."""
+        """Return the error of a record at its deadline."""
         name, metadata = record.topic, self._router.metadata
         missing = self._missing.get(name)
         cause = (None if missing is None else missing.error) or self._router.trouble()
@@ -139,25 +139,25 @@ class TopicRegistry:
             code = metadata.errors.get(name)
             cause = cause or (None if code is None else BrokerError(code, f"topic {name}"))
         if absence and cause is None and metadata.refreshed_ms >= record.created_ms:
-            return LocalProtocolError(f"{absence}, also after {limit}")
+            return LocalProtocolError(f"{absence}, even after {limit}")
         reason = f"{cause or 'no broker has responded'}{self._router.throttling(record.created_ms)}"
         error = DeliveryTimedOut(f"{what} is not known after {limit}: {reason}")
         error.__cause__ = cause
         return error
 
     def _absence(self, name: str, number: int) -> str:
-        """Return which partitions a topic has instead of one; empty if it has it, or is not known."""
+        """Describe which partitions a topic has instead of a missing one; empty if it has it or is unknown."""
         absence = self._router.metadata.absence(TopicPartition(name, number))
         return absence and f"{absence}, not {number}"
 
     def abandon(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
-        """Fail a record, and forget its topic if no other record waits for that."""
+        """Fail a record, and forget its topic if no other record waits for the topic."""
         self._give_up(record, error, now_ms)
         if record.topic in self._missing and not self._accumulator.topics[record.topic].holds:
             self._forget(record.topic)
 
     def _look(self, name: str, now_ms: int) -> None:
-        """Place the records of a topic if it is known, or fail them if it will never be."""
+        """Place the records of a topic if it is known, or fail them if it never will be."""
         metadata, accumulator = self._router.metadata, self._accumulator
         topic = accumulator.topics[name]
         known = metadata.topics.get(name)
@@ -180,28 +180,28 @@ class TopicRegistry:
         if missing.error is None:
             missing.refreshed_ms = metadata.refreshed_ms
         if missing.error is None or missing.error.code != code:
-            # Once for all records that wait: the comparison of names takes a while.
+            # Once for all waiting records, because comparing names takes a while.
             missing.error = BrokerError(code, f"topic {name}{self._near(name)}")
         if not missing.is_reported and metadata.refreshed_ms > missing.refreshed_ms:
             missing.is_reported = True
             logger.warning("%s; its records wait for up to %s=%d", missing.error, *self._options.topic_limit)
 
     def _near(self, name: str) -> str:
-        """Return which topic may be meant, as part of a sentence; empty if none that is known has such a name."""
+        """Suggest a similar topic as part of a sentence; empty if no known topic has a similar name."""
         near = nearest(name, (each for each in self._router.metadata.topics if each != name))
         return f" (did you mean {near[0]}?)" if near else ""
 
     def _place(self, topic: ProducerTopic, count: int) -> None:
-        """Place the records of a topic; those for partitions that it has not got wait, and are asked about again."""
+        """Place the records of a topic; those for missing partitions wait, and the partitions are looked up again."""
         self._accumulator.place_held(topic, count, self._moved, self._ended)
         if topic.holds:
             self._confirm(topic.name)
 
     def _confirm(self, name: str) -> None:
-        """Ask how many partitions a topic has now, for all records that wait for one, until each has it or has failed.
+        """Ask for the topic's current number of partitions until each waiting record is placed or has failed.
 
-        The broker that answers may not have heard of a partition that was just added. As for a topic that no broker
-        knows, the pauses are those between refreshes of the metadata.
+        The broker that answers may not know a newly added partition yet. As for an unknown topic, the pauses are those
+        between metadata refreshes.
         """
         if name not in self._doubtful:
             self._doubtful.add(name)
@@ -222,7 +222,7 @@ class TopicRegistry:
             self._doubt(topic)
 
     def _doubt(self, topic: ProducerTopic) -> None:
-        """Log once that records wait for a partition that a topic has not got, and fail those that have for long."""
+        """Log once that records wait for a missing partition of a topic, and fail those that have waited too long."""
         now_ms, limit_ms = int(self._router.metadata.refreshed_ms), self._options.topic_limit[1]
         topic.gather()
         for record in tuple(topic.held):
@@ -234,7 +234,7 @@ class TopicRegistry:
             since_ms = max(self._lacking.setdefault(topic.name, now_ms), record.created_ms)
             if now_ms - since_ms < ABSENT_MS:
                 return
-            self._give_up(record, LocalProtocolError(f"{absence}, also after {now_ms - since_ms} ms"), now_ms)
+            self._give_up(record, LocalProtocolError(f"{absence}, even after {now_ms - since_ms} ms"), now_ms)
 
     def _give_up(self, record: Held, error: KafkaWireError, now_ms: int) -> None:
         outcome = record.outcome
@@ -250,16 +250,16 @@ class TopicRegistry:
         self._accumulator.forget(name)
 
     def _resize(self) -> None:
-        """Use as many partitions as topics have now: they get more, or fewer if they are deleted and created again."""
+        """Use the current number of partitions of each topic: it can grow, or shrink if the topic is recreated."""
         topics = self._router.metadata.topics
-        for name, topic in list(self._accumulator.topics.items()):  # other threads add to them
+        for name, topic in list(self._accumulator.topics.items()):  # other threads add topics
             known = topics.get(name)
             count = 0 if known is None else len(known.partitions)
             if topic.partitions and count and count != topic.partitions:
                 self._place(topic, count)
 
     def _forget_idle(self, now_ms: int) -> None:
-        """Stop asking for topics that nothing was sent to for long."""
+        """Stop looking up topics that have been idle for a long time."""
         idle_ms = self._options.metadata_max_idle_ms
         for name, topic in list(self._accumulator.topics.items()):
             if now_ms - topic.used_ms >= idle_ms and _is_empty(topic):

@@ -1,4 +1,4 @@
-"""Who waits for all records, or for room: `flush` and `drain`."""
+"""The calls of `flush` and `drain`, which wait for all records or for room in the buffer."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Waiters:
 
     @property
     def flushes(self) -> int:
-        """How many calls of `flush` have not returned."""
+        """The number of calls of `flush` that have not returned."""
         return len(self._flushes)
 
     def await_all(self, promise: Promise[None], outcomes: Iterable[Outcome]) -> None:
-        """Keep a promise once all outcomes are settled, wherever their records go."""
+        """Keep a promise once all outcomes are settled, even if their records move."""
         flush = _Flush(promise, set(outcomes))
         if flush.outcomes:
             self._flushes.append(flush)
@@ -42,16 +42,16 @@ class Waiters:
             promise.keep(None)
 
     def await_room(self, promise: Promise[None], bytes_held: int) -> None:
-        """Keep a promise once at most so many bytes are held."""
+        """Keep a promise once at most the given number of bytes is held."""
         self._drains.append((promise, bytes_held))
 
     @property
     def awaits_room(self) -> bool:
-        """Whether anybody waits for room."""
+        """Whether a call waits for room."""
         return bool(self._drains)
 
     def moved(self, outcome: Outcome, others: Iterable[Outcome]) -> None:
-        """Note that the records of an outcome belong to others now."""
+        """Record that the records of an outcome have moved to other outcomes."""
         for flush in self._flushes:
             try:
                 flush.outcomes.remove(outcome)
@@ -60,7 +60,7 @@ class Waiters:
             flush.outcomes.update(others)
 
     def ended(self, outcome: Outcome) -> None:
-        """Note that an outcome is settled."""
+        """Record that an outcome is settled."""
         for flush in list(self._flushes):
             flush.outcomes.discard(outcome)
             if not flush.outcomes:
@@ -68,7 +68,7 @@ class Waiters:
                 flush.promise.keep(None)
 
     def room(self, bytes_held: int) -> None:
-        """Note how many bytes are held now."""
+        """Update the number of bytes held."""
         if self._drains:
             kept = [drain for drain in self._drains if bytes_held <= drain[1]]
             self._drains = [drain for drain in self._drains if bytes_held > drain[1]]
@@ -76,7 +76,7 @@ class Waiters:
                 promise.keep(None)
 
     def fail(self, error: KafkaWireError) -> None:
-        """End all of them."""
+        """Fail all waiting calls."""
         promises = [flush.promise for flush in self._flushes] + [promise for promise, _ in self._drains]
         self._flushes, self._drains = [], []
         for promise in promises:

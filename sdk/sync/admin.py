@@ -41,8 +41,8 @@ class Admin(Hinting, hints=ADMIN):
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
-            `bootstrap_servers` may take its place.
-        network: reaches the brokers; None for TCP.
+            `bootstrap_servers` can be used instead.
+        network: how to connect to the brokers; None for TCP.
         options: see `AdminKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:

@@ -55,17 +55,17 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
-            `bootstrap_servers` may take its place.
-        topics: the topics to read, one by one or in one list. With `group_id`, the group assigns their partitions;
-            without it, all are read. Without topics, call `assign`.
+            `bootstrap_servers` can be used instead.
+        topics: the topics to read, as separate arguments or in one list. With `group_id`, the group assigns their
+            partitions; without it, all partitions are read. Without topics, call `assign`.
         listener: called when partitions are assigned, revoked or lost: by the thread that reads, before its next
             record, or by the one that closes the consumer. Its methods are plain functions.
         key_deserializer: converts the bytes of a record's key; None to keep bytes. It is called when an iteration,
             `getmany` or `records` hands out the record; if it raises, so does the read; see `DeserializationFailed`.
             `batches` and `getbatches` hand out bytes.
         value_deserializer: likewise for the value.
-        interceptors: see every record that is handed out, and every commit; called in this order.
-        network: reaches the brokers; None for TCP.
+        interceptors: called in this order with every record that is handed out and with every commit.
+        network: how to connect to the brokers; None for TCP.
         options: see `ConsumerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
@@ -119,22 +119,22 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     # Reading.
 
     def __iter__(self) -> RecordIterator[Key, Value]:
-        """Iterate over records without end; a record is finished when the next one is asked for."""
+        """Iterate over records endlessly; a record is finished when the next one is requested."""
         return self._inner.iterator()
 
     def batches(self) -> Generator[ConsumerBatch, None, None]:
-        """Iterate over whole batches without end; a batch is finished when the next one is asked for."""
+        """Iterate over whole batches endlessly; a batch is finished when the next one is requested."""
         while (batch := self._inner.take(self._inner.next_batch)) is not None:
             yield batch
 
     def getmany(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record[Key, Value]]]:
-        """Return the records that are available, by partition; see `kafkawire.Consumer.getmany`."""
+        """Return the available records by partition; see `kafkawire.Consumer.getmany`."""
         return self._inner.take(self._inner.getmany, timeout_ms, max_records)
 
     def getbatches(self, timeout_ms: int = 0, max_batches: int | None = None) -> list[ConsumerBatch]:
-        """Return the batches that are available; see `kafkawire.Consumer.getbatches`."""
+        """Return the available batches; see `kafkawire.Consumer.getbatches`."""
         return self._inner.take(self._inner.getbatches, timeout_ms, max_batches)
 
     def records(
@@ -151,17 +151,17 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions assigned now."""
+        """The currently assigned partitions."""
         return self._inner.assignment
 
     @property
     def subscription(self) -> frozenset[str]:
-        """The topics subscribed to now by their names; none with a pattern, or with partitions assigned by hand."""
+        """The topics currently subscribed to by name; empty with a pattern or with partitions assigned by hand."""
         return self._inner.subscription
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions assigned now that `pause` has suspended."""
+        """The assigned partitions that `pause` has suspended."""
         return self._inner.paused
 
     def assign(self, *partitions: TopicPartition | Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
@@ -185,11 +185,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._inner.resume(*partitions)
 
     def finish(self, *done: Record[Any, Any] | ConsumerBatch | Iterable[Record[Any, Any] | ConsumerBatch]) -> None:
-        """Count records, or whole batches, as finished; see `kafkawire.Consumer.finish`."""
+        """Mark records or whole batches as finished; see `kafkawire.Consumer.finish`."""
         self._inner.finish(*done)
 
     def skip(self, error: DeserializationFailed) -> None:
-        """Leave out a record that could not be deserialized; see `kafkawire.Consumer.skip`."""
+        """Skip a record that could not be deserialized; see `kafkawire.Consumer.skip`."""
         self._inner.skip(error)
 
     # Positions.
@@ -199,11 +199,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._inner.seek(partition, place)
 
     def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Continue from the first record of each partition; of all assigned ones if none is given."""
+        """Continue from the first record of each given partition, or of all assigned ones if none is given."""
         self._inner.seek_to_beginning(*partitions)
 
     def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Continue after the last record of each partition; of all assigned ones if none is given."""
+        """Continue after the last record of each given partition, or of all assigned ones if none is given."""
         self._inner.seek_to_end(*partitions)
 
     def seek_to_time(self, time: int | datetime, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
@@ -211,17 +211,17 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._inner.seek_to_time(time, *partitions)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Return how many offsets are between position and end of a partition; see `kafkawire.Consumer.lag`."""
+        """Return the number of offsets between position and end of a partition; see `kafkawire.Consumer.lag`."""
         return self._inner.lag(partition)
 
     def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record to hand out; see `kafkawire.Consumer.position`."""
+        """Return the offset of the next record that will be handed out; see `kafkawire.Consumer.position`."""
         return result_of(self._inner.position, partition)
 
     def committed(
         self, *partitions: TopicPartition | Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that the group has committed; see `kafkawire.Consumer.committed`."""
+        """Return the group's committed offsets; see `kafkawire.Consumer.committed`."""
         return result_of(self._inner.committed, *partitions)
 
     def commit(
@@ -254,15 +254,15 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         return self._inner.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now; see `kafkawire.Consumer.metrics`."""
+        """Return the current value of every metric; see `kafkawire.Consumer.metrics`."""
         return self._inner.metrics()
 
     def health(self) -> ConsumerHealth:
-        """Return what the consumer waits for; see `kafkawire.Consumer.health`."""
+        """Return what the consumer is waiting for, and its current problem; see `kafkawire.Consumer.health`."""
         return self._inner.health()
 
     def group_metadata(self) -> GroupMetadata:
-        """Return what identifies this consumer in its group now; see `kafkawire.Consumer.group_metadata`."""
+        """Return this consumer's current identity in its group; see `kafkawire.Consumer.group_metadata`."""
         return self._inner.group_metadata()
 
 
@@ -304,7 +304,7 @@ class _Inner(AsyncConsumer[Key, Value]):
         return self._iterator
 
     async def next_batch(self) -> ConsumerBatch | None:
-        """Return the next batch, None at the end."""
+        """Return the next batch; None at the end."""
         return await self._next_batch(self._started())
 
     bounded = AsyncConsumer._bounded

@@ -15,10 +15,10 @@ __all__ = ["prepare_transaction"]
 
 
 def prepare_transaction(producer: Producer[Any, Any], timeout_ms: int | None = None) -> PreparedTransaction | None:
-    """Flush, and leave the open transaction of a producer open even when the producer is closed.
+    """Flush, and keep the producer's open transaction open even after the producer is closed.
 
     Args:
-        producer: has an open transaction.
+        producer: a producer with an open transaction.
         timeout_ms: the limit; None for `api_timeout_ms`.
 
     Returns:

@@ -41,12 +41,12 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
-            `bootstrap_servers` may take its place.
+            `bootstrap_servers` can be used instead.
         key_serializer: converts a key to bytes or text; None to pass keys unchanged. Called by `send` if there is a
             key; if it raises, so does `send`.
-        value_serializer: likewise for values; not called for None, which deletes a key.
+        value_serializer: the same for values; not called for None, which deletes a key.
         interceptors: see every record that is sent, and its outcome; called in this order.
-        network: reaches the brokers; None for TCP.
+        network: how to connect to the brokers; None for TCP.
         options: see `ProducerKeywords` and docs/options.md; the dotted names of Kafka's documentation are accepted too.
 
     Raises:
@@ -91,7 +91,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         self._fast_path = SendFastPath(self, _SEND, partial(fast_path_of, self._inner))
 
     def close(self, *, flush: bool = True, timeout_ms: int | None = None) -> None:
-        """Flush, and disconnect; see `kafkawire.Producer.close`."""
+        """Flush and disconnect; see `kafkawire.Producer.close`."""
         result_of(self._inner.close, flush=flush, timeout_ms=timeout_ms)
 
     def send(
@@ -169,7 +169,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         result_of(self._inner.begin_transaction)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Flush, and commit the open transaction; see `kafkawire.Producer.commit_transaction`."""
+        """Flush and commit the open transaction; see `kafkawire.Producer.commit_transaction`."""
         result_of(self._inner.commit_transaction, timeout_ms)
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
@@ -193,7 +193,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         return self._inner.client_id
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now; see `kafkawire.Producer.metrics`."""
+        """Return the current value of every metric; see `kafkawire.Producer.metrics`."""
         return self._inner.metrics()
 
 
@@ -205,7 +205,7 @@ class Transaction:
     """Commit everything sent inside `with producer.transaction()`, or none of it; see `kafkawire.Transaction`.
 
     Args:
-        producer: has a `transactional_id`.
+        producer: a producer with a `transactional_id`.
         timeout_ms: limit for committing or aborting; None for `api_timeout_ms`.
     """
 

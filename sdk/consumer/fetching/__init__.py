@@ -1,1 +1,1 @@
-"""The I/O side of a consumer: which broker is asked for what, and what becomes of the responses."""
+"""The I/O side of a consumer, which sends fetches to brokers and handles the responses."""

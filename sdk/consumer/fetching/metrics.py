@@ -1,4 +1,4 @@
-"""Count what a consumer fetches and how far it lags; per partition of a response, never per record."""
+"""Measure a consumer's fetches and its lag, per partition of a response, never per record."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SECOND_MS: Final = 1_000
 
 
 class FetchMetrics:
-    """What the responses of one consumer bring.
+    """The metrics of one consumer's fetch responses.
 
     Args:
-        registry: of the client.
+        registry: the client's registry.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -35,7 +35,7 @@ class FetchMetrics:
         self._response_bytes = self._response_records = 0
 
     def partition(self, topic: str, size_bytes: int, records: int, now_ms: int) -> None:
-        """Count what a response has for one partition."""
+        """Count one partition of a response."""
         self._response_bytes += size_bytes
         self._response_records += records
         sensors = self._topics.get(topic)
@@ -59,7 +59,7 @@ class FetchMetrics:
 
 
 def show_lags(registry: Registry, assignment: Assignment) -> None:
-    """Have the lags of the partitions, and the time since the last read, among the metrics."""
+    """Add the lags of the partitions and the time since the last read to the metrics."""
 
     def lags() -> Iterator[tuple[TopicPartition, int]]:
         for partition, reading in list(assignment.readings.items()):
@@ -84,12 +84,12 @@ def show_lags(registry: Registry, assignment: Assignment) -> None:
 def show_group(
     registry: Registry, assigned: Callable[[], Mapping[TopicPartition, object]], heartbeat_ms: Callable[[], int | None]
 ) -> None:
-    """Have the state of a membership among the metrics.
+    """Add the state of a membership to the metrics.
 
     Args:
-        registry: of the client.
+        registry: the client's registry.
         assigned: returns the partitions that the consumer reads.
-        heartbeat_ms: returns when the coordinator last confirmed the membership, None if it has not yet.
+        heartbeat_ms: returns when the coordinator last confirmed the membership; None if it has not done so yet.
     """
 
     def since_heartbeat(now_ms: int) -> float:

@@ -1,8 +1,8 @@
-"""Find the partition whose next batch no response can carry, and let the others go on without it.
+"""Find the partition whose next batch is too large for any response, and let the others continue without it.
 
-A broker sends the first batch that it finds whole, however large it is (KIP-74). If that makes a response larger than
-`max_frame_bytes`, nothing of it can be read, and nothing in it says whose batch it was. So the partitions of that
-broker are fetched in halves, then in halves of these, until the one with the large batch is alone.
+A broker sends the first batch that it finds completely, even if it is large (KIP-74). If that makes a response larger
+than `max_frame_bytes`, the response cannot be read and does not reveal the partition of the batch. So the partitions of
+that broker are fetched in halves, then in halves of these, until the one with the large batch is alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Fetch = TypeVar("Fetch")
 
 
 class OversizedBatchSearch:
-    """The groups in which the partitions of one broker are fetched, one after the other; usually one of all."""
+    """The groups in which one broker's partitions are fetched in turn; usually there is just one group."""
 
     __slots__ = ("_groups",)
 
@@ -31,7 +31,7 @@ class OversizedBatchSearch:
         return bool(self._groups)
 
     def group(self, wanted: Mapping[TopicPartition, Fetch]) -> Mapping[TopicPartition, Fetch]:
-        """Return what to fetch next: the first group, or all that is wanted if there are no groups."""
+        """Return the partitions to fetch next: the first group, or all wanted partitions if there are no groups."""
         while self._groups:
             group = {each: wanted[each] for each in self._groups[0] if each in wanted}
             if group:
@@ -40,14 +40,14 @@ class OversizedBatchSearch:
         return wanted
 
     def taken(self) -> None:
-        """Note that a response came; the next group follows."""
+        """Record that a response arrived; the next group follows."""
         del self._groups[:1]
 
     def too_large(self, wanted: Mapping[TopicPartition, Fetch]) -> TopicPartition | None:
-        """Note that a response was too large to be taken.
+        """Record that a response was too large to be accepted.
 
         Returns:
-            The partition, if it was alone in its group. A single wanted partition becomes a group first, and is tried
+            The partition, if it was alone in its group. A single wanted partition first becomes a group and is tried
             again.
         """
         if not self._groups:

@@ -1,6 +1,6 @@
-"""The I/O side of one partition: where it is fetched next, and what keeps it from being fetched.
+"""The I/O side of one partition: the position and source of its next fetch, and anything that prevents it.
 
-What fails is tried again for ever, with pauses, as long as `may_pass` says so; otherwise reading the partition stops.
+Failures are retried forever, with pauses, if `may_pass` allows it; otherwise reading the partition stops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["PartitionFetch", "Planning", "may_pass"]
 #: Retriable codes that stop a partition: its leader would read the same damaged batch again.
 _FINAL = frozenset({ErrorCode.CORRUPT_MESSAGE})
 
-#: Codes that may pass although they are not retriable: the consumer of Apache Kafka goes on, too.
+#: Codes that are retried although they are not retriable, as in Apache Kafka's consumer.
 _PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR})
 
 
@@ -35,28 +35,29 @@ class PartitionFetch:
     """One partition that is fetched.
 
     Args:
-        partition: which one.
+        partition: the partition.
         backoff: the pauses after failures.
-        max_bytes: most bytes of one fetch.
+        max_bytes: the maximum bytes of one fetch.
 
     Attributes:
-        epoch: of the user's side; changes with each seek.
-        position: the next to fetch; None until it is looked up.
-        place: where to look it up, see `Place`.
+        epoch: the epoch of the user's side, which changes with each seek.
+        position: the next position to fetch; None until it is looked up.
+        place: the place to look up, see `Place`.
         is_asked: whether a look-up of the position, or of its epoch, is in flight.
         checked_epoch: the leader epoch at which the position was found to be in the leader's log.
-        leader_epoch: of the leader that it is fetched from, or that was last asked about the position.
-        topic_id: of the topic when the partition was first seen.
-        paused: by the user's side: by the application, or because the group withholds it.
-        halted: by an error; a seek begins anew.
-        buffered_bytes: fetched and not handed out.
-        attempts: at fetching and looking up.
-        home: the node that it is fetched from, None while it is not.
+        leader_epoch: the epoch of the leader that the partition is fetched from, or that was last asked about the
+            position.
+        topic_id: the topic's id when the partition was first seen.
+        paused: whether the application has paused the partition, or the group withholds it.
+        halted: whether an error has stopped the partition, until a seek.
+        buffered_bytes: the bytes fetched but not handed out.
+        attempts: the attempts to fetch and to look up the position.
+        home: the node that the partition is fetched from; None while it is not fetched.
         replica: the follower to fetch from, and until when (KIP-392); None for the leader.
-        sent: what the last request that named it said, see `to_send`.
-        waits_until_ms: until when a pause after a failure lasts, as far as somebody looks then.
-        end_offset: the first offset that was not readable at the last fetch, -1 if not known.
-        warned: why it cannot be read, as the log says; empty if it does not.
+        sent: the values in the last request that named the partition, see `to_send`.
+        waits_until_ms: the end of the pause after a failure, if a check is scheduled for it.
+        end_offset: the first offset that was not readable at the last fetch; -1 if unknown.
+        warned: the logged reason why the partition cannot be read; empty if none was logged.
     """
 
     __slots__ = (
@@ -96,15 +97,15 @@ class PartitionFetch:
         self.begin(0, None)
 
     def begin(self, epoch: int, place: Place) -> None:
-        """Begin anew at a place."""
+        """Restart at a place."""
         self.move(place)
         self.epoch, self.halted = epoch, False
-        self.end_offset = -1  # the user's side may not have taken the last one, which was of another epoch
+        self.end_offset = -1  # the user's side may not have accepted the last one, which had another epoch
         self.buffered_bytes = 0
         self.attempts.succeeded()
 
     def move(self, place: Place) -> None:
-        """Go on from another place in the same epoch."""
+        """Continue from another place in the same epoch."""
         self.place = place
         self.position = place if isinstance(place, Position) else None
         self.is_asked = False
@@ -112,16 +113,16 @@ class PartitionFetch:
 
     def needs_check(self, known: Partition) -> bool:
         """Return whether the leader has changed since the position was found to be in its log (KIP-320)."""
-        is_checked = known.leader_epoch in (-1, self.checked_epoch)  # an older one is that of a topic created again
+        is_checked = known.leader_epoch in (-1, self.checked_epoch)  # an older one belongs to a recreated topic
         return self.position is not None and self.position.leader_epoch >= 0 and not is_checked
 
     def to_send(self) -> tuple[int | None, int, int, int]:
-        """Return what tells one request from the next: node, epoch, offset, leader epoch."""
+        """Return the values that can differ between requests: node, epoch, offset, leader epoch."""
         offset = -1 if self.position is None else self.position.offset
         return self.home, self.epoch, offset, self.leader_epoch
 
     def to_fetch(self) -> FetchRequest.FetchPartition:
-        """Return what a fetch request says of it."""
+        """Return the partition's entry in a fetch request."""
         assert self.position is not None
         self.sent = self.to_send()
         return FetchRequest.FetchPartition(
@@ -130,7 +131,7 @@ class PartitionFetch:
 
 
 class Planning(Protocol):
-    """What look-ups and responses ask and tell the planner, whose partitions they concern.
+    """The planner's interface to look-ups and responses, which handle its partitions.
 
     Attributes:
         user: the user's side; set before anything is assigned.
@@ -139,33 +140,33 @@ class Planning(Protocol):
     user: Located | None
 
     def current(self, partition: TopicPartition) -> PartitionFetch | None:
-        """Return the state of a partition, None if it is not assigned any more."""
+        """Return the state of a partition; None if it is no longer assigned."""
         ...
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Put a partition where it belongs now."""
+        """Move a partition to its current place."""
         ...
 
     def go_on(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Fetch a partition from where it is now: a broker has answered."""
+        """Continue fetching a partition at its position after a broker has answered."""
         ...
 
     def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
-        """Begin to fetch from a position that was looked up; `is_checked` if the leader that was asked has named it."""
+        """Start fetching from a looked-up position; `is_checked` if the leader itself returned it."""
         ...
 
     def reset(self, fetch: PartitionFetch, reason: str, now_ms: int) -> None:
-        """Have the position looked up as `auto_offset_reset` says."""
+        """Look up the position according to `auto_offset_reset`."""
         ...
 
     def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Have a partition wait after a failure that may pass, or stop reading it."""
+        """Let a partition wait after a failure that may pass, or stop reading it."""
         ...
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Have a partition wait after a failure, whatever it was."""
+        """Let a partition wait after any kind of failure."""
         ...
 
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Fetch nothing more of a partition until it is sought: the application gets the error, once."""
+        """Stop fetching a partition until the next seek; the application gets the error once."""
         ...

@@ -1,8 +1,8 @@
-"""Plan what a consumer fetches from which broker: a machine that turns positions into fetches, one broker at a time.
+"""The machine that plans a consumer's fetches: it turns positions into requests, separately for each broker.
 
-A partition is in the session of the broker that it is fetched from, or waits: for its position, its leader, the end of
-a pause, room in the queue. Each event moves the partitions that it concerns, so the work grows with the records, not
-with the partitions. Errors are a partition's own: it waits, the others go on.
+A partition is in the session of the broker that it is fetched from, or waits for its position, its leader, the end of a
+pause, or room in the queue. Each event moves only the partitions that it concerns, so the work grows with the records,
+not with the partitions. An error affects only its partition, which waits while the others continue.
 
 Source: Apache Kafka, `AbstractFetch`, `SubscriptionState`; KIP-227 (sessions), KIP-392 (followers), KIP-320 (epochs).
 """
@@ -44,24 +44,24 @@ logger = logging.getLogger("kafkawire.consumer")
 #: A partition is fetched ahead while fewer fetches than this wait for the application: one being read, one ready.
 _FETCHES_AHEAD = 2
 
-#: After a longer response the next fetch is sent before the application reads this one: the broker works meanwhile.
-#: Fewer records are read sooner than a fetch is sent.
+#: After a longer response the next fetch is sent before the application reads this one, so that the broker works
+#: meanwhile. Reading fewer records takes less time than sending a fetch.
 _LONG_READ_BYTES = 16_384
 
-#: What a response holds beside records: its header, and for each partition its fields, its topic and some aborted
-#: transactions. `max_frame_bytes` bounds all of it, and what is asked for leaves room for it.
+#: The size of a response without records: its header and, for each partition, its fields, its topic and some aborted
+#: transactions. `max_frame_bytes` limits all of it, so requests leave room for it.
 _RESPONSE_BYTES, _PARTITION_BYTES = 1_024, 512
 
 
 class _NodeFetches:
-    """What is fetched from one broker."""
+    """The fetches from one broker."""
 
     __slots__ = ("in_flight", "refusal", "request", "search", "session", "wanted")
 
     def __init__(self, options: ConsumerOptions) -> None:
         self.session = FetchSession()
         self.search = OversizedBatchSearch()
-        self.request = FetchRequest(  # each is encoded before the next is made: only what the session says is new
+        self.request = FetchRequest(  # each is encoded before the next is made: only the session's part is new
             max_wait_ms=options.fetch_max_wait_ms,
             min_bytes=options.fetch_min_bytes,
             max_bytes=options.fetch_max_bytes,
@@ -77,17 +77,17 @@ class FetchPlanner:
     """Plan the fetches of one consumer.
 
     Args:
-        router: carries the requests.
-        options: of the consumer.
+        router: sends the requests.
+        options: the consumer's options.
         backoff: the pauses between attempts.
-        queue: takes what was fetched.
+        queue: receives the fetched data.
         wall_ms: returns the wall clock, for `auto_offset_reset="by_duration:…"`.
         committed: looks up committed offsets; None if there is no group.
 
     Attributes:
-        user: takes positions that were looked up; set before anything is assigned.
-        last_fetch_ms: when a broker last answered a fetch, None before the first time.
-        visited: partitions that were looked at, counted for tests of scale.
+        user: receives looked-up positions; set before anything is assigned.
+        last_fetch_ms: when a broker last answered a fetch; None before the first answer.
+        visited: the number of partitions examined, for tests of scale.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class FetchPlanner:
     # Machine.
 
     def poll(self, now_ms: int) -> None:
-        """Look up positions and send fetches, as far as they are due."""
+        """Look up positions and send fetches that are due."""
         if self._failure is not None:
             return
         if self._queue.released:
@@ -151,27 +151,27 @@ class FetchPlanner:
         self._queue.refuse(self._refusal)
         starved = self._is_full or bool(self._ahead)
         self._queue.starved = starved
-        if starved and self._queue.released:  # between the first look and now
+        if starved and self._queue.released:  # since the first check
             self.poll(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         return self._later[0][0] if self._later else None
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """Wake all readers: nothing will come any more."""
+        """Wake all readers, because no more data will arrive."""
         self._failure = error
         self._queue.fail(error)
 
     def subscribe(self, topics: frozenset[str] | None) -> None:
-        """Keep the metadata of these topics fresh, also of those without a partition; None if somebody else does."""
+        """Keep the metadata of these topics fresh, even of those without partitions; None if a group does so."""
         self._subscribed = topics
         self._want_topics()
 
-    # Fetching: what the user's side has done.
+    # The `Fetching` interface: changes made by the user's side.
 
     def assign(self, epochs: Mapping[TopicPartition, tuple[int, Place]], now_ms: int) -> None:
-        """Fetch exactly these partitions, none of them paused; those whose epoch is known go on."""
+        """Fetch exactly these partitions, none of them paused; those whose epoch is known continue."""
         for partition in [each for each in self._partitions if each not in epochs]:
             self._leaderless.pop(partition, None)
             self._ahead.discard(partition)
@@ -190,7 +190,7 @@ class FetchPlanner:
         self._want_topics()
 
     def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:
-        """Fetch a partition from another place, unless that is known by now."""
+        """Fetch a partition from another place, unless that has already been applied."""
         fetch = self._partitions.get(partition)
         if fetch is not None and fetch.epoch != epoch:
             self._ahead.discard(partition)
@@ -198,7 +198,7 @@ class FetchPlanner:
             self.consider(fetch, now_ms)
 
     def pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Fetch nothing more of these partitions: the application has paused them, or the group withholds them."""
+        """Stop fetching these partitions, because the application has paused them or the group withholds them."""
         for partition in partitions:
             fetch = self._partitions.get(partition)
             if fetch is not None:
@@ -214,16 +214,16 @@ class FetchPlanner:
                 self.consider(fetch, now_ms)
 
     def halt(self, partition: TopicPartition, now_ms: int) -> None:
-        """Fetch nothing more of a partition until it is sought: an error is raised for it."""
+        """Stop fetching a partition until the next seek, because an error is raised for it."""
         fetch = self._partitions.get(partition)
         if fetch is not None:
             fetch.halted = True
             self.consider(fetch, now_ms)
 
-    # Where a partition belongs; called by look-ups and responses, too.
+    # Placing partitions; look-ups and responses call these, too.
 
     def consider(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Put a partition where it belongs now: with a broker, a look-up, or nowhere until something happens."""
+        """Move a partition to its current place: a broker, a look-up, or neither until something happens."""
         self.visited += 1
         home: int | None = None
         topic = self._metadata.topics.get(fetch.partition.topic)
@@ -246,7 +246,7 @@ class FetchPlanner:
         self._move(fetch, home)
 
     def go_on(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Fetch a partition from where it is now: a broker has answered, and as far as that one knows all is well."""
+        """Continue fetching a partition at its position after a broker has answered without an error."""
         home = fetch.home
         has_room = fetch.buffered_bytes < _FETCHES_AHEAD * fetch.max_bytes
         if home is None or fetch.halted or fetch.replica is not None or not has_room:
@@ -255,7 +255,7 @@ class FetchPlanner:
             self._nodes[home].session.change(fetch.partition)
 
     def failed(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Have a partition wait after a failure that may pass, or stop reading it."""
+        """Let a partition wait after a failure that may pass, or stop reading it."""
         if not may_pass(error):
             self.halt_with(fetch, error, now_ms)
             return
@@ -264,15 +264,15 @@ class FetchPlanner:
         self.retry(fetch, error, now_ms)
 
     def retry(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Have a partition wait after a failure, whatever it was."""
+        """Let a partition wait after any kind of failure."""
         fetch.attempts.failed(error, now_ms)
         self.consider(fetch, now_ms)
         subject = "retry", fetch.partition.topic
         self._lines.warning(subject, now_ms, "%s (%d in a row)", error, fetch.attempts.failures)
 
     def halt_with(self, fetch: PartitionFetch, error: KafkaWireError, now_ms: int) -> None:
-        """Fetch nothing more of a partition until it is sought: the application gets the error, once."""
-        if not isinstance(error, Closed):  # the consumer has ended, which needs no line for each partition
+        """Stop fetching a partition until the next seek; the application gets the error once."""
+        if not isinstance(error, Closed):  # the consumer has ended, which does not need a line per partition
             self._lines.error(("halt", fetch.partition.topic), now_ms, "reading %s stops: %s", fetch.partition, error)
         fetch.halted = True
         self.consider(fetch, now_ms)
@@ -280,7 +280,7 @@ class FetchPlanner:
         self._queue.deliver(Fetched(fetch.partition, fetch.epoch, end.offset, end, error=error))
 
     def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
-        """Begin to fetch from a position that was looked up; `is_checked` if the leader that was asked has named it."""
+        """Start fetching from a looked-up position; `is_checked` if the leader itself returned it."""
         fetch.move(position)
         if is_checked:
             fetch.checked_epoch = fetch.leader_epoch
@@ -291,7 +291,7 @@ class FetchPlanner:
         self.consider(fetch, now_ms)
 
     def reset(self, fetch: PartitionFetch, reason: str, now_ms: int) -> None:
-        """Have the position looked up as `auto_offset_reset` says."""
+        """Look up the position according to `auto_offset_reset`."""
         place = self._lookups.reset_place()
         self._move(fetch, None)
         if place is None:
@@ -305,11 +305,11 @@ class FetchPlanner:
         self.consider(fetch, now_ms)
 
     def current(self, partition: TopicPartition) -> PartitionFetch | None:
-        """Return the state of a partition, None if it is not assigned any more."""
+        """Return the state of a partition; None if it is no longer assigned."""
         return self._partitions.get(partition)
 
     def _home_of(self, fetch: PartitionFetch, known: Partition, leader: int, now_ms: int) -> int | None:
-        """Return the node to fetch from; ask for a look-up if the position is not sure."""
+        """Return the node to fetch from; request a look-up if the position is unconfirmed."""
         if fetch.position is None or fetch.needs_check(known):
             self._lookups.want(fetch, leader)
             return None
@@ -344,16 +344,16 @@ class FetchPlanner:
             self._metadata.wanted = {*self._subscribed, *(partition.topic for partition in self._partitions)}
 
     def _wait(self, fetch: PartitionFetch) -> None:
-        """Look at a partition again when its pause is over."""
+        """Schedule a check of a partition for the end of its pause."""
         due_ms = fetch.attempts.not_before_ms
         if fetch.waits_until_ms != due_ms:
             fetch.waits_until_ms = due_ms
             heappush(self._later, (due_ms, next(self._numbers), fetch))
 
     def _notice_other_topic(self, fetch: PartitionFetch, topic_id: bytes, now_ms: int) -> None:
-        """Begin anew in a topic that was deleted and created again (KIP-516), or learn the id for the first time.
+        """Restart in a topic that was deleted and created again (KIP-516), or learn its id for the first time.
 
-        So does the user's side: what was handed out of the former topic must not be committed for this one.
+        The user's side restarts, too: offsets of the former topic must not be committed for this one.
         """
         former, fetch.topic_id = fetch.topic_id, topic_id
         fetch.warned = ""
@@ -369,7 +369,7 @@ class FetchPlanner:
             self.user.renewed(fetch.partition, fetch.epoch, fetch.place)
 
     def _move(self, fetch: PartitionFetch, home: int | None) -> None:
-        """Have a partition fetched from a node, or from none."""
+        """Set the node that a partition is fetched from, or none."""
         if fetch.home is not None and fetch.home != home:
             former = self._nodes[fetch.home]
             former.wanted.pop(fetch.partition, None)
@@ -385,7 +385,7 @@ class FetchPlanner:
         node.wanted[fetch.partition] = fetch
 
     def _take_releases(self, now_ms: int) -> None:
-        """Fetch again what had enough waiting for the application."""
+        """Resume fetching partitions whose waiting data has been taken."""
         while self._queue.released:
             partition, epoch, size_bytes = self._queue.released.popleft()
             fetch = self._partitions.get(partition)
@@ -408,7 +408,7 @@ class FetchPlanner:
             return
         try:
             request, version = self._request(node, link)
-        except UnsupportedVersion as error:  # until another broker listens there, or leads
+        except UnsupportedVersion as error:  # until another broker listens there or becomes the leader
             node.session.restart(keeps_id=True)
             node.refusal = node.refusal or error
             self._refusal = self._refusal or node.refusal
@@ -430,14 +430,14 @@ class FetchPlanner:
         wanted = node.search.group(node.wanted)
         is_apart = wanted is not node.wanted
         if is_apart:
-            node.session.restart(keeps_id=True)  # the session has them all
+            node.session.restart(keeps_id=True)  # the session already contains all of them
         plan = node.session.plan(wanted)
         assert link.connection is not None
         carrying = None if node.session.by_id else (FetchRequest.FetchTopic, "topic")
         request = node.request
         request.session_id, request.session_epoch = plan.session_id, plan.epoch
         request.topics, request.forgotten_topics_data = plan.topics, plan.forgotten
-        request.max_wait_ms = 0 if is_apart else self._options.fetch_max_wait_ms  # the other groups wait, too
+        request.max_wait_ms = 0 if is_apart else self._options.fetch_max_wait_ms  # the other groups are waiting, too
         room_bytes = self._options.max_frame_bytes - _RESPONSE_BYTES - _PARTITION_BYTES * len(wanted)
         request.max_bytes = max(1, min(self._options.fetch_max_bytes, room_bytes))
         return request, link.connection.version_for(FetchRequest, carrying)
@@ -461,13 +461,13 @@ class FetchPlanner:
                 call.turn = Turn.NOW
             if is_apart:
                 node.search.taken()
-                node.session.restart(keeps_id=True)  # it has this group only
+                node.session.restart(keeps_id=True)  # it contains only this group
         elif response.error_code not in _SESSION_ENDED:
             error = BrokerError(response.error_code, f"fetch from node {node_id}")
             self._responses.refused(list(node.wanted.values()), error, now_ms)
 
     def _separate(self, node_id: int, node: _NodeFetches, damage: FrameTooLarge, now_ms: int) -> None:
-        """Fetch partitions apart until it is clear whose records no response can carry, and halt that one."""
+        """Fetch partitions in ever smaller groups to find and halt the one whose batch is too large."""
         partition = node.search.too_large(node.wanted)
         if partition is None:
             text = "node %d: a response has %d bytes, max_frame_bytes is %d: its partitions are fetched in halves"
@@ -476,12 +476,12 @@ class FetchPlanner:
         fetch = node.wanted[partition]
         offset = -1 if fetch.position is None else fetch.position.offset
         error = RecordTooLarge(
-            f"{partition}, offset {offset}: a response with the next records alone has {damage.length} bytes,"
+            f"{partition}, offset {offset}: a response with only the next records has {damage.length} bytes,"
             f" max_frame_bytes is {damage.limit}: raise it, or seek past them"
         )
         error.__cause__ = damage
         self.halt_with(fetch, error, now_ms)
 
 
-#: Errors after which a full request is all that is needed.
+#: Errors after which a full request is sufficient.
 _SESSION_ENDED = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)

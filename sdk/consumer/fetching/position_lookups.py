@@ -1,7 +1,7 @@
-"""Look up where to begin: committed offsets, offsets by the reset policy or a time, and truncated logs.
+"""Look up start positions: committed offsets, offsets by the reset policy or a time, and truncated logs.
 
-What waits for the same broker is asked for in one request. Every answer concerns its partition alone: one that fails
-waits for its own pause.
+Look-ups for the same broker share one request. Each result affects only its partition: one that fails has a separate
+pause.
 
 Source: Apache Kafka, `OffsetFetcher`, `OffsetFetcherUtils`; KIP-320 (log truncation), KIP-1106 (`by_duration`).
 """
@@ -44,12 +44,12 @@ _RESET_PLACES = {"earliest": OffsetTimestamp.EARLIEST, "latest": OffsetTimestamp
 
 
 class CommittedSource(Protocol):
-    """Looks up what the group has committed."""
+    """Looks up the group's committed offsets."""
 
     def __call__(
         self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int
     ) -> None:
-        """Report each partition once, and the time: one that is in trouble after the others."""
+        """Report each partition once, with the time; partitions with errors may come later than the others."""
         ...
 
 
@@ -57,9 +57,9 @@ class PositionLookups:
     """Look up positions for one planner.
 
     Args:
-        planner: whose partitions are looked up.
-        router: carries the requests.
-        options: of the consumer.
+        planner: the planner of the partitions.
+        router: sends the requests.
+        options: the consumer's options.
         wall_ms: returns the wall clock.
         committed: looks up committed offsets; None if there is no group.
     """
@@ -82,22 +82,22 @@ class PositionLookups:
         self._wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
 
     def reset_place(self) -> int | None:
-        """Return the time that `auto_offset_reset` stands for, None if it is to raise."""
+        """Return the time that `auto_offset_reset` stands for; None if it is to raise."""
         policy = self._options.auto_offset_reset
         if isinstance(policy, int):
             return self._wall_ms() - policy
         return _RESET_PLACES.get(policy)
 
     def want_committed(self, fetch: PartitionFetch) -> None:
-        """Look up what the group has committed for a partition."""
+        """Look up the group's committed offset of a partition."""
         self._uncommitted[fetch.partition] = fetch
 
     def want(self, fetch: PartitionFetch, leader: int) -> None:
-        """Look up the position of a partition at its leader, or whether the leader's log has it."""
+        """Look up a partition's position at its leader, or check that the leader's log contains the position."""
         self._wanted.setdefault(leader, {})[fetch.partition] = fetch
 
     def poll(self, now_ms: int) -> None:
-        """Send what is due."""
+        """Send the look-ups that are due."""
         if self._uncommitted:
             self._poll_committed(now_ms)
         if not self._wanted:
@@ -130,7 +130,7 @@ class PositionLookups:
         return isinstance(fetch.place, int) if fetch.position is None else fetch.needs_check(known)
 
     def _note_leaders(self, fetches: Iterable[PartitionFetch]) -> None:
-        """Note in which epoch a leader is asked: by the time it answers, there may be another one."""
+        """Record the epoch in which a leader is asked: when it answers, there may be another leader."""
         for fetch in fetches:
             known = self._router.metadata.partition(fetch.partition)
             fetch.leader_epoch = -1 if known is None else known.leader_epoch
@@ -159,7 +159,7 @@ class PositionLookups:
         found: Found,
         now_ms: int,
     ) -> None:
-        """Take what was found so far; partitions that wait for another attempt come later."""
+        """Accept the offsets found so far; partitions that wait for another attempt follow later."""
         for partition, commit in found.items():
             fetch = fetches[partition]
             if self._planner.current(partition) is not fetch or fetch.epoch != epochs[partition]:
@@ -209,7 +209,7 @@ class PositionLookups:
     # Truncated logs.
 
     def _is_in_log(self, fetch: PartitionFetch, now_ms: int) -> None:
-        """Fetch from a position that the leader has in its log; a later leader has to be asked again."""
+        """Fetch from a position that is in the leader's log; a later leader must be asked again."""
         fetch.checked_epoch = fetch.leader_epoch
         self._planner.consider(fetch, now_ms)
 
@@ -241,13 +241,13 @@ class PositionLookups:
                 self._is_in_log(fetch, now_ms)
 
     def _truncated(self, fetch: PartitionFetch, position: Position, end: EpochEnd, now_ms: int) -> None:
-        """Go back to where the leader's log and what was read part."""
+        """Go back to where the leader's log diverges from the records that were read."""
         reason = f"{fetch.partition}: the log was truncated before offset {position.offset}, to {end.offset}"
         if self.reset_place() is None:
             self._planner.halt_with(fetch, NoOffset(f"{reason}, and auto_offset_reset is none"), now_ms)
             return
         subject = "truncated", fetch.partition.topic
-        self._lines.warning(subject, now_ms, "%s: records from there on were lost, or are others now", reason)
+        self._lines.warning(subject, now_ms, "%s: later records were lost or replaced", reason)
         back = Position(min(end.offset, position.offset), end.leader_epoch)
         self._planner.locate(fetch, back, now_ms, is_checked=True)
 
@@ -293,7 +293,7 @@ class PositionLookups:
 
 
 def _can_check(versions: Versions) -> bool:
-    """Return whether a broker tells consumers where leader epochs end; older ones tell other brokers alone."""
+    """Return whether a broker tells consumers where leader epochs end; older ones tell only other brokers."""
     try:
         version = versions.version_for(OffsetForLeaderEpochRequest)
     except UnsupportedVersion:

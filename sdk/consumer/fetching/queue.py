@@ -1,8 +1,8 @@
-"""The queue of fetched batches: the only structure that both sides of a consumer touch.
+"""The queue of fetched batches, the only structure that both sides of a consumer use.
 
-The I/O side puts what a response brought for a partition, the user's side takes it; they may be two threads. Each count
-has one writer, and deques append and pop atomically, so no lock is needed. What was fetched before a seek is dropped
-when its turn comes; what belongs to a paused partition is set aside until it is resumed.
+The I/O side adds a response's data for a partition, and the user's side takes it; they can be two threads. Each count
+has one writer, and deques append and pop atomically, so no lock is needed. Data fetched before a seek is dropped when
+its turn comes; data of a paused partition is set aside until the partition is resumed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["FetchQueue", "Fetched", "Taker"]
 
 
 class Fetched:
-    """What one response brought for one partition: batches, an error, or only a new position.
+    """One response's data for one partition: batches, an error, or only a new position.
 
     Args:
-        partition: where they are from.
-        epoch: of the partition when they were requested; they are dropped once it differs.
-        start: the offset that was requested; earlier records of the first batch are skipped.
+        partition: the partition that the batches are from.
+        epoch: the partition's epoch when they were requested; they are dropped once it differs.
+        start: the requested offset; earlier records of the first batch are skipped.
         end: the position after the last whole batch.
         records: concatenated batches; the last one may be cut off.
-        data_end: the offset after the last batch that may have records for the application.
+        data_end: the offset after the last batch that can have records for the application.
         aborted: (first offset, producer id) of each aborted transaction, by first offset.
         error: why the partition cannot be read; it then stops.
     """
@@ -61,33 +61,33 @@ class Fetched:
 
 
 class Taker(Protocol):
-    """The user's side of a partition, as far as it says whether something fetched may be handed out."""
+    """The user's side of a partition, which decides whether fetched data may be handed out."""
 
     @property
     def epoch(self) -> int:
-        """What was fetched in another one is dropped."""
+        """The current epoch; data fetched in another one is dropped."""
         ...
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing may be handed out now."""
+        """Whether handing out is currently suspended."""
         ...
 
 
 class FetchQueue:
-    """What was fetched and not handed out yet.
+    """The data that was fetched but not handed out yet.
 
     Args:
-        wake: has the I/O side look at what was released, if it waits for that.
+        wake: makes the I/O side look at releases, if it waits for them.
 
     Attributes:
         wake: as given.
-        released: (partition, epoch, bytes) taken since the I/O side last looked.
+        released: (partition, epoch, bytes) of the data taken since the I/O side last looked.
         starved: set by the I/O side while it waits for releases.
-        announces_reads: whether a read that begins to wait wakes the I/O side: a group wants to know.
-        errors: that reads raise, one each.
-        refusal: what reads raise that would have to wait, as long as a broker refuses this client.
-        failure: why nothing will come any more; None while the client lives. A listener may have raised it.
+        announces_reads: whether a read that begins to wait wakes the I/O side, which a group needs.
+        errors: the errors that reads raise, one each.
+        refusal: the error of reads that would have to wait, as long as a broker rejects this client.
+        failure: why no more data will arrive; None while the client is running. A listener may have raised it.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -107,34 +107,34 @@ class FetchQueue:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all that was put and not taken."""
+        """The bytes of all data put and not taken."""
         return self._put_bytes - self._taken_bytes
 
     # The I/O side.
 
     def put(self, fetched: Fetched) -> None:
-        """Append; `signal` follows."""
+        """Append data; `signal` must follow."""
         self._put_bytes += len(fetched.records)
         self._items.append(fetched)
 
     def deliver(self, fetched: Fetched) -> None:
-        """Append, and wake every reader."""
+        """Append data and wake all readers."""
         self.put(fetched)
         self.signal()
 
     def report(self, error: KafkaWireError) -> None:
-        """Have the next read raise an error that concerns no single partition."""
+        """Make the next read raise an error that concerns no single partition."""
         self.errors.append(error)
         self.signal()
 
     def refuse(self, error: KafkaWireError | None) -> None:
-        """Have every read raise an error that finds nothing; None once that is over."""
+        """Make every read that finds nothing raise an error; None ends that."""
         if error is not None and error is not self.refusal:
             self.report(error)
         self.refusal = error
 
     def fail(self, error: Exception) -> None:
-        """Wake every reader: nothing will come any more."""
+        """Wake all readers, because no more data will arrive."""
         self._traceback = error.__traceback__
         self.failure = error
         self.signal()
@@ -145,7 +145,7 @@ class FetchQueue:
         self._parked.clear()
 
     def signal(self) -> None:
-        """Wake every reader."""
+        """Wake all readers."""
         waiting = self._waiting
         while waiting:
             try:
@@ -157,16 +157,16 @@ class FetchQueue:
     # The user's side.
 
     def check(self) -> None:
-        """Raise why nothing will come any more, as often as somebody reads."""
+        """Raise the failure, if there is one; each read calls this."""
         failure = self.failure
         if failure is None:
             return
         if isinstance(failure, KafkaWireError):
             raise failure.again()
-        raise failure.with_traceback(self._traceback)  # the application's own, which must not grow with each read
+        raise failure.with_traceback(self._traceback)  # it must not grow with each read
 
     def take(self, takers: Mapping[TopicPartition, Taker]) -> Fetched | None:
-        """Return the oldest that can be handed out, None if there is none."""
+        """Return the oldest data that can be handed out; None if there is none."""
         while self._items:
             fetched = self._items.popleft()
             taker = takers.get(fetched.partition)
@@ -174,14 +174,14 @@ class FetchQueue:
                 self._release(fetched)
             elif taker.is_held:
                 self._parked.setdefault(fetched.partition, []).append(fetched)
-                self._taken_bytes += len(fetched.records)  # of no use now, so it must not keep others from fetching
+                self._taken_bytes += len(fetched.records)  # useless now, so it must not prevent other fetches
             else:
                 self._release(fetched)
                 return fetched
         return None
 
     def unpark(self, partition: TopicPartition) -> None:
-        """Hand out first what was set aside while a partition was paused."""
+        """Put the data that was set aside while a partition was paused at the front."""
         parked = self._parked.pop(partition, ())
         for fetched in parked:
             self._taken_bytes -= len(fetched.records)
@@ -189,11 +189,11 @@ class FetchQueue:
         self.signal()
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop what was set aside: the partition was sought elsewhere, or is no longer assigned."""
+        """Drop the data that was set aside, after a seek or when the partition is no longer assigned."""
         self._parked.pop(partition, None)
 
     def take_error(self, partition: TopicPartition, epoch: int) -> KafkaWireError | None:
-        """Return the error that waits to be raised for a partition, None if there is none."""
+        """Remove and return the error that waits to be raised for a partition; None if there is none."""
         fetched = self._failed(partition, epoch)
         if fetched is None:
             return None
@@ -209,11 +209,11 @@ class FetchQueue:
         return next((each for each in waiting if each.error is not None), None)
 
     def wait(self, is_there: Callable[[], bool] | None = None) -> Promise[None]:
-        """Return a promise that is kept when something comes; `cancel` it if nobody waits any more.
+        """Return a promise that is kept when something arrives; `cancel` it when it is no longer awaited.
 
         Args:
-            is_there: whether what is waited for has come; None for anything that a read hands out or raises. What
-                others wait for must not keep the promise at once, again and again.
+            is_there: returns whether the awaited data has arrived; None for anything that a read hands out or raises.
+                Data for other readers must not keep the promise immediately, again and again.
         """
         promise: Promise[None] = Promise()
         self._waiting.append(promise)
@@ -232,14 +232,14 @@ class FetchQueue:
                 self._waiting.remove(promise)
 
     def _has_news(self) -> bool:
-        """Return whether a read finds something, or an error."""
+        """Return whether a read would find data or an error."""
         if self.refusal is not None and not self.errors:
             self.errors.append(self.refusal.again())
         return bool(self._items or self.errors) or self.failure is not None
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for records."""
+        """Whether a read waits for records."""
         return bool(self._waiting)
 
     def _release(self, fetched: Fetched) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of the responses to fetches: batches are queued, errors concern the partition that has them.
+"""Handle the responses to fetches: queue the batches, and treat each error separately for its partition.
 
 Source: Apache Kafka, `FetchCollector.handleInitializeErrors`; KIP-951 (leaders in responses), KIP-392 (followers).
 """
@@ -30,13 +30,13 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class FetchResponses:
-    """Take the responses for one planner.
+    """Handle the responses for one planner.
 
     Args:
-        planner: whose partitions they concern.
-        router: its metadata learns of new leaders.
-        options: of the consumer.
-        queue: takes the batches.
+        planner: the planner of the partitions.
+        router: its metadata stores new leaders.
+        options: the consumer's options.
+        queue: receives the batches.
     """
 
     def __init__(self, planner: Planning, router: Router, options: ConsumerOptions, queue: FetchQueue) -> None:
@@ -52,9 +52,9 @@ class FetchResponses:
         """Handle a response.
 
         Args:
-            node_id: where it is from.
-            names: of the topics in the session, by id.
-            response: without an error of its own.
+            node_id: the node that sent the response.
+            names: the names of the session's topics, by id.
+            response: the response, without a top-level error.
             now_ms: the time.
         """
         for topic in response.responses:
@@ -67,7 +67,7 @@ class FetchResponses:
                         partition, leader.leader_id, leader.leader_epoch, response.node_endpoints
                     )
                 fetch = self._planner.current(partition)
-                # What was sought elsewhere, or is fetched from another broker now, comes too late.
+                # The response is too late for a partition after a seek, or if another broker now serves it.
                 if fetch is not None and fetch.sent is not None and fetch.sent[:3] == (node_id, *_place(fetch)):
                     self._take(node_id, fetch, data, has_moved, now_ms)
         self._damaged.discard(node_id)
@@ -82,14 +82,14 @@ class FetchResponses:
                 self._planner.consider(fetch, now_ms)
         damage = error.__cause__ if isinstance(error.__cause__, RemoteProtocolError) else None
         if damage is not None and node_id not in self._damaged:
-            self._damaged.add(node_id)  # an accident, perhaps; if not, reads would wait for ever and not know why
+            self._damaged.add(node_id)  # perhaps temporary; if not, reads would wait forever without knowing why
         elif damage is not None:
             self._queue.report(damage)
         elif not error.retriable and not is_connection_error(error):
             self._queue.report(error)
 
     def refused(self, fetches: Iterable[PartitionFetch], error: BrokerError, now_ms: int) -> None:
-        """Handle a response that is an error as a whole; fetching goes on after a pause, whatever it is."""
+        """Handle a response with a top-level error; whatever the error is, fetching continues after a pause."""
         if outdates_metadata(error):
             self._metadata.invalidate()
         if not may_pass(error):
@@ -120,7 +120,7 @@ class FetchResponses:
     def _queue_batches(
         self, fetch: PartitionFetch, data: FetchResponse.PartitionData, records: Buffer, now_ms: int
     ) -> None:
-        """Queue the batches of a partition and go on after the last whole one."""
+        """Queue the batches of a partition and continue after the last whole one."""
         assert fetch.position is not None
         start = fetch.position
         found = extent(records)
@@ -131,7 +131,7 @@ class FetchResponses:
             self._planner.halt_with(fetch, error, now_ms)
             return
         if found.damage is None and found.size_bytes < len(records):
-            records = memoryview(records)[: found.size_bytes]  # the rest is asked for next
+            records = memoryview(records)[: found.size_bytes]  # the rest is fetched next
         end = Position(found.next_offset, found.leader_epoch)
         aborted = [(each.first_offset, each.producer_id) for each in data.aborted_transactions or ()]
         fetched = Fetched(
@@ -147,18 +147,19 @@ class FetchResponses:
         fetch.buffered_bytes += len(records)
         self._metrics.partition(fetch.partition.topic, len(records), found.records_count, now_ms)
         self._queue.put(fetched)
-        # The user's side raises what is wrong when it comes there; fetching more would only bring it again.
+        # The user's side raises the error when it gets there; fetching more would only return the same data.
         fetch.halted = found.damage is not None
 
     def _refuse(
         self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, has_moved: bool, now_ms: int
     ) -> None:
-        """Act on the error of one partition; `has_moved` if the response names a newer leader, which is known now."""
+        """Handle the error of one partition; `has_moved` if the response named a newer leader, which is now known."""
         assert fetch.position is not None
         offset = fetch.position.offset
         error = BrokerError(data.error_code, f"fetch from {fetch.partition} at offset {offset}")
         if fetch.replica is not None and fetch.replica[0] == node_id:
-            # The leader is asked next. It may recommend the same follower at once, so there is a pause before that.
+            # The next fetch goes to the leader. It may recommend the same follower immediately, so there is a pause
+            # first.
             fetch.replica = None
             if outdates_metadata(error):
                 self._metadata.invalidate()
@@ -169,7 +170,7 @@ class FetchResponses:
             return
         if has_moved and may_pass(error):
             leader_id, subject = data.current_leader.leader_id, ("moved", fetch.partition.topic)
-            self._lines.info(subject, now_ms, "%s: node %d leads it now", fetch.partition, leader_id)
+            self._lines.info(subject, now_ms, "%s: node %d is the leader now", fetch.partition, leader_id)
             self._planner.consider(fetch, now_ms)
             return
         self._planner.failed(fetch, error, now_ms)

@@ -1,7 +1,7 @@
 """A fetch session with one broker: requests name only what has changed since the last one (KIP-227).
 
 The broker keeps the partitions of the session; a request adds, changes or removes some of them, and the response has
-only those with something new. Whatever goes wrong, the session begins anew with a full request.
+only those with something new. After any error, the session restarts with a full request.
 
 Source: Apache Kafka, `FetchSessionHandler`, `FetchMetadata`; KIP-516 (topic ids).
 """
@@ -19,7 +19,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["FetchSession", "Member"]
 
-#: Epochs are int32; the one after the highest is 1, since 0 would open another session.
+#: Epochs are int32; the highest is followed by 1, since 0 would open another session.
 _EPOCH_MAX = 2**31 - 1
 
 
@@ -30,7 +30,7 @@ class Member(Protocol):
     topic_id: bytes
 
     def to_fetch(self) -> FetchRequest.FetchPartition:
-        """Return what a request says of it."""
+        """Return the partition's entry in a request."""
         ...
 
 
@@ -47,7 +47,7 @@ class FetchSession:
     """The session with one broker.
 
     Attributes:
-        names: of the topics in the session, by id.
+        names: the names of the session's topics, by id.
     """
 
     def __init__(self) -> None:
@@ -58,24 +58,24 @@ class FetchSession:
         self.names: dict[bytes, str] = {}
 
     def change(self, partition: TopicPartition) -> None:
-        """Take note that a partition is to be added, removed, or fetched from another offset."""
+        """Record that a partition must be added, removed, or fetched from another offset."""
         self._changed[partition] = None
 
     def restart(self, *, keeps_id: bool = False) -> None:
-        """Begin anew with the next request.
+        """Restart the session with the next request.
 
         Args:
-            keeps_id: whether the broker may still have the session, and is told to drop it.
+            keeps_id: whether the broker may still have the session and is told to drop it.
         """
         if not keeps_id:
             self._session_id = NO_FETCH_SESSION_ID
         self._epoch = INITIAL_FETCH_SESSION_EPOCH
 
     def plan(self, wanted: Mapping[TopicPartition, Member]) -> _Plan:
-        """Return what the next request says.
+        """Return the variable part of the next request.
 
         Args:
-            wanted: all partitions that are to be in the session.
+            wanted: all partitions that the session should contain.
         """
         changed, self._changed = self._changed, {}
         members, forgotten, by_id = [], [], self.by_id
@@ -87,7 +87,7 @@ class FetchSession:
                 continue
             members.append(member)
             topic_id = member.topic_id
-            # The topic was deleted and created again; or topics are called by their ids in the whole session, or none.
+            # The topic was recreated, or the session switched: it names either all topics by their ids, or none.
             if self._members.get(partition, topic_id) != topic_id or (topic_id != ZERO_UUID) != by_id:
                 self.restart(keeps_id=True)
         if self._epoch == INITIAL_FETCH_SESSION_EPOCH:
@@ -99,10 +99,10 @@ class FetchSession:
         return _Plan(self._session_id, self._epoch, _topics(members), _forgotten(forgotten) if forgotten else [])
 
     def accept(self, error_code: int, session_id: int) -> bool:
-        """Take the head of a response.
+        """Handle the top-level fields of a response.
 
         Returns:
-            Whether the response counts; otherwise the next request begins a session.
+            Whether the response is valid; otherwise the next request begins a new session.
         """
         if error_code != ErrorCode.NONE:
             self.restart(keeps_id=error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH)

@@ -1,1 +1,1 @@
-"""The user's side of a consumer: what was fetched is handed out here, and positions move with it."""
+"""The user's side of a consumer, which hands out fetched records and moves the positions."""

@@ -1,9 +1,11 @@
-"""The partitions of a consumer and what the application was handed of each.
+"""The partitions of a consumer and the state of handing out each one's records.
 
-`Assignment` is what a group's machine sees of a consumer: it assigns and withholds partitions and asks what to commit.
-The user's side reads, seeks and pauses; every change is passed on to the I/O side, which fetches. The two may be two
-threads, and a signal handler may come in between anywhere, so there is no lock (docs/decisions/0035-no-locks.md): what
-changes with a seek is one object, replaced in one step, and the I/O side looks at what is there when its turn comes.
+`Assignment` is a group machine's interface to a consumer: it assigns and withholds partitions and returns what to
+commit.
+The user's side reads, seeks and pauses; every change is passed on to the I/O side, which fetches. The two can run in
+two threads, and a signal handler can interrupt anywhere, so there is no lock (docs/decisions/0035-no-locks.md): all
+state that a seek changes is one object, replaced in one step, and the I/O side reads the current one when its turn
+comes.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Assignment", "Fetching", "Reading"]
 
-#: Shared by all partitions: one that was revoked and assigned again must not accept what was fetched for it before.
+#: Shared by all partitions: one that was revoked and reassigned must not accept data fetched for it earlier.
 _epochs = count(1)
 
 
 class Fetching(Protocol):
-    """What the I/O side is told; called there."""
+    """The I/O side as seen by the assignment; called there."""
 
     def assign(self, epochs: Mapping[TopicPartition, tuple[int, Place]], now_ms: int) -> None:
-        """Fetch exactly these partitions; those whose epoch is known go on."""
+        """Fetch exactly these partitions; those whose epoch is known continue."""
         ...
 
     def seek(self, partition: TopicPartition, epoch: int, place: Place, now_ms: int) -> None:
@@ -38,7 +40,7 @@ class Fetching(Protocol):
         ...
 
     def pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Fetch nothing more of these partitions: the application has paused them, or the group withholds them."""
+        """Stop fetching these partitions, because the application has paused them or the group withholds them."""
         ...
 
     def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
@@ -46,12 +48,12 @@ class Fetching(Protocol):
         ...
 
     def halt(self, partition: TopicPartition, now_ms: int) -> None:
-        """Fetch nothing more of a partition until it is sought: an error is raised for it."""
+        """Stop fetching a partition until the next seek, because an error is raised for it."""
         ...
 
 
 class _Epoch:
-    """What was handed out of a partition since it was sought; attributes as those of `Reading`."""
+    """The state of a partition since its last seek; attributes as in `Reading`."""
 
     __slots__ = ("done", "halted", "handout", "number", "place", "start")
 
@@ -65,17 +67,18 @@ class _Epoch:
 
 
 class Reading:
-    """What the application was handed of one partition.
+    """The state of handing out one partition's records.
 
     Attributes:
-        partition: which one.
-        unfinished: what was handed out and is not finished, if the application says what is; None if the next read
-            finishes it.
-        committed: the last offset committed from here, -1 if none.
-        paused: by the application.
-        withheld: by the group: about to be revoked, or assigned and the application was not told yet.
-        until: where a bounded read ends; None for no end.
-        end_offset: the first offset that was not readable at the last fetch, -1 if not known.
+        partition: the partition.
+        unfinished: the records handed out but not finished, if the application finishes them; None if the next read
+            does.
+        committed: the last offset committed by this consumer; -1 if none.
+        paused: whether the application has paused the partition.
+        withheld: whether the group withholds it: it is about to be revoked, or its assignment has not been announced
+            yet.
+        until: the offset at which a bounded read ends; None for no end.
+        end_offset: the first offset that was not readable at the last fetch; -1 if unknown.
     """
 
     __slots__ = ("_epoch", "committed", "end_offset", "partition", "paused", "unfinished", "until", "withheld")
@@ -89,17 +92,17 @@ class Reading:
         self.begin(place)
 
     def begin(self, place: Place, done: Position | None = None) -> None:
-        """Begin anew, in a new epoch; what is before the place is finished unless `done` says otherwise."""
+        """Restart in a new epoch; everything before the place is finished unless `done` says otherwise."""
         start = place if isinstance(place, Position) else None
         self._epoch = _Epoch(place, start, done or start, halted=False)
 
     def halt(self) -> None:
-        """Stop where it is, in a new epoch."""
+        """Stop at the current position, in a new epoch."""
         start = self.position
         self._epoch = _Epoch(self.place, start, start, halted=True)
 
     def located(self, epoch: int, position: Position) -> bool:
-        """Take the position that was looked up in an epoch; return whether that goes on and had none."""
+        """Accept the position looked up in an epoch; return whether the epoch is current and had none."""
         current = self._epoch
         if current.number != epoch or current.start is not None:
             return False
@@ -108,23 +111,23 @@ class Reading:
 
     @property
     def epoch(self) -> int:
-        """Changes with each seek; what was fetched in an earlier epoch is dropped."""
+        """A number that changes with each seek; data fetched in an earlier epoch is dropped."""
         return self._epoch.number
 
     @property
     def origin(self) -> tuple[int, Place]:
-        """The epoch, and where it began."""
+        """The epoch and its start."""
         current = self._epoch
         return current.number, current.place
 
     @property
     def place(self) -> Place:
-        """Where it began in this epoch."""
+        """The place where this epoch began."""
         return self._epoch.place
 
     @property
     def start(self) -> Position | None:
-        """The position before `handout`, or without one the next to hand out; None until it was looked up."""
+        """The position before `handout` or, without one, the next to hand out; None until it is looked up."""
         return self._epoch.start
 
     @start.setter
@@ -133,7 +136,7 @@ class Reading:
 
     @property
     def done(self) -> Position | None:
-        """Everything before it is finished, `handout` aside."""
+        """The position before which everything is finished, not counting `handout`."""
         return self._epoch.done
 
     @done.setter
@@ -142,7 +145,7 @@ class Reading:
 
     @property
     def handout(self) -> Handout | None:
-        """What is being handed out of it, None if nothing is."""
+        """The records being handed out; None if there are none."""
         return self._epoch.handout
 
     @handout.setter
@@ -151,44 +154,47 @@ class Reading:
 
     @property
     def halted(self) -> bool:
-        """By an error that was raised for it, until a seek or `resume`."""
+        """Whether an error has stopped the partition until a seek or `resume`."""
         return self._epoch.halted
 
     @property
     def position(self) -> Position | None:
-        """The next record to hand out; None until it was looked up."""
+        """The position of the next record to hand out; None until it is looked up."""
         handout = self.handout
         return self.start if handout is None or self.start is None else handout.position(self.start)
 
     @property
     def finished(self) -> Position | None:
-        """Everything before it is finished: the application asked for the next record, or said so."""
+        """The position before which everything is finished, by reading further or by the application's calls."""
         unfinished = self.unfinished
         if unfinished is not None:
-            position, first = self.position, unfinished.first  # in this order: more may be handed out in between
+            position, first = (
+                self.position,
+                unfinished.first,
+            )  # in this order: more may be handed out in between
             return position if first is None or position is None else min(first, position)
         handout = self.handout
         return self.done if handout is None or self.done is None else handout.finished(self.done)
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing of it may be handed out now."""
+        """Whether the partition's records may currently not be handed out."""
         return self.paused or self.withheld or self.halted or (self.until is not None and self.is_at_end)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether a bounded read has reached its end here."""
+        """Whether a bounded read has reached its end in this partition."""
         return self.until is not None and self.start is not None and self.start.offset >= self.until
 
     def leave(self) -> None:
-        """Detach the handout; what was finished of it stays finished."""
+        """Detach the handout; its finished records stay finished."""
         handout = self.handout
         if handout is not None and self.start is not None and self.done is not None:
             self.done, self.start = handout.finished(self.done), handout.position(self.start)
             self.handout = None
 
     def settle(self) -> None:
-        """Count everything that was handed out as finished."""
+        """Mark all records handed out so far as finished."""
         handout = self.handout
         if handout is not None:
             handout.settle()
@@ -203,17 +209,17 @@ class Assignment:
 
     Args:
         fetching: the I/O side.
-        queue: of fetched batches.
-        run: has something done on the I/O side, in order.
+        queue: the fetched batches.
+        run: runs functions on the I/O side, in order.
         clock_ms: returns the time of the machines.
-        auto_finish: whether a record is finished when the next one is asked for; otherwise the application says so.
+        auto_finish: whether a record is finished when the next one is requested; otherwise the application finishes it.
 
     Attributes:
         clock_ms: as given.
-        readings: by partition; replaced as a whole by each assignment.
-        on_pause: called when partitions were paused; set by the reader.
-        handed_out: returns how many records were handed out so far; set by the reader.
-        on_commit: called with offsets that were committed; set by the face.
+        readings: the readings by partition; each assignment replaces the whole mapping.
+        on_pause: called after partitions are paused; set by the reader.
+        handed_out: returns the number of records handed out so far; set by the reader.
+        on_commit: called with committed offsets; set by the client.
     """
 
     def __init__(
@@ -241,12 +247,12 @@ class Assignment:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions assigned now."""
+        """The currently assigned partitions."""
         return frozenset(self.readings)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """Those that the application has paused."""
+        """The partitions that the application has paused."""
         return frozenset(partition for partition, reading in self.readings.items() if reading.paused)
 
     def __getitem__(self, partition: TopicPartition) -> Reading:
@@ -258,11 +264,11 @@ class Assignment:
     def assign(
         self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, Position], place: Place = None
     ) -> None:
-        """Read exactly these partitions; those already assigned keep their positions, withheld ones go on.
+        """Read exactly these partitions; those already assigned keep their positions, withheld ones continue.
 
         Args:
-            partitions: replace those assigned before; a mapping says where each of them begins.
-            place: where new ones begin of which it is not said.
+            partitions: the new assignment; a mapping gives the start of each partition.
+            place: the start of new partitions for which none is given.
         """
         begins = partitions if isinstance(partitions, Mapping) else {}
         former = self.readings
@@ -274,7 +280,7 @@ class Assignment:
             self._queue.forget(partition)
             self._withhold(former[partition])
         for reading in chosen.values():
-            if reading.withheld:  # hand it out again, from where it was or was sought meanwhile
+            if reading.withheld:  # hand it out again, from its last position or from a seek made meanwhile
                 reading.withheld = False
                 self._queue.forget(reading.partition)
                 reading.begin(reading.place if reading.position is None else reading.position)
@@ -287,14 +293,14 @@ class Assignment:
     # The group's side.
 
     def withhold(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing more of these partitions, until `assign` names them again."""
+        """Stop handing out records of these partitions until `assign` names them again."""
         withheld = [each for each in partitions if each in self.readings]
         for partition in withheld:
             self._withhold(self.readings[partition])
         self._run(partial(self._pause, withheld))
 
     def to_commit(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what is finished and not committed yet; None for all partitions."""
+        """Return finished but uncommitted positions; None for all partitions."""
         readings = self.readings
         found = {}
         for partition in readings if partitions is None else partitions:
@@ -305,7 +311,7 @@ class Assignment:
         return found
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Take note of what was committed."""
+        """Record committed offsets."""
         for partition, offset in offsets.items():
             reading = self.readings.get(partition)
             if reading is not None:
@@ -313,18 +319,18 @@ class Assignment:
         self.on_commit(offsets)
 
     def report(self, error: KafkaWireError) -> None:
-        """Have the next read raise an error, and reading go on."""
+        """Make the next read raise an error, after which reading continues."""
         self._queue.report(error)
 
     def is_unread(self, error: KafkaWireError) -> bool:
-        """Return whether no read has raised a reported error yet."""
+        """Return whether a reported error has not been raised by a read yet."""
         return error in list(self._queue.errors)
 
     @property
     def last_handed_out_ms(self) -> int | None:
-        """When the application was last seen to get a record; None while a read is waiting.
+        """When the application was last seen to receive a record; None while a read is waiting.
 
-        It is seen when somebody looks: no clock is read for each record.
+        The time is taken on access, so that no clock is read per record.
         """
         if self._queue.is_awaited:
             self._seen_ms = None
@@ -337,7 +343,7 @@ class Assignment:
     # The I/O side.
 
     def located(self, partition: TopicPartition, epoch: int, position: Position) -> bool:
-        """Take the position that was looked up; return whether the partition had none."""
+        """Accept a looked-up position; return whether the partition had none."""
         reading = self.readings.get(partition)
         if reading is None or not reading.located(epoch, position):
             return False
@@ -345,13 +351,13 @@ class Assignment:
         return True
 
     def observed(self, partition: TopicPartition, epoch: int, end_offset: int) -> None:
-        """Take the first offset that is not readable yet."""
+        """Record the first offset that is not readable yet."""
         reading = self.readings.get(partition)
         if reading is not None and reading.epoch == epoch:
             reading.end_offset = end_offset
 
     def renewed(self, partition: TopicPartition, epoch: int, place: Place) -> None:
-        """Begin anew at a place: the topic is another one now, of the same name."""
+        """Restart at a place, because the topic was replaced by another one of the same name."""
         reading = self.readings.get(partition)
         if reading is not None and reading.epoch == epoch:
             reading.committed = -1
@@ -360,7 +366,7 @@ class Assignment:
     # The user's side.
 
     def seek(self, partition: TopicPartition, place: Place) -> None:
-        """Continue from another place; what was fetched before is dropped.
+        """Continue from another place; data fetched before is dropped.
 
         Raises:
             LocalProtocolError: the partition is not assigned.
@@ -368,7 +374,7 @@ class Assignment:
         self._move(self[partition], place)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these partitions until they are resumed.
+        """Stop handing out records of these partitions until they are resumed.
 
         Raises:
             LocalProtocolError: a partition is not assigned.
@@ -395,13 +401,13 @@ class Assignment:
         self._run(partial(self._fetching.resume, [reading.partition for reading in chosen]))
 
     def halt(self, reading: Reading) -> None:
-        """Hand out nothing more of a partition because of an error, until it is sought or resumed."""
+        """Stop handing out records of a partition after an error, until a seek or `resume`."""
         self._queue.forget(reading.partition)
         reading.halt()
         self._run(partial(self._fetching.halt, reading.partition))
 
     def finish(self, partition: TopicPartition, start_offset: int, end_offset: int | None = None) -> None:
-        """Count a record, or a whole batch up to `end_offset`, as finished; nothing if its partition was given up.
+        """Mark a record, or a whole batch up to `end_offset`, as finished; ignored if its partition was given up.
 
         Raises:
             LocalProtocolError: the record was handed out in a batch, or the next read finishes it anyway.
@@ -417,62 +423,62 @@ class Assignment:
             reading.unfinished.finish_batch(start_offset, end_offset)
 
     def skip(self, partition: TopicPartition, offset: int) -> None:
-        """Continue after a record at which an error stopped its partition, unless the partition has moved.
+        """Continue after the record at which an error stopped its partition, unless the position has been moved.
 
         Earlier records stay unfinished until the application finishes them.
         """
         reading = self.readings.get(partition)
         start = None if reading is None else reading.start
         if reading is not None and start is not None and reading.halted and start.offset <= offset:
-            self._restart(reading, Position(offset + 1))  # its epoch may be a later one than that of `start`
+            self._restart(reading, Position(offset + 1))  # its epoch may be later than that of `start`
             if reading.unfinished is not None:
                 reading.unfinished.forget(offset)
 
     def fetch_again(self, reading: Reading, position: Position | None = None) -> None:
-        """Drop what was fetched and not handed out; also what was, from a position on."""
+        """Drop data that was fetched but not handed out and, from a given position on, even handed-out data."""
         finished, position = reading.finished, position or reading.position
         if position is not None:
             self._restart(reading, position, finished)
 
     def _move(self, reading: Reading, place: Place) -> None:
-        """Continue from another place; what was handed out is of no matter any more."""
+        """Continue from another place; records handed out before no longer count."""
         if reading.unfinished is not None:
             reading.unfinished.forget()
         self._restart(reading, place)
 
     def _restart(self, reading: Reading, place: Place, done: Position | None = None) -> None:
-        """Continue from a place, in a new epoch; what is before it is finished unless `done` says otherwise."""
+        """Continue from a place in a new epoch; everything before it is finished unless `done` says otherwise."""
         self._cut(reading)
         reading.begin(place, done)
         self._queue.forget(reading.partition)
         self._run(partial(self._sought, reading.partition))
 
     def _fetch(self, now_ms: int) -> None:
-        """Have the I/O side fetch what is assigned now."""
+        """Make the I/O side fetch the assigned partitions."""
         readings = self.readings
         self._fetching.assign({each: reading.origin for each, reading in readings.items()}, now_ms)
         self._pause(readings, now_ms)
 
     def _pause(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Have the I/O side fetch nothing of those partitions that are paused or withheld now."""
+        """Make the I/O side stop fetching those partitions that are now paused or withheld."""
         chosen = [self.readings.get(partition) for partition in partitions]
         held = [reading.partition for reading in chosen if reading is not None and (reading.paused or reading.withheld)]
         if held:
             self._fetching.pause(held, now_ms)
 
     def _sought(self, partition: TopicPartition, now_ms: int) -> None:
-        """Have the I/O side fetch a partition from where it was sought last."""
+        """Make the I/O side fetch a partition from its last seek."""
         reading = self.readings.get(partition)
         if reading is not None:
             self._fetching.seek(partition, *reading.origin, now_ms)
 
     def _withhold(self, reading: Reading) -> None:
-        """Hand out nothing more of a partition."""
+        """Stop handing out records of a partition."""
         reading.withheld = True
         self._cut(reading)
 
     def _cut(self, reading: Reading) -> None:
-        """Hand out nothing more of what is being handed out."""
+        """Cut the current handout so that no more of its records are handed out."""
         handout = reading.handout
         if handout is not None:
             handout.cut()

@@ -1,4 +1,4 @@
-"""Bounded reads: up to offsets, to a time, or to where the partitions end when the read begins."""
+"""Bounded reads: up to offsets, to a time, or to the ends that the partitions have when the read begins."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundedRecords", "EndOffsets"]
 
-#: The end of a partition that is not to be read.
+#: The end of a partition that must not be read.
 _NOTHING = 0
 
 
 class EndOffsets:
     """The ends of one bounded read of the partitions that are assigned when it begins.
 
-    They hold for every read of the consumer; those that are not bounded themselves wait for the end of this one.
+    They apply to every read of the consumer; unbounded reads wait until this one has ended.
 
     Args:
-        core: of the consumer.
-        until: the first offset that is not read, by partition; or the time of the first record that is not, in ms since
-            the epoch; None for no such end.
-        stop_at_end: whether to end where the partitions end now.
+        core: the consumer's core.
+        until: the first offset not to read, by partition; or the time of the first record not to read, in ms since the
+            epoch; None for no such end.
+        stop_at_end: whether to stop at the current ends of the partitions.
 
     Attributes:
-        is_abandoned: whether the next read lifts the ends, unless it is the one that they are of.
-        is_lifted: whether they no longer hold.
+        is_abandoned: whether the next read lifts the ends, unless they belong to that read.
+        is_lifted: whether the ends no longer apply.
     """
 
     def __init__(self, core: ConsumerCore, until: Mapping[TopicPartition, int] | int | None, stop_at_end: bool) -> None:
@@ -51,11 +51,11 @@ class EndOffsets:
         """Look up the ends, and bound the partitions.
 
         Args:
-            woken: waits until something comes, unless what it is given says that it is there.
+            woken: waits until something arrives, unless the function passed to it returns that it has arrived.
 
         Raises:
-            BrokerError: a partition does not exist, or may not be read.
-            LocalProtocolError: another bounded read has not ended.
+            BrokerError: a partition does not exist, or access to it is denied.
+            LocalProtocolError: another bounded read is still running.
         """
         self._core.reader.lift_abandoned()
         if self._core.reader.bounded_read is not None:
@@ -69,7 +69,7 @@ class EndOffsets:
         while queue.announces_reads and not has_assigned():
             await woken(has_assigned)
         if self._core.group is None and self._core.is_subscribed:
-            await self._core.topics_assigned()  # the topics may be news
+            await self._core.topics_assigned()  # the topics may be new
         partitions = self._core.assignment.assigned
         ends: dict[TopicPartition, int] = {}
         if isinstance(self._until, int):
@@ -92,14 +92,14 @@ class EndOffsets:
 
     @property
     def are_reached(self) -> bool:
-        """Whether everything before them was handed out. Without any, that never happens."""
+        """Whether everything before the ends was handed out; never true without any end."""
         handout, assignment = self._core.reader.handout, self._core.assignment
         if (self._until is None and not self._stop_at_end) or (handout is not None and handout.left):
             return False
         return all(reading.is_at_end for reading in assignment.readings.values() if reading.until is not None)
 
     def lift(self) -> None:
-        """Have reads go on without an end. What was cut at one is fetched again."""
+        """Let reads continue without an end; fetched data that was cut at an end is fetched again."""
         self.is_lifted = True
         if self._core.reader.bounded_read is not self:
             return
@@ -113,18 +113,18 @@ class EndOffsets:
         self._core.queue.signal()
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Lift the ends soon, by the next read at the latest; without a lock, as a collection may come anywhere."""
+        """Lift the ends by the next read at the latest; without a lock, as garbage collection can happen anywhere."""
         self.is_abandoned = True
         with suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(self.lift)
 
 
 class BoundedRecords(Generic[Key, Value]):
-    """The records up to an end, for `async for`; an error ends the read, and so does dropping it, as `aclose` does.
+    """The records up to an end, for `async for`; an error, `aclose` or dropping the object ends the read.
 
     Args:
-        begin: finds the ends.
-        advance: waits for a record before them; None if there is no more.
+        begin: looks up the ends.
+        advance: waits for a record before the ends; None if there are no more.
     """
 
     def __init__(
@@ -146,9 +146,9 @@ class BoundedRecords(Generic[Key, Value]):
             handout = await self._found()
             record = None if handout is None else handout.take()
         except Exception:
-            await self.aclose()  # as of a generator; a kept error keeps this read, too
+            await self.aclose()  # as in a generator; an error that is kept would keep this read, too
             raise
-        except BaseException:  # cancelled: to ask again goes on with this read, any other read ends it
+        except BaseException:  # cancelled: the next request continues this read, any other read ends it
             if self._end_offsets is not None:
                 self._end_offsets.is_abandoned = True
             raise
@@ -165,7 +165,7 @@ class BoundedRecords(Generic[Key, Value]):
         return await self._advance(self._end_offsets)
 
     async def aclose(self) -> None:
-        """End the read; later ones go on from here."""
+        """End the read; later ones continue from here."""
         self._is_over = True
         if self._end_offsets is not None:
             self._end_offsets.lift()

@@ -1,7 +1,7 @@
 """One fetch on its way to the application: its batches, one by one or several at a time.
 
-What is done for each batch costs as much as many records do. So records that are handed out one by one come from
-several batches at once, as far as a position between any two of them can be told, and little is held in memory.
+The work per batch costs as much as many records. So records that are handed out one by one come from several batches at
+once, provided that a position between any two of them can be determined, and little is held in memory.
 
 Source: Apache Kafka, `CompletedFetch`; KIP-98 (aborted transactions in responses).
 """
@@ -23,7 +23,7 @@ from kafkawire.sdk.records import Batch, MessageBatch, Record, RecordBatch, walk
 
 __all__ = ["RECORDS_AHEAD", "CompletedFetch", "fetched_batches"]
 
-#: No further batch is opened once so many records are ready: by then a batch costs each of them next to nothing.
+#: No further batch is opened once this many records are ready: by then the cost of a batch per record is negligible.
 RECORDS_AHEAD: Final = 500
 
 
@@ -31,14 +31,14 @@ class CompletedFetch:
     """One `Fetched` on its way to the application.
 
     Args:
-        reading: of its partition.
-        fetched: what comes from it.
-        batches: of it, for the application.
+        reading: the reading of its partition.
+        fetched: the fetched data.
+        batches: its batches for the application.
 
     Attributes:
-        epoch: of the reading when it was fetched.
-        batch: the first of those that `reading.handout` hands out.
-        rest: comes first after a pause.
+        epoch: the reading's epoch when it was fetched.
+        batch: the first of the batches that `reading.handout` hands out.
+        rest: the remaining records that come first after a pause.
     """
 
     __slots__ = ("_ahead", "_batches", "_following", "batch", "epoch", "fetched", "reading", "rest")
@@ -55,23 +55,23 @@ class CompletedFetch:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more of it may be handed out."""
+        """Whether nothing more of the fetch may be handed out."""
         reading = self.reading
         return reading.epoch != self.epoch or reading.withheld or (reading.until is not None and reading.is_at_end)
 
     def next(self) -> Batch | None:
-        """Return the next batch, None at the end.
+        """Return the next batch; None at the end.
 
         Raises:
-            DecodeError: what comes next is damaged.
+            DecodeError: the next batch is damaged.
         """
         return self._ahead.popleft() if self._ahead else next(self._batches, None)
 
     def open(self, batch: ConsumerBatch) -> list[Record]:
-        """Return the records of a batch, and make it the one that is handed out.
+        """Return the records of a batch, and start handing them out.
 
         Raises:
-            DecodeError: they are damaged.
+            DecodeError: the records are damaged.
         """
         records = batch.records
         self.batch = batch
@@ -81,7 +81,7 @@ class CompletedFetch:
     def extend(self, records: list[Record]) -> int:
         """Add the records of batches that follow the open one, whose leader wrote them in the same epoch.
 
-        Compressed batches come alone, since nobody knows how large they will be. An error is left for `next`.
+        Compressed batches come alone, because their decompressed size is unknown. An error is left for `next`.
 
         Returns:
             The offset after the last batch.
@@ -109,7 +109,7 @@ class CompletedFetch:
         return last.next_offset
 
     def rest_at(self, index: int) -> ConsumerBatch:
-        """Return what is left of the batch with the record at an index; those behind it are the next ones."""
+        """Return the rest of the batch that contains the record at an index; later batches become the next ones."""
         assert self.batch is not None
         assert self.reading.start is not None
         batches = [(0, self.batch.batch), *self._following]
@@ -120,20 +120,20 @@ class CompletedFetch:
         return ConsumerBatch(self.batch.partition, current, self.reading.start.offset, self.reading.until)
 
     def end_of(self, next_offset: int, leader_epoch: int) -> Position:
-        """Return the position after a batch: after what follows, too, if that is not for the application."""
+        """Return the position after a batch and after any following batches that are not for the application."""
         return self.fetched.end if next_offset >= self.fetched.data_end else Position(next_offset, leader_epoch)
 
 
 def _raising(error: DecodeError) -> Iterator[Batch]:
-    """Raise an error when the next batch is asked for."""
+    """Raise an error when the next batch is requested."""
     yield from ()
     raise error
 
 
 def fetched_batches(fetched: Fetched, check_crcs: bool) -> Iterator[Batch]:
-    """Yield the batches of a fetch that are for the application: no control batches, none of aborted transactions.
+    """Yield the batches of a fetch for the application, without control batches and aborted transactions.
 
-    They begin with the requested offset; a partial one at the end is left out.
+    The first one contains the requested offset; a partial one at the end is left out.
 
     Raises:
         DecodeError: a size, a magic number or a checksum is wrong; earlier batches were yielded.

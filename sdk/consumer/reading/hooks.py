@@ -1,6 +1,6 @@
-"""What an application adds to reading: deserializers and interceptors, applied to each record as it is handed out.
+"""An application's deserializers and interceptors, applied to each record as it is handed out.
 
-Without hooks, records are handed out by `engine.py`, which knows nothing of this.
+Without hooks, `engine.py` hands out records and does not use this module.
 
 Source: Apache Kafka, `Deserializer`, `ConsumerInterceptor` (KIP-42).
 """
@@ -27,23 +27,23 @@ logger = logging.getLogger("kafkawire.consumer")
 
 
 class ConsumerInterceptor(Generic[Key, Value]):
-    """See every record that is handed out, and every commit; exceptions in a method are logged and change nothing."""
+    """Called with every record handed out and with every commit; errors in methods are logged and change nothing."""
 
     def on_consume(self, record: Record[Key, Value]) -> Record[Key, Value]:
         """Return the record to hand out; called on the reading side, after the deserializers."""
         return record
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Take note of offsets that were committed; called on the client's event loop, or in its I/O thread."""
+        """Handle committed offsets; called on the client's event loop, or in its I/O thread."""
 
 
 class ConsumerHooks(Generic[Key, Value]):
     """The hooks of one consumer.
 
     Args:
-        key_deserializer: makes a key from bytes; None to leave keys alone. Not called for records without a key.
-        value_deserializer: likewise for values; not called for tombstones.
-        interceptors: called one after the other.
+        key_deserializer: converts a key from bytes; None leaves keys as bytes. Not called for records without a key.
+        value_deserializer: the same for values; not called for tombstones.
+        interceptors: called in order.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ConsumerHooks(Generic[Key, Value]):
             checked_methods("interceptors", interceptor, on_consume=1, on_commit=1)
 
     def applied(self, record: Record) -> Record[Key, Value]:
-        """Return a record as it is handed out.
+        """Apply the hooks to a record and return the result.
 
         Raises:
             DeserializationFailed: a deserializer raised.
@@ -106,7 +106,7 @@ class ConsumerHooks(Generic[Key, Value]):
         return made
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Tell the interceptors of a commit."""
+        """Tell the interceptors about a commit."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_commit(offsets)
@@ -116,7 +116,7 @@ class ConsumerHooks(Generic[Key, Value]):
 
 
 class HookedHandout(Handout):
-    """Records that are being handed out through hooks; what a hook is cancelled at is not handed out.
+    """Records that are being handed out through hooks; a record whose hook is cancelled is not handed out.
 
     Args:
         records: of one batch, in order.
@@ -125,7 +125,7 @@ class HookedHandout(Handout):
         hooks: applied to each record.
         refused: called when a record cannot be handed out, before the error is raised.
         clock_ms: returns the time.
-        list_ms: the time after which a list ends, however few records it has.
+        list_ms: the time after which a list ends, even if it has few records.
     """
 
     __slots__ = ("_clock_ms", "_hooks", "_list_ms", "_refused")
@@ -161,7 +161,7 @@ class HookedHandout(Handout):
                 found.append(self._hooks.applied(record))
             except DeserializationFailed:
                 if found:
-                    break  # the next read meets it again
+                    break  # the next read handles it again
                 self._refused()
                 self.cut()
                 raise

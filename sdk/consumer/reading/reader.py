@@ -1,9 +1,9 @@
-"""The user's side of a consumer: takes what was fetched and hands it out.
+"""The reader of a consumer, on the user's side, which takes fetched batches and hands them out.
 
-Nothing here waits, and nothing is handed out before all that can fail or be cancelled is over: positions move when
-records are handed over. A record is finished when the application asks for the next one, so that work cut short by an
+Nothing here waits, and records are handed out only after every step that can fail or be cancelled: positions move when
+records are handed out. A record is finished when the application requests the next one, so that work interrupted by an
 error or a rebalance is done again. Two tasks may read at the same time: each record goes to one of them, and counts as
-finished once either asks for more.
+finished once either of them reads again.
 
 Source: Apache Kafka, `FetchCollector`, `CompletedFetch`.
 """
@@ -29,38 +29,38 @@ if TYPE_CHECKING:
 
 __all__ = ["LIST_MS", "BoundedRead", "Reader"]
 
-#: A list that takes longer to fill, with deserializers for example, ends early: the event loop has a turn before the
-#: next one.
+#: A list that takes longer to fill, for example because of deserializers, ends early, so that the event loop gets a
+#: turn before the next one.
 LIST_MS: Final = 100
 
 
 class BoundedRead(Protocol):
-    """A bounded read, as far as another read may end it; see `EndOffsets`."""
+    """A bounded read as seen by other reads, which may end it; see `EndOffsets`."""
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the next read ends it."""
+        """Whether the next read ends this one."""
         ...
 
     def lift(self) -> None:
-        """Have reads go on without an end."""
+        """Let reads continue without an end."""
         ...
 
 
 class Reader:
-    """Hand out what was fetched.
+    """Hand out fetched records.
 
     Args:
         assignment: the partitions; its readings move here.
-        queue: of fetched batches.
+        queue: the fetched batches.
         check_crcs: whether to verify the checksums of batches.
 
     Attributes:
         handout: the batch that is handed out record by record; None if there is none.
-        taken: how many `Fetched` were taken from the queue.
-        bounded_read: the one that goes on; None if there is none.
-        stream: takes records from the handout without asking; set by the face.
-        hooks: applied to records that are handed out one by one or in lists; set by the face, None for none.
+        taken: the number of `Fetched` taken from the queue.
+        bounded_read: the current bounded read; None if there is none.
+        stream: takes records directly from the handout; set by the client.
+        hooks: applied to records that are handed out one by one or in lists; set by the client, None for none.
     """
 
     def __init__(self, assignment: Assignment, queue: FetchQueue, check_crcs: bool) -> None:
@@ -84,23 +84,23 @@ class Reader:
         """Return `handout` with a record to take; everything handed out before is finished.
 
         Returns:
-            None if there is no record now; wait for the queue.
+            None if there is currently no record; then wait for the queue.
 
         Raises:
-            KafkaWireError: what stops a partition, or the client, from being read on.
+            KafkaWireError: reading a partition, or the client as a whole, has stopped.
         """
         if self._moved or self._fetch is not None or self._errors:
             self.settle()
         found = self._advance()
         if found is None and self._moved:
-            self.settle()  # what was passed over is finished, too
+            self.settle()  # skipped records are finished, too
         return found
 
     def next_batch(self) -> ConsumerBatch | None:
         """Hand out a batch, or the rest of one; everything handed out before is finished.
 
         Returns:
-            None if there is none now; wait for the queue.
+            None if there is currently none; then wait for the queue.
 
         Raises:
             KafkaWireError: see `advance`.
@@ -108,18 +108,18 @@ class Reader:
         self.settle()
         batch = self._rest() or self._next_batch()
         if batch is None or self._fetch is None:
-            self.settle()  # what was passed over is finished, too
+            self.settle()  # skipped records are finished, too
             return None
         self._hand_over(batch, self._fetch)
         return batch
 
     def take_many(self, limit: int) -> dict[TopicPartition, list[Record[Any, Any]]]:
-        """Hand out what is there, by partition; it is finished at the next read.
+        """Hand out the available records by partition; the next read finishes them.
 
-        An error that is met after something was found is raised by the next read.
+        If an error occurs after records were found, the next read raises it.
 
         Args:
-            limit: the most records; what is found within `LIST_MS` is enough.
+            limit: the maximum number of records; the list also ends after `LIST_MS`.
 
         Raises:
             KafkaWireError: see `advance`.
@@ -143,7 +143,7 @@ class Reader:
                     raise
                 self._errors.append(error)
                 break
-            except BaseException:  # a hook was cancelled, or interrupted: what it is to see again is not handed out
+            except BaseException:  # a hook was cancelled or interrupted: its record is not handed out
                 for reading, position in begun.items():
                     if reading.partition in found:
                         self._assignment.fetch_again(reading, position)
@@ -158,14 +158,14 @@ class Reader:
         return found
 
     def take_batches(self, limit: int, enough_records: int | None = None) -> list[ConsumerBatch]:
-        """Hand out whole batches that are there; they are finished at the next read.
+        """Hand out the available whole batches; the next read finishes them.
 
         Args:
-            limit: the most batches.
-            enough_records: no further batch is handed out once they have so many; None for no limit.
+            limit: the maximum number of batches.
+            enough_records: stop once the batches have this many records; None for no limit.
 
         Raises:
-            KafkaWireError: see `advance`; none if batches were found before.
+            KafkaWireError: see `advance`; not raised if batches were already found.
         """
         self.settle()
         found: list[ConsumerBatch] = []
@@ -188,17 +188,17 @@ class Reader:
         return found
 
     def settle(self) -> None:
-        """Begin a read: everything that was handed out is finished.
+        """Begin a read, which finishes everything handed out before.
 
         Raises:
-            KafkaWireError: an earlier read met it, and returned what it had found first.
+            KafkaWireError: an earlier read met this error, but returned the records found before it.
         """
         self.finish()
         if self._errors:
             raise self._errors.popleft()
 
     def finish(self) -> None:
-        """Count everything that was handed out as finished."""
+        """Mark everything handed out so far as finished."""
         fetch = self._fetch
         if self._moved:
             if fetch is not None:
@@ -210,16 +210,16 @@ class Reader:
             fetch.reading.settle()
 
     def rewind(self) -> None:
-        """Hand out again what is not finished: a read was interrupted in the middle.
+        """Hand out unfinished records again, because a read was interrupted in the middle.
 
-        What was fetched is dropped, since it is not known how much of it was on its way.
+        Fetched data is dropped, since it is unknown how much of it was being handed out.
         """
         for reading in list(self._assignment.readings.values()):
             if reading.finished is not None and not reading.halted:
                 self._assignment.seek(reading.partition, reading.finished)
 
     def fetch_again(self, reading: Reading) -> None:
-        """Drop what was fetched of a partition and not handed out; what is not finished stays so."""
+        """Drop fetched data of a partition that was not handed out; unfinished records stay unfinished."""
         self._assignment.fetch_again(reading)
         self._moved.add(reading)
 
@@ -229,14 +229,14 @@ class Reader:
             self.bounded_read.lift()
 
     def take_back(self) -> None:
-        """Open anew what is being handed out: its partition is to end elsewhere."""
+        """Reopen the current handout, because its partition is to end elsewhere."""
         fetch = self._fetch
         rest = self._rest()
         if fetch is not None and rest is not None:
             fetch.rest = rest
 
     def abandon(self, error: KafkaWireError) -> None:
-        """Hand out nothing more: every read raises an error."""
+        """Stop handing out records: every read raises an error."""
         if self.handout is not None:
             self.handout.cut()
         self._fetch = None
@@ -249,7 +249,7 @@ class Reader:
         return self._handed_out + (0 if handout is None else handout.index)
 
     def _advance(self) -> Handout | None:
-        """Return `handout` with a record to take, None if there is none; finish nothing."""
+        """Return `handout` with a record to take, or None if there is none; finish nothing."""
         while (handout := self.handout) is None or not handout.left:
             if handout is not None:
                 self._leave(handout)
@@ -294,11 +294,11 @@ class Reader:
         self.handout = handout
         if self.stream is not None:
             self.stream.handout = handout
-        if fetch.is_over:  # the group withholds it meanwhile
+        if fetch.is_over:  # the group has withheld it meanwhile
             handout.cut()
 
     def _leave(self, handout: Handout) -> None:
-        """Go on from a batch if everything of it was handed out."""
+        """Leave a batch if all of it was handed out."""
         if not handout.left:
             self._handed_out += handout.index
             self.handout = None
@@ -308,7 +308,7 @@ class Reader:
                 self._moved.add(fetch.reading)
 
     def _rest(self) -> ConsumerBatch | None:
-        """Return what is left of the batch whose first records were handed out one by one."""
+        """Return the rest of a batch whose first records were handed out one by one."""
         handout, fetch = self.handout, self._fetch
         if handout is None:
             return None
@@ -324,7 +324,7 @@ class Reader:
         return fetch.rest_at(index)
 
     def _set_aside(self) -> None:
-        """Keep what is being handed out of a partition that was paused, until it is resumed."""
+        """Keep the current handout of a paused partition until it is resumed."""
         fetch = self._fetch
         if fetch is not None and fetch.reading.paused:
             rest = self._rest()
@@ -333,7 +333,7 @@ class Reader:
             self._fetch = None
 
     def _next_batch(self) -> ConsumerBatch | None:
-        """Return the next batch that has something for the application, None if there is none now."""
+        """Return the next batch with records for the application; None if there is currently none."""
         while True:
             fetch = self._fetch
             if fetch is None or fetch.is_over:
@@ -362,28 +362,28 @@ class Reader:
             return ConsumerBatch(reading.partition, batch, start, reading.until)
 
     def _end(self, fetch: CompletedFetch) -> None:
-        """All batches of a fetch are handed out."""
+        """Finish a fetch whose batches have all been handed out."""
         fetch.reading.start = fetch.fetched.end
         self._moved.add(fetch.reading)
         self._fetch = None
 
     def _damaged(self, fetch: CompletedFetch, error: DecodeError) -> DecodeError:
-        """Stop a partition at a batch that cannot be read; return an error that says where that is."""
+        """Stop a partition at a batch that cannot be read; return an error with the batch's position."""
         position = fetch.reading.position
         self._stop(fetch)
         where = f"{fetch.reading.partition} at offset {-1 if position is None else position.offset}"
         return DecodeError(f"{where}: {error.path or 'batch'}", error.offset, error.reason)
 
     def _stop(self, fetch: CompletedFetch) -> None:
-        """Stop a partition until the application seeks past the damage: records are never skipped silently."""
+        """Stop a partition until the application seeks past the damage, because records are never skipped silently."""
         self._fetch = None
         self._assignment.halt(fetch.reading)
 
     def _next_fetch(self) -> CompletedFetch | None:
-        """Return what to hand out next; raise the error that comes instead.
+        """Return the next fetch to hand out, or raise the error that comes instead.
 
-        Errors come in the order in which they were met. What ends all reading does not wait for what was fetched:
-        nothing of that is finished, so it is read again.
+        Errors come in the order in which they occurred. An error that ends all reading does not wait for fetched data:
+        none of that is finished, so it will be read again.
         """
         queue = self._queue
         if queue.errors:
@@ -412,6 +412,6 @@ class Reader:
 
 
 def _most_records(batch: ConsumerBatch) -> int:
-    """Return how many records a batch hands out at most; it is not decoded for that, which might fail."""
+    """Return the maximum number of records that a batch hands out, without decoding it, which might fail."""
     spread = batch.next_offset - batch.start_offset
     return spread if isinstance(batch.batch, MessageBatch) else min(batch.batch.records_count, spread)

@@ -1,9 +1,9 @@
-"""Which records of a partition are not finished, for programs that finish them in any order.
+"""Track the unfinished records of a partition, for programs that finish them in any order.
 
 Everything before the first unfinished record may be committed. Offsets have holes (compaction, control records), so
-what counts are the records that were handed out. Records are finished from any thread, also by a signal handler that
-interrupts another one here; the I/O side asks what to commit. Each change is one step of C, and what comes first is
-looked up when somebody asks, so there is no lock.
+only the records that were handed out count. Any thread can finish records, even a signal handler that interrupts
+another one here; the I/O side asks what to commit. Each change is one step of C, and the first unfinished record is
+looked up on demand, so there is no lock.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["MAX_UNFINISHED", "UnfinishedRecords"]
 
 Found = TypeVar("Found")
 
-#: Unfinished records of one partition, and batches that were handed out whole: with so many, one of them is stuck, and
-#: after a restart all would come again.
+#: The maximum number of unfinished records of one partition, and of batches handed out whole: with so many, one of them
+#: is stuck, and after a restart all would be read again.
 MAX_UNFINISHED = 100_000
 
 
@@ -33,10 +33,10 @@ class UnfinishedRecords:
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition
-        #: By offset, in order: the position before it, which is behind the record before it. In a hole between the two
-        #: another epoch may have begun, so that the epoch would not fit the offset itself.
+        #: By offset, in order: the position directly after the previous record. In a hole between the two another epoch
+        #: may have begun, in which case the epoch would not match the offset itself.
         self._positions: OrderedDict[int, Position] = OrderedDict()
-        #: The ends of batches that were handed out whole, by the offset that stands for them above.
+        #: The ends of batches handed out whole, by the offset that represents them above.
         self._batches: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -44,14 +44,14 @@ class UnfinishedRecords:
 
     @property
     def first(self) -> Position | None:
-        """The position before the first unfinished one; None if all that were handed out are finished."""
+        """The position before the first unfinished record; None if all that were handed out are finished."""
         return _undisturbed(lambda: next(iter(self._positions.values()), None))
 
     def check_room(self) -> None:
-        """See that more can be handed out.
+        """Check that more records can be handed out.
 
         Raises:
-            LocalProtocolError: `MAX_UNFINISHED` records wait.
+            LocalProtocolError: `MAX_UNFINISHED` records are unfinished.
         """
         first = self.first
         if first is not None and len(self._positions) >= MAX_UNFINISHED:
@@ -61,12 +61,12 @@ class UnfinishedRecords:
             )
 
     def began(self, start: Position, offsets: Iterable[int], leader_epoch: int) -> None:
-        """Note that records are about to be handed out, one by one; what was noted from there on comes again.
+        """Record that records are about to be handed out one by one, replacing any entries from there on.
 
         Args:
-            start: the position before them.
-            offsets: theirs, in order.
-            leader_epoch: of their batch.
+            start: the position before the records.
+            offsets: the records' offsets, in order.
+            leader_epoch: the leader epoch of their batch.
         """
         self.forget(start.offset)
         position = start
@@ -75,16 +75,16 @@ class UnfinishedRecords:
             position = Position(offset + 1, leader_epoch)
 
     def began_batch(self, start: Position, end_offset: int) -> None:
-        """Note that a batch is about to be handed out whole."""
+        """Record that a batch is about to be handed out whole."""
         self.forget(start.offset)
         self._batches[start.offset] = end_offset
         self._positions[start.offset] = start
 
     def finish(self, offset: int) -> None:
-        """Note that a record is finished; one that was not handed out, or is finished already, changes nothing.
+        """Mark a record as finished; ignore one that was not handed out or is already finished.
 
         Raises:
-            LocalProtocolError: it was handed out in a batch.
+            LocalProtocolError: the record was handed out in a batch.
         """
         for start, end in list(self._batches.items()):
             if start <= offset < end:
@@ -94,7 +94,7 @@ class UnfinishedRecords:
         self._positions.pop(offset, None)
 
     def finish_batch(self, start_offset: int, end_offset: int) -> None:
-        """Note that a batch is finished, or each record of it, if they were handed out one by one."""
+        """Mark a batch as finished, or each of its records if they were handed out one by one."""
         if self._batches.pop(start_offset, None) is not None:
             self._positions.pop(start_offset, None)
             return
@@ -103,14 +103,14 @@ class UnfinishedRecords:
                 self._positions.pop(offset, None)
 
     def forget(self, offset: int = 0) -> None:
-        """Forget everything from an offset on: the position was moved."""
+        """Forget everything from an offset on, because the position was moved."""
         while (last := _undisturbed(lambda: next(reversed(self._positions), None))) is not None and last >= offset:
             self._positions.pop(last, None)
             self._batches.pop(last, None)
 
 
 def _undisturbed(look: Callable[[], Found]) -> Found:
-    """Look at the positions again until no other thread has finished a record meanwhile; return what was seen."""
+    """Read the positions repeatedly until no other thread interferes; return the result."""
     while True:
         with suppress(RuntimeError, KeyError):
             return look()

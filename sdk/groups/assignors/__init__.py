@@ -1,6 +1,6 @@
 """Assignors: how the leader of a classic group assigns partitions to its members.
 
-Each is loaded when it is first asked for: a consumer uses one or two of them, and many consumers none.
+Each is loaded on first use: a consumer uses one or two of them, and many consumers none.
 """
 
 from __future__ import annotations

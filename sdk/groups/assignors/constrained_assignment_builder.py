@@ -23,9 +23,9 @@ class ConstrainedAssignmentBuilder:
     """Build one assignment.
 
     Args:
-        partition_counts: by topic, for every topic subscribed to.
-        ownership: who owned what; names every member.
-        racks: of the members and the replicas.
+        partition_counts: the partition count of every subscribed topic.
+        ownership: the partitions each member owned; includes every member.
+        racks: the racks of the members and the replicas.
 
     Attributes:
         assignment: what each member gets; complete after `build`.
@@ -43,7 +43,7 @@ class ConstrainedAssignmentBuilder:
         # Members below the minimum quota, and members at it that may get one more.
         self._below_min_quota: list[str] = []
         self._at_min_quota: list[str] = []
-        # Partitions that lose their owner, with that owner; None if several claimed the partition.
+        # Partitions that lose their owner, by that owner; None if several members claimed the partition.
         self._revoked: dict[TopicPartition, str | None] = dict.fromkeys(ownership.disputed)
 
     def build(self) -> None:
@@ -63,7 +63,7 @@ class ConstrainedAssignmentBuilder:
         self._assign_round_robin(left)
 
     def _assign_owned(self) -> None:
-        """Let members keep what they own, up to their quota; the first that own enough get the maximum quota."""
+        """Let members keep what they own, up to their quota; the first ones that own enough get the maximum quota."""
         for member in java_order(self._ownership.owned, string_hash):
             owned = [
                 partition

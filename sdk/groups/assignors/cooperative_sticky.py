@@ -1,7 +1,7 @@
-"""Assign like `sticky`, while members keep reading what stays theirs.
+"""Assign like `sticky`, while members continue to read the partitions that they keep.
 
-A partition that changes owner is assigned to nobody at first: its owner sees that it lost it and revokes it, which
-starts another rebalance, and that one assigns it.
+A partition that changes owner is first left unassigned: its owner sees that it has lost the partition and revokes it,
+which starts another rebalance, in which the partition is assigned.
 
 Source: Apache Kafka, `CooperativeStickyAssignor`; KIP-429.
 """

@@ -1,6 +1,7 @@
 """Build a sticky assignment for members with different subscriptions: balanced first, then with few moves.
 
-Members keep what they own and still subscribe to. Each other partition goes to the subscriber that has fewest. Then
+Members keep what they own and still subscribe to. Each other partition goes to the subscriber with the fewest
+partitions. Then
 partitions move from members with more to members with fewer until no move helps; if the result is no better balanced,
 the moves are undone.
 
@@ -24,10 +25,10 @@ class GeneralAssignmentBuilder:
     """Build one assignment.
 
     Args:
-        subscriptions: by member id.
-        partition_counts: by topic, for every topic subscribed to.
-        ownership: who owned what.
-        racks: of the members and the replicas.
+        subscriptions: the subscriptions by member id.
+        partition_counts: the partition count of every subscribed topic.
+        ownership: the partitions each member owned.
+        racks: the racks of the members and the replicas.
 
     Attributes:
         assignment: what each member gets; complete after `build`.
@@ -70,7 +71,7 @@ class GeneralAssignmentBuilder:
         self.assignment.update(fixed)
 
     def _assign_owned(self) -> bool:
-        """Let members keep what they own and may keep; return whether any partition was revoked."""
+        """Let members keep the owned partitions that they may keep; return whether any partition was revoked."""
         revoked = False
         for member, partitions in self._ownership.owned.items():
             for partition in partitions:
@@ -82,7 +83,7 @@ class GeneralAssignmentBuilder:
         return revoked
 
     def _assign_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign each partition to the subscriber that has fewest, in the rack of a replica if possible."""
+        """Assign each partition to the subscriber with the fewest, in the rack of a replica if possible."""
         elsewhere = []
         if self._racks.matter:
             for partition in partitions:
@@ -96,7 +97,7 @@ class GeneralAssignmentBuilder:
             self._assign(partition, self._least(self._subscribers[partition.topic]))
 
     def _fixed_members(self) -> list[str]:
-        """Return members that own every partition they subscribe to, all of topics without other subscribers."""
+        """Return the members that own all partitions of their topics, none of which has another subscriber."""
         return [
             member
             for member, topics in self._topics.items()
@@ -144,7 +145,7 @@ class GeneralAssignmentBuilder:
 
 
 class _Moves:
-    """The moves so elsewhere: for each partition, its first owner and its present one."""
+    """The moves so far: for each partition, its first and its current owner."""
 
     def __init__(self) -> None:
         self._routes: dict[TopicPartition, tuple[str, str]] = {}

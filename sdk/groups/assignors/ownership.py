@@ -1,4 +1,4 @@
-"""Who owned which partitions, according to the members; a claim may be outdated, and claims may conflict.
+"""The former owners of partitions according to the members, whose claims may be outdated and may conflict.
 
 Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two of its bugs are not repeated here: it
 compares the generation in user data with that in another member's subscription, which may be missing, and it gives
@@ -21,7 +21,7 @@ class Claim(NamedTuple):
     """What one member says it owns.
 
     Attributes:
-        partitions: those it owns.
+        partitions: the partitions it owns.
         generation_id: the generation in which it got them, or `UNKNOWN_GENERATION_ID`.
     """
 
@@ -30,10 +30,10 @@ class Claim(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """Who owns what, once the claims are resolved.
+    """The owners of partitions after the claims are resolved.
 
     Attributes:
-        owned: what each member may keep, by member id in the order of the claims.
+        owned: the partitions each member may keep, by member id in the order of the claims.
         disputed: partitions claimed by several members of one generation; none of them keeps it.
         former: partitions claimed by members of older generations, each with the latest such member.
     """
@@ -44,11 +44,11 @@ class Ownership(NamedTuple):
 
 
 def resolve_claims(claims: Mapping[str, Claim], partition_counts: PartitionCounts) -> Ownership:
-    """Return who owns what: the claim of the later generation wins; of claims of one generation, none does.
+    """Resolve claims: the claim of the latest generation wins, but none does if several claims share that generation.
 
     Args:
-        claims: by member id.
-        partition_counts: by topic, for every topic subscribed to; claims to other partitions are ignored.
+        claims: the claims by member id.
+        partition_counts: the partition count of every subscribed topic; claims to other partitions are ignored.
     """
     owned: dict[str, list[TopicPartition]] = {member: [] for member in claims}
     owners: dict[TopicPartition, str] = {}

@@ -1,4 +1,4 @@
-"""Which members and replicas share a rack, for rack-aware assignors.
+"""Find members and replicas that share a rack, for rack-aware assignors.
 
 Source: Apache Kafka, `AbstractPartitionAssignor.useRackAwareAssignment`; KIP-881.
 """
@@ -46,7 +46,7 @@ class Racks:
         return Racks(members, partitions)
 
     def mismatch(self, member: str, partition: TopicPartition) -> bool:
-        """Return whether a member has a rack, and the partition has no replica in it."""
+        """Return whether a member has a rack in which the partition has no replica."""
         rack = self._members.get(member)
         return rack is not None and rack not in self._partitions.get(partition, ())
 
@@ -56,6 +56,6 @@ class Racks:
         return rack is not None and rack in self._partitions.get(partition, ())
 
     def members_in_rack(self, partition: TopicPartition) -> int:
-        """Return how many members are in a rack in which the partition has a replica."""
+        """Return the number of members in a rack in which the partition has a replica."""
         racks = self._partitions.get(partition, ())
         return sum(rack in racks for rack in self._members.values())

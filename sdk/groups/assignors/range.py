@@ -1,7 +1,7 @@
 """Assign each topic separately, in ranges of partitions.
 
-Topics with the same number of partitions and the same subscribers are assigned alike, so that a member can join records
-with equal keys. The first members get the remainder. Where racks matter, each member first gets partitions with a
+Topics with the same number of partitions and the same subscribers are assigned identically, so that a member can join
+records with equal keys. The first members get the remainder. If racks matter, each member first gets partitions with a
 replica in its rack, up to its share.
 
 Source: Apache Kafka, `RangeAssignor`; KIP-881 (racks).

@@ -51,7 +51,7 @@ class StickyAssignor:
 
 
 def _claim(subscription: MemberSubscription) -> Claim:
-    """Return what a member claims; nothing if its user data cannot be decoded."""
+    """Return a member's claim; an empty one if its user data cannot be decoded."""
     from construct import ConstructError
 
     had: Any  # construct is untyped
@@ -70,7 +70,7 @@ def _user_data() -> Any:
     """Return the assignor's own format of user data, which Kafka defines in code, not in a schema.
 
     The first release had no generation. construct is imported here, so that only users of this assignor pay for it:
-    importing it takes longer than the rest of the client.
+    importing construct takes longer than importing the rest of the client.
     """
     from construct import Int16sb, Int32sb, Optional, PascalString, PrefixedArray, Struct
 

@@ -1,4 +1,4 @@
-"""Assign partitions evenly with few moves: what the sticky assignors share.
+"""Assign partitions evenly with few moves, for the sticky assignors.
 
 Source: Apache Kafka, `AbstractStickyAssignor`; KIP-54, KIP-341, KIP-429.
 """
@@ -25,7 +25,7 @@ __all__ = ["StickyAssignment", "assign_sticky"]
 
 
 class StickyAssignment(NamedTuple):
-    """An assignment, and what it moves.
+    """An assignment and the partitions that it moves.
 
     Attributes:
         assignment: what each member gets, by member id.
@@ -45,9 +45,9 @@ def assign_sticky(
     """Assign the partitions of all topics subscribed to.
 
     Args:
-        subscriptions: by member id.
-        partition_counts: by topic; topics that are missing here are skipped.
-        replica_racks: racks of the replicas, `[topic][partition]`; None if not known.
+        subscriptions: the subscriptions by member id.
+        partition_counts: the partition counts by topic; topics missing here are skipped.
+        replica_racks: racks of the replicas, `[topic][partition]`; None if unknown.
         claims: what the members say they own, by member id in the order of the subscriptions.
     """
     counts = subscribed_topics(subscriptions, partition_counts)

@@ -1,7 +1,7 @@
-"""What errors mean for a transaction: it can only be aborted, or its producer can do nothing more.
+"""The meaning of errors for a transaction: it can only be aborted, or its producer is permanently unusable.
 
-Few are final at once. For all others the transaction is aborted, and if the producer was fenced, or the coordinator
-does not know it any more, the answer to that says so.
+Few errors are immediately final. After all others the transaction is aborted, and if the producer was fenced or the
+coordinator no longer knows it, the response to the abort says so.
 
 Source: Apache Kafka, `TransactionManager`; KIP-588 (fencing by a timeout), KIP-890, KIP-1050.
 """
@@ -37,23 +37,23 @@ __all__ = [
     "late",
 ]
 
-#: What `send` raises while no transaction is open.
+#: The error of `send` while no transaction is open.
 OUTSIDE: Final = LocalProtocolError(
     "no transaction is open: a producer with a transactional_id sends inside a block of producer.transaction(), "
     "or between begin_transaction and commit_transaction"
 )
 
-#: What the delivery of a record raises that `send` was still taking as its transaction ended.
+#: The error of a delivery whose record was still being buffered by `send` when its transaction ended.
 STRADDLED: Final = LocalProtocolError(
-    "the transaction in which the record was sent has ended before send had taken it, so the record is not sent: "
+    "the record's transaction ended before send had buffered it, so the record is not sent: "
     "commit or abort once all threads have returned from send"
 )
 
-#: What the coordinator says to a producer whose transactional id is used by another; the second one until Kafka 2.7.
+#: The codes for a producer whose transactional id is used by another one; the second code until Kafka 2.7.
 _FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
-#: What a coordinator says instead of committing if nothing of the transaction is committed, and another may follow.
-#: Java's producer takes INVALID_TXN_STATE for its end, though the answer to an abort gives it the epoch to go on with.
+#: A coordinator's codes if it did not commit, nothing of the transaction is committed, and another may follow. Java's
+#: producer treats INVALID_TXN_STATE as fatal, although the response to an abort contains the epoch to continue with.
 NOT_COMMITTED: Final = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
@@ -62,20 +62,20 @@ NOT_COMMITTED: Final = frozenset(
     }
 )
 
-#: What a coordinator says instead of aborting if it has no such transaction, but knows this producer, and no later one:
-#: the next transaction needs another epoch.
+#: A coordinator's codes if it has no transaction to abort, but knows this producer and no later one: the next
+#: transaction needs another epoch.
 NOT_OPEN: Final = frozenset({ErrorCode.INVALID_TXN_STATE})
 
-#: What a coordinator says of a transactional id that it knows nothing of, or nothing of this producer: it has forgotten
-#: the id (transactional.id.expiration.ms), and with it whether a later producer had fenced this one. With another
-#: producer id, this one could repeat what the later one has done.
+#: A coordinator's codes if it does not know the transactional id or this producer: it has forgotten the id
+#: (transactional.id.expiration.ms), and with it whether a later producer had fenced this one. With another producer id,
+#: this producer could repeat the work of the later one.
 FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
 
-#: What brokers say of a transaction that its coordinator has ended.
+#: Brokers' codes for a transaction that its coordinator has ended.
 _ENDED: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
-#: Pause, in ms, if the transaction before is not complete when the next one adds its first partition: that takes the
-#: brokers some ms, and Apache Kafka's producer waits as long.
+#: The pause in ms if the previous transaction is not complete when the next one adds its first partition: completing it
+#: takes the brokers some ms, and Apache Kafka's producer waits equally long.
 SOON_AFTER_THE_LAST: Final[Mapping[ErrorCode, int]] = {ErrorCode.CONCURRENT_TRANSACTIONS: 20}
 
 _FATAL: Final = FORGOTTEN | frozenset(
@@ -89,17 +89,17 @@ _FATAL: Final = FORGOTTEN | frozenset(
 
 
 def is_fatal(error: KafkaWireError) -> bool:
-    """Return whether an error ends the producer, whatever it was an answer to."""
+    """Return whether an error ends the producer, regardless of the request."""
     return code_of(error) in _FATAL or isinstance(error, UnsupportedVersion)
 
 
 def code_of(error: KafkaWireError | None) -> ErrorCode | None:
-    """Return the code of a broker's error, None for any other."""
+    """Return the code of a broker's error; None for any other error."""
     return error.code if isinstance(error, BrokerError) else None
 
 
 def aborted(transactional_id: str, timeout_ms: int, cause: KafkaWireError | None = None) -> TransactionAborted:
-    """Return the error of the records and of the commit of a transaction; without a cause, the application's doing."""
+    """Return the error of an aborted transaction's records and commit; without a cause, the application aborted it."""
     text = "the transaction was aborted" if cause is None else f"the transaction cannot be committed: {cause}"
     hint = f"; perhaps transaction_timeout_ms={timeout_ms} has passed" if code_of(cause) in _ENDED else ""
     error = TransactionAborted(f"transactional id {transactional_id}: {text}{hint}")
@@ -108,7 +108,7 @@ def aborted(transactional_id: str, timeout_ms: int, cause: KafkaWireError | None
 
 
 def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> KafkaWireError:
-    """Return an error that ends a producer as what it is raised: `ProducerFenced` if it was fenced."""
+    """Return the error to raise for an error that ends a producer: `ProducerFenced` if it was fenced."""
     if isinstance(error, BrokerError) and error.code in FORGOTTEN:
         return forgotten(transactional_id, error)
     if not isinstance(error, BrokerError) or error.code not in _FENCED or isinstance(error, ProducerFenced):
@@ -120,10 +120,10 @@ def fenced(transactional_id: str, timeout_ms: int, error: KafkaWireError) -> Kaf
 
 
 def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
-    """Return the error of a producer that its coordinator has forgotten; an error that says so stays as it is."""
+    """Return the error of a producer that its coordinator has forgotten; an error that already says so is unchanged."""
     if error.detail.startswith(f"transactional id {transactional_id}: "):
         return error
-    text = "its coordinator has forgotten this producer (transactional.id.expiration.ms), and whether another was begun"
+    text = "its coordinator has forgotten this producer (transactional.id.expiration.ms), and whether another began"
     failure = BrokerError(error.code, f"transactional id {transactional_id}: {text}; {error.detail}")
     failure.fatal = True
     failure.__cause__ = error
@@ -131,6 +131,6 @@ def forgotten(transactional_id: str, error: BrokerError) -> BrokerError:
 
 
 def late(transactional_id: str, timeout_ms: int, state: str, throttling: str) -> RequestTimedOut:
-    """Return the error of an end that nobody waits for any longer; see `Router.throttling`."""
+    """Return the error of a caller that stops waiting for an end; see `Router.throttling`."""
     text = f"transactional id {transactional_id}: after {timeout_ms} ms the transaction is still {state}"
-    return RequestTimedOut(f"{text}; that goes on, and no other transaction begins before its end{throttling}")
+    return RequestTimedOut(f"{text}; this continues, and no other transaction begins until it ends{throttling}")

@@ -1,9 +1,9 @@
-"""The machine of a producer's transactions: begin, what joins, and how each of them ends.
+"""The machine of a producer's transactions, which begins them, adds to them and ends them.
 
-One transaction after the other: ready → open → committing or aborting → ready. One that is prepared outlives its
-producer. What goes wrong in between dooms the transaction (it can only be aborted), or is fatal: the producer can do
-nothing more. The router repeats each request until its deadline; only the end of a transaction is asked for again
-after that, until the coordinator has confirmed it, even if nothing waits for it any more.
+Transactions run one at a time: ready → open → committing or aborting → ready. A prepared one outlives its producer. An
+error in between either dooms the transaction (it can only be aborted) or is fatal (the producer is permanently
+unusable). The router repeats each request until its deadline; only the request to end a transaction is repeated after
+that, until the coordinator has confirmed it, even if no caller waits for it any more.
 
 Source: Apache Kafka, `TransactionManager`; KIP-98, KIP-360 (epochs), KIP-447 (groups), KIP-890 (transaction version 2).
 """
@@ -64,15 +64,15 @@ logger = logging.getLogger("kafkawire.producer")
 
 
 class _Course:
-    """What one transaction has met so far: each begins with its own, so that nothing of the one before is left.
+    """The course of one transaction so far; each has a new object, so that nothing remains of the previous one.
 
     Attributes:
-        groups: whose offsets are committed with it.
+        groups: the groups whose offsets are committed with it.
         is_adding: whether partitions are being added.
-        is_uncertain: whether the coordinator may have added what it did not confirm.
-        is_lost: whether the coordinator has ended it unasked.
-        reason: why it cannot be committed, None while it can.
-        was_to_commit: whether the application has asked for that.
+        is_uncertain: whether the coordinator may have added things that it did not confirm.
+        is_lost: whether the coordinator has ended it without a request.
+        reason: why it cannot be committed; None while it can.
+        was_to_commit: whether the application has requested a commit.
     """
 
     __slots__ = ("groups", "is_adding", "is_lost", "is_uncertain", "reason", "was_to_commit")
@@ -88,16 +88,16 @@ class Transactions:
     """The transactions of one producer.
 
     Args:
-        options: of the producer.
-        router: carries the requests.
-        accumulator: takes the records.
+        options: the producer's options.
+        router: sends the requests.
+        accumulator: collects the records.
         identity: the producer id.
         sender: sends the batches.
-        partitions: tells the sender what may leave.
+        partitions: tells the sender which batches may be sent.
 
     Attributes:
-        state: of the current transaction.
-        error: why no transaction can begin any more; None while one can.
+        state: the state of the current transaction.
+        error: why no further transaction can begin; None while one can.
     """
 
     def __init__(
@@ -126,10 +126,10 @@ class Transactions:
         partitions.refusal = OUTSIDE
         accumulator.refuse(OUTSIDE)
 
-    # What the producer asks for. What these raise goes to the caller.
+    # Called by the producer; errors go to the caller.
 
     def begin(self, promise: Promise[None], now_ms: int) -> None:
-        """Begin a transaction; the one before has ended."""
+        """Begin a transaction; the previous one must have ended."""
         self._check()
         if self.state is not State.READY:
             raise LocalProtocolError(f"a transaction is {self.state.value}: commit or abort it first")
@@ -140,14 +140,14 @@ class Transactions:
         promise.keep(None)
 
     def await_end(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Keep the promise once no end is under way."""
+        """Keep the promise once no transaction is being ended."""
         if self.state in ENDS:
             self._waiters.add(promise, timeout_ms, now_ms, hears=False)
         else:
             promise.keep(None)
 
     def prepare(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Send what is buffered; the promise is kept once all of it is stored, and the transaction is still open."""
+        """Send all buffered records; the promise is kept once all are stored and the transaction is still open."""
         self._check()
         if self.state is not State.OPEN:
             doomed = self._course.reason if self.state is State.DOOMED else None
@@ -158,13 +158,13 @@ class Transactions:
         self._waiters.add(promise, timeout_ms, now_ms, hears=True)
 
     def prepared(self) -> PreparedTransaction | None:
-        """Return what it takes to end the transaction that is prepared; None if nothing has joined it."""
+        """Return the data needed to end the prepared transaction; None if the transaction is empty."""
         return PreparedTransaction(self._id, self._producer(), self._partitions.version) if self._has_joined else None
 
     def commit(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Send what is buffered and commit; the promise fails if that was not possible, and all of it is aborted.
+        """Send all buffered records and commit; if that is not possible, abort everything and fail the promise.
 
-        Asked again, before the next transaction begins, it tells what became of the commit.
+        Another call before the next transaction begins returns the outcome of the commit.
         """
         self._check()
         if self.state in (State.OPEN, State.PREPARED):
@@ -181,19 +181,19 @@ class Transactions:
             self._waiters.ended(self._course.reason)
 
     def abort(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Fail what has not left yet, and abort."""
+        """Fail unsent records, and abort."""
         self._check()
         if self.state not in ABORTABLE:
             raise LocalProtocolError(f"abort: {self._what()}")
         self._accumulator.refuse(OUTSIDE)
         if self.state is not State.DOOMED:
-            self._course.reason = self._aborted()  # raised by those that wait until it is prepared
+            self._course.reason = self._aborted()  # raised by callers that wait until it is prepared
             self._drop(self._course.reason, now_ms)
         self._enter(State.ABORTING)
         self._waiters.add(promise, timeout_ms, now_ms, hears=False)
 
     def finish(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
-        """Abort what is open and not prepared, and keep the promise once nothing is under way any more."""
+        """Abort a transaction that is open and not prepared, and keep the promise once none is being ended."""
         if self.state in (State.OPEN, State.PREPARING, State.DOOMED):
             self.abort(timeout_ms, promise, now_ms)
         else:
@@ -207,13 +207,13 @@ class Transactions:
         promise: Promise[None],
         now_ms: int,
     ) -> None:
-        """Have offsets of a group committed with the transaction; an error dooms it."""
+        """Commit offsets of a group with the transaction; an error dooms it."""
         self._check()
         if self.state is not State.OPEN:
             raise (
                 self._course.reason if self.state is State.DOOMED and self._course.reason is not None else OUTSIDE
             ).again()
-        if not offsets:  # the group would not join, and committing a transaction that nothing has joined is refused
+        if not offsets:  # the group would not be added, and brokers reject the commit of an empty transaction
             promise.keep(None)
             return
         deadline_ms = now_ms + timeout_ms
@@ -243,7 +243,7 @@ class Transactions:
     # Machine.
 
     def poll(self, now_ms: int) -> None:
-        """Do whatever is due."""
+        """Do the work that is due."""
         self._waiters.expire(now_ms, partial(self._late, now_ms))
         if self.state in RESTS:
             return
@@ -270,16 +270,16 @@ class Transactions:
         return late(self._id, timeout_ms, self.state.value, self._router.throttling(now_ms - timeout_ms))
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         return self._waiters.due_ms()
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """End: the client has ended."""
+        """End the transaction's machine, because the client has ended."""
         self.error = self.error or error
         self._enter(State.FATAL)
         self._waiters.fail(error)
 
-    # What joins.
+    # Adding to the transaction.
 
     def _add_partitions(self, now_ms: int) -> None:
         queues, producer = self._partitions.take_wanted(), self._producer()
@@ -340,7 +340,7 @@ class Transactions:
         promise: Promise[None] | None = None,
         pauses: Mapping[ErrorCode, int] | None = None,
     ) -> None:
-        """Ask for something that joins the transaction; an error dooms it, and fails the promise."""
+        """Make a call that adds to the transaction; an error dooms the transaction and fails the promise."""
 
         def done(call: Call[Answer], now_ms: int) -> None:
             self._calls -= 1
@@ -359,10 +359,10 @@ class Transactions:
         call = Call(target, request, response, deadline_ms, done, check=check, pauses=pauses or {})
         self._router.submit(call, now_ms)
 
-    # What goes wrong.
+    # Errors.
 
     def _doom(self, error: KafkaWireError, now_ms: int) -> None:
-        """Have the transaction aborted because of an error, or give up if that is no use."""
+        """Abort the transaction because of an error, or give up if aborting is useless."""
         if is_fatal(error):
             self._end_for_good(error, now_ms)
             return
@@ -380,21 +380,21 @@ class Transactions:
 
     @property
     def _takes_batches(self) -> bool:
-        """Whether batches may still join the transaction, and decide what becomes of it."""
+        """Whether batches may still be added to the transaction and decide its outcome."""
         return self._partitions.refusal is None
 
     def _drop(self, error: KafkaWireError, now_ms: int) -> None:
-        """Let no batch leave any more, and fail those that have not left, and what another thread is still sending."""
+        """Stop sending batches, and fail unsent ones and records that another thread is still sending."""
         self._partitions.refusal = error
-        # The term ends first: the sender has heard of a batch by then, or gives it up when it hears of it.
+        # The term ends first: the sender either knows a batch by then, or gives it up when it learns of it.
         self._accumulator.end_term(error)
         self._sender.abandon(error, now_ms)
 
     def _end_for_good(self, error: KafkaWireError, now_ms: int) -> None:
-        """Give up: no other transaction can begin."""
+        """Give up, so that no other transaction can begin."""
         error = fenced(self._id, self._options.transaction_timeout_ms, error)
         error.fatal = True
-        logger.error("no transaction is possible any more: %s", error)
+        logger.error("no further transaction is possible: %s", error)
         self._accumulator.refuse(error)
         self.fail(error, now_ms)
         self._drop(error, now_ms)
@@ -402,7 +402,7 @@ class Transactions:
     # The end.
 
     def _end(self, now_ms: int) -> None:
-        """Tell the coordinator; without anything that could have begun there, the transaction is over."""
+        """Tell the coordinator to end the transaction; if it cannot know the transaction, that is over."""
         if self._takes_batches:
             self._drop(STRADDLED, now_ms)
         if not (self._has_joined or self._course.is_uncertain):
@@ -439,7 +439,7 @@ class Transactions:
                 self._identity.current = ProducerId(answer.producer_id, answer.producer_epoch, True)
             self._over(now_ms)
         elif error.retriable:
-            logger.warning("transactional id %s: not yet ended, trying on: %s", self._id, error)
+            logger.warning("transactional id %s: not ended yet, trying again: %s", self._id, error)
         elif commits and code in NOT_COMMITTED:
             self._doom(error, now_ms)
         elif code in NOT_OPEN:
@@ -449,7 +449,7 @@ class Transactions:
             self._end_for_good(error, now_ms)
 
     def _over(self, now_ms: int) -> None:
-        """Have a new epoch if batches of this one may be missing, or if the next transaction is of another version."""
+        """Finish; request a new epoch if batches may be missing, or if the next transaction has another version."""
         is_version_1 = not self._partitions.joins_by_itself
         is_upgraded = is_version_1 and self._identity.transaction_version >= TransactionVersion.TV_2
         joined = [queue.sequences for queue in self._partitions.joined]
@@ -465,7 +465,7 @@ class Transactions:
         self._enter(State.READY)
         self._accumulator.refuse(OUTSIDE)
         self._drop(STRADDLED, now_ms)
-        self._accumulator.failed = self._accumulator.unobserved = None  # the caller of commit is told
+        self._accumulator.failed = self._accumulator.unobserved = None  # the caller of commit gets the error
         self._waiters.ended(self._course.reason)
 
     def _enter(self, state: State) -> None:

@@ -1,7 +1,7 @@
-"""The partitions of a producer's open transaction: which of them may be sent to.
+"""The partitions of a producer's open transaction, and which of them may be sent to.
 
-Between the machine of the transaction (`machine.py`), which decides, and the sender, which asks for each partition
-before a batch of it leaves. Until brokers of transaction version 2, a partition must be added to the transaction first;
+It connects the machine of the transaction (`machine.py`), which decides, with the sender, which asks before it sends a
+batch of a partition. Until brokers of transaction version 2, a partition must be added to the transaction first;
 from then on, the first batch that a leader stores does that (KIP-890).
 """
 
@@ -17,15 +17,15 @@ __all__ = ["TransactionPartitions"]
 
 
 class TransactionPartitions:
-    """The partitions of one transaction after the other.
+    """The partitions of a producer's current transaction.
 
     Args:
-        transactional_id: of the producer.
+        transactional_id: the producer's transactional id.
 
     Attributes:
-        version: of the open transaction: a level of the feature transaction.version.
-        refusal: why no batch may leave now; None while the transaction takes batches.
-        wanted: partitions that are to be added.
+        version: the open transaction's level of the feature transaction.version.
+        refusal: why no batch may be sent now; None while the transaction accepts batches.
+        wanted: partitions that must be added.
         joined: partitions that are part of the transaction.
     """
 
@@ -39,7 +39,7 @@ class TransactionPartitions:
 
     @property
     def joins_by_itself(self) -> bool:
-        """Whether brokers add partitions and groups when they store something of the transaction."""
+        """Whether brokers add partitions and groups when they store data of the transaction."""
         return self.version >= TransactionVersion.TV_2
 
     def begin(self, version: int) -> None:
@@ -51,7 +51,7 @@ class TransactionPartitions:
         self._added.clear()
 
     def may_send(self, queue: PartitionQueue) -> bool:
-        """Return whether batches of a partition may leave; if it must be added first, see that it is."""
+        """Return whether batches of a partition may be sent; if it must be added first, request that."""
         if self.refusal is not None:
             return False
         if queue in self.joined:
@@ -63,13 +63,13 @@ class TransactionPartitions:
         return False
 
     def take_wanted(self) -> list[PartitionQueue]:
-        """Return the partitions that are to be added; they are no longer `wanted`."""
+        """Return the partitions that must be added, and clear `wanted`."""
         wanted = list(self.wanted)
         self.wanted.clear()
         return wanted
 
     def add(self, queues: Iterable[PartitionQueue]) -> None:
-        """Note that partitions are part of the transaction."""
+        """Record that partitions are part of the transaction."""
         added = list(queues)
         self.joined.update(dict.fromkeys(added))
         self._added += added

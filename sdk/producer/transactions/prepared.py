@@ -1,9 +1,9 @@
-"""A transaction that outlives its producer: everything of it is stored, and another process commits or aborts it.
+"""A transaction that outlives its producer: all of it is stored, and another process commits or aborts it.
 
-Which process that is does not matter to the coordinator, which looks at the producer id and its epoch. A later producer
+It can be any process, since the coordinator looks only at the producer id and its epoch. A later producer
 with the same transactional id aborts the transaction, and so does the coordinator after `transaction_timeout_ms`.
 
-Source: KIP-98 (EndTxn); the words are those of KIP-939, which adds transactions without that time limit.
+Source: KIP-98 (EndTxn); the terms are those of KIP-939, which adds transactions without that time limit.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["PreparedTransaction", "add_offsets", "end_prepared"]
 
 
 class PreparedTransaction(NamedTuple):
-    """What it takes to end a transaction; it can be pickled.
+    """The data needed to end a transaction; it can be pickled.
 
     Attributes:
-        transactional_id: of its producer.
-        producer: its id and epoch.
+        transactional_id: the transactional id of its producer.
+        producer: the producer's id and epoch.
         version: a level of the feature transaction.version.
     """
 
@@ -44,12 +44,12 @@ class PreparedTransaction(NamedTuple):
 
     @property
     def coordinator(self) -> Coordinator:
-        """Who ends it."""
+        """The coordinator that ends the transaction."""
         return Coordinator(CoordinatorType.TRANSACTION, self.transactional_id)
 
     @property
     def joins_by_itself(self) -> bool:
-        """Whether brokers add groups to it, and raise the epoch at its end."""
+        """Whether brokers add groups to the transaction, and raise the epoch at its end."""
         return self.version >= TransactionVersion.TV_2
 
 
@@ -59,17 +59,17 @@ async def add_offsets(
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> None:
-    """Have offsets of a group without members committed with a transaction.
+    """Commit offsets of a group without members with a transaction.
 
     Args:
-        operations: of a client of any kind.
+        operations: the operations of a client of any kind.
         prepared: the transaction.
         group_id: the group.
-        offsets: by partition.
+        offsets: the offsets by partition.
 
     Raises:
-        BrokerError: the transaction is not open any more, or the offsets were refused.
-        RequestTimedOut: there was no answer in time; the offsets may have been added.
+        BrokerError: the transaction is no longer open, or the offsets were rejected.
+        RequestTimedOut: there was no response in time; the offsets may have been added.
     """
     name, producer, by_itself = prepared.transactional_id, prepared.producer, prepared.joins_by_itself
     if not by_itself:
@@ -93,17 +93,17 @@ async def add_offsets(
 
 
 async def end_prepared(operations: Operations, prepared: PreparedTransaction, *, commits: bool) -> None:
-    """Commit a transaction, or abort it; asked again, it does nothing.
+    """Commit or abort a transaction; calling this again does nothing.
 
     Args:
-        operations: of a client of any kind.
+        operations: the operations of a client of any kind.
         prepared: the transaction.
-        commits: whether it is to be committed.
+        commits: whether to commit it.
 
     Raises:
-        BrokerError: it is not open any more, and was not ended like this: it was fenced, took too long, or was ended
-            the other way.
-        RequestTimedOut: the coordinator did not confirm it in time, but may have done it.
+        BrokerError: the transaction is no longer open, because it was fenced, took too long, or was ended the other
+            way.
+        RequestTimedOut: the coordinator did not confirm the end in time, but may have ended the transaction.
     """
 
     def request(versions: Versions) -> tuple[Message, int]:

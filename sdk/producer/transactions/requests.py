@@ -1,10 +1,10 @@
-"""The requests of a transaction: partitions and groups that join it, offsets that are committed with it, its end.
+"""The requests of a transaction, which add partitions and groups, commit offsets, and end it.
 
-Each request has a function that writes it for what a broker speaks, and one that returns the error of its response.
-Where one partition is to blame for the others, its error is the one.
+Each request has a function that builds it for a broker's versions, and one that returns the error of its response. If
+one partition caused the errors of the others, its error is returned.
 
-Source: Kafka protocol guide; KIP-98, KIP-447 (who commits for a group), KIP-890 (versions that let things join by
-themselves).
+Source: Kafka protocol guide; KIP-98, KIP-447 (the member that commits for a group), KIP-890 (versions that add
+partitions and groups implicitly).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 def add_partitions(
     transactional_id: str, producer: ProducerId, partitions: Iterable[TopicPartition], versions: Versions
 ) -> tuple[AddPartitionsToTxnRequest, int]:
-    """Return the request that adds partitions to the transaction; brokers among themselves speak later versions."""
+    """Return the request that adds partitions to the transaction; later versions are for requests between brokers."""
     version = versions.version_for(
         AddPartitionsToTxnRequest, (AddPartitionsToTxnRequest, "v3_and_below_transactional_id")
     )
@@ -57,7 +57,7 @@ def add_partitions(
 
 
 def add_partitions_error(response: AddPartitionsToTxnResponse) -> BrokerError | None:
-    """Return the error of the partition for which none was added, None if all were."""
+    """Return the error of the partition because of which none was added; None if all were."""
     return _worst(
         (TopicPartition(topic.name, each.partition_index), each.partition_error_code)
         for topic in response.results_by_topic_v3_and_below
@@ -71,7 +71,7 @@ def add_offsets(transactional_id: str, producer: ProducerId, group_id: str) -> t
 
 
 def add_offsets_error(response: AddOffsetsToTxnResponse) -> BrokerError | None:
-    """Return why a group was not added."""
+    """Return the error if a group was not added."""
     return _error(response.error_code, "adding the group to the transaction")
 
 
@@ -87,11 +87,11 @@ def commit_offsets(
     """Return the request that commits offsets, once the transaction is committed.
 
     Args:
-        transactional_id: of the producer.
-        producer: its id.
-        group: the group, and the member for whom they are committed.
+        transactional_id: the producer's transactional id.
+        producer: the producer's id.
+        group: the group, and the member for which they are committed.
         offsets: the offset of the next record to read, by partition.
-        versions: what the coordinator of the group speaks.
+        versions: the versions that the group's coordinator supports.
         joins_by_itself: whether the request adds the group to the transaction.
     """
     topics = []
@@ -120,7 +120,7 @@ def commit_offsets(
 
 
 def commit_offsets_error(response: TxnOffsetCommitResponse) -> BrokerError | None:
-    """Return the error of the partition that is to blame most, None if all offsets were taken."""
+    """Return the most serious error of a partition; None if all offsets were accepted."""
     return _worst(
         (TopicPartition(topic.name, each.partition_index), each.error_code)
         for topic in response.topics
@@ -138,7 +138,7 @@ def end_transaction(
 
 
 def end_transaction_error(response: EndTxnResponse) -> BrokerError | None:
-    """Return why a transaction was not ended."""
+    """Return the error if a transaction was not ended."""
     return _error(response.error_code, "end of the transaction")
 
 
@@ -147,7 +147,7 @@ def _error(code: int, detail: str) -> BrokerError | None:
 
 
 def _worst(codes: Iterable[tuple[TopicPartition, int]]) -> BrokerError | None:
-    """Return the first error that is final; without one, the first that another attempt may mend."""
+    """Return the first final error or, without one, the first retriable error."""
     found = [(partition, code) for partition, code in codes if code != ErrorCode.NONE]
     guilty = [each for each in found if each[1] != ErrorCode.OPERATION_NOT_ATTEMPTED] or found
     errors = [BrokerError(code, f"partition {partition}") for partition, code in guilty]

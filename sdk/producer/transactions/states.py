@@ -1,4 +1,4 @@
-"""How far a producer's transaction is, what that means for it, and what follows."""
+"""The states of a producer's transaction, their meaning, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ __all__ = ["ABORTABLE", "ENDS", "GOES_WELL", "RESTS", "TRANSACTION_EDGES", "Stat
 
 
 class State(Enum):
-    """How far a producer's transaction is; the values end the sentence "a transaction is"."""
+    """The state of a producer's transaction; the values complete the sentence "a transaction is"."""
 
     #: No transaction is open.
     READY = "ready"
-    #: Batches, partitions and groups join it.
+    #: Batches, partitions and groups are being added.
     OPEN = "open"
-    #: What joined it is on its way, and nothing more joins.
+    #: Its records and offsets are on their way, and no more are added.
     PREPARING = "being prepared"
-    #: All of it is stored; it may outlive its producer.
+    #: All of it is stored, and it may outlive its producer.
     PREPARED = "prepared"
     #: Something went wrong: it can only be aborted.
     DOOMED = "doomed"
-    #: What joined it is on its way, then the coordinator is asked.
+    #: Its records and offsets are on their way; then the coordinator is asked to commit.
     COMMITTING = "being committed"
-    #: What is in flight ends first, then the coordinator is asked.
+    #: Requests in flight end first; then the coordinator is asked to abort.
     ABORTING = "being aborted"
     #: The next transaction needs another epoch.
     RENEWING = "ended, the coordinator raises the epoch"
-    #: The producer can do nothing more.
+    #: The producer is permanently unusable.
     FATAL = "fatal"
 
 
-#: Batches leave, and what goes wrong dooms the transaction.
+#: Batches are sent, and an error dooms the transaction.
 GOES_WELL: Final = frozenset({State.OPEN, State.PREPARING, State.COMMITTING})
-#: Nothing happens until the application asks for something.
+#: Nothing happens until the application calls a method.
 RESTS: Final = frozenset({State.READY, State.PREPARED, State.FATAL})
-#: The end is under way.
+#: The transaction is being ended.
 ENDS: Final = frozenset({State.COMMITTING, State.ABORTING, State.RENEWING})
-#: The application may abort it: no end was asked for yet.
+#: The application may abort it, since no end was requested yet.
 ABORTABLE: Final = frozenset({State.OPEN, State.PREPARING, State.PREPARED, State.DOOMED})
 
 TRANSACTION_EDGES: Final = Edges(

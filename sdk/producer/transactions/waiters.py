@@ -1,4 +1,4 @@
-"""Who waits for the end of a producer's transaction, each with a limit of its own."""
+"""The callers that wait for the end of a producer's transaction, each with a separate limit."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class TransactionWaiters:
         """Take a promise.
 
         Args:
-            promise: to be settled at the end, or when the limit has passed.
+            promise: settled at the end, or when the limit has passed.
             timeout_ms: the limit.
             now_ms: the time.
-            hears: whether it is told why the transaction was not committed.
+            hears: whether it fails with the reason why the transaction was not committed.
         """
         self._waiting.append(_Waiter(now_ms + timeout_ms, timeout_ms, promise, hears))
 
     def ended(self, error: KafkaWireError | None) -> None:
-        """Keep the promises; those that hear it fail with the error, if there is one."""
+        """Keep the promises; if there is an error, those added with `hears` fail with it."""
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if waiter.hears and error is not None:
@@ -51,7 +51,7 @@ class TransactionWaiters:
             waiter.promise.fail(error)
 
     def expire(self, now_ms: int, error: Callable[[int], KafkaWireError]) -> None:
-        """Fail the promises whose limit has passed, with what `error` makes of the limit."""
+        """Fail the promises whose limit has passed, with the error that `error` returns for the limit."""
         late = [waiter for waiter in self._waiting if waiter.deadline_ms <= now_ms]
         if late:
             self._waiting = [waiter for waiter in self._waiting if waiter.deadline_ms > now_ms]

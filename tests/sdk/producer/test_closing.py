@@ -31,7 +31,7 @@ def test_closed_while_it_is_started(turns: int, options: dict[str, Any]) -> None
         if was_started:
             await start
         else:
-            with pytest.raises(Closed, match="the producer was closed while it was started"):
+            with pytest.raises(Closed, match="the producer was closed while it was starting"):
                 await start
         with pytest.raises(Closed, match="closed"):
             producer.send("t", b"v")

@@ -226,7 +226,7 @@ def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(
     with caplog.at_level(logging.ERROR, "kafkawire.producer"):
         outcome.settle(1)
     assert called == [delivery]
-    assert caplog.messages == ["a callback of a delivery raised"]
+    assert caplog.messages == ["a delivery callback raised"]
     delivery.add_done_callback(called.append)
     assert called == [delivery] * 2
 
@@ -238,8 +238,8 @@ def test_a_callback_that_takes_two_arguments(caplog: pytest.LogCaptureFixture) -
     delivery.add_done_callback(lambda error, message: None)
     with caplog.at_level(logging.ERROR, "kafkawire.producer"):
         outcome.settle(1)
-    hint = "it is called with the delivery alone, whose exception() says what went wrong"
-    assert caplog.messages == [f"a callback of a delivery raised: {hint}"]
+    hint = "its only argument is the delivery, whose exception() returns the error"
+    assert caplog.messages == [f"a delivery callback raised: {hint}"]
 
 
 def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCaptureFixture) -> None:
@@ -255,7 +255,7 @@ def test_errors_of_callbacks_that_come_at_once_reach_nobody(caplog: pytest.LogCa
     with caplog.at_level(logging.ERROR, "kafkawire.producer"):
         outcome.move([(part, 0)])
         delivery.add_done_callback(bad)
-    assert caplog.text.count("a callback of a delivery raised") == 2
+    assert caplog.text.count("a delivery callback raised") == 2
 
 
 def test_a_callback_runs_in_the_context_that_added_it() -> None:
@@ -288,8 +288,8 @@ def test_callbacks_that_all_raise_give_two_lines_a_batch(caplog: pytest.LogCaptu
         Delivery(outcome, index, 0).add_done_callback(lambda delivery: 1 / 0)
     outcome.settle(1)
     assert caplog.messages == [
-        "a callback of a delivery raised",
-        "callbacks of deliveries raised for 1000 records of this batch in all",
+        "a delivery callback raised",
+        "delivery callbacks raised for 1000 records of this batch in total",
     ]
 
 

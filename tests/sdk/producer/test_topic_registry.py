@@ -201,11 +201,11 @@ def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> No
     for delivery in absent:
         error = outcome_of(delivery)
         assert isinstance(error, LocalProtocolError)
-        assert str(error) == "topic t has partitions 0 to 2, not 99, also after topic_timeout_ms=5000"
+        assert str(error) == "topic t has partitions 0 to 2, not 99, even after topic_timeout_ms=5000"
     assert promise.done
     assert not later.done
     producer.run(3_000)
-    assert str(outcome_of(later)) == "topic t has partitions 0 to 2, not 7, also after topic_timeout_ms=5000"
+    assert str(outcome_of(later)) == "topic t has partitions 0 to 2, not 7, even after topic_timeout_ms=5000"
     assert len(producer.simulation.requests(MetadataRequest)) - before <= 15, "one a second, after shorter pauses"
     assert producer.accumulator.bytes_held == 0
     assert [line for line in caplog.messages if "wait" in line] == [wait.format(99)]
@@ -227,7 +227,7 @@ def test_a_partition_that_no_answer_names_for_long_does_not_exist() -> None:
     second, third = producer.send("t", b"v", partition=8), producer.send("t", b"v", partition=7)
     assert not first.done
     producer.run(3_000)
-    assert str(outcome_of(first)).startswith("topic t has partitions 0 to 0, not 7, also after 1")
+    assert str(outcome_of(first)).startswith("topic t has partitions 0 to 0, not 7, even after 1")
     assert not second.done
     producer.run(ABSENT_MS)
     assert [type(outcome_of(each)) for each in (second, third)] == [LocalProtocolError] * 2
@@ -265,7 +265,7 @@ def test_many_records_for_a_partition_that_does_not_exist_are_one_question(monke
     assert len(deliveries) > 400
     producer.run(2_000 + GRACE_MS)
     assert {str(outcome_of(each)) for each in deliveries} == {
-        "topic t has partitions 0 to 0, not 1, also after topic_timeout_ms=2000"
+        "topic t has partitions 0 to 0, not 1, even after topic_timeout_ms=2000"
     }
     assert len(producer.simulation.requests(MetadataRequest)) - before <= 8
     assert placed == [], "what waits is not looked at while nothing has changed"

@@ -316,7 +316,7 @@ def test_another_producer_fences_this_one(version: int, caplog: pytest.LogCaptur
     )
     assert isinstance(outcome_of(delivery), BrokerError)
     assert producer.all_committed() == []
-    assert caplog.text.count("no transaction is possible any more: ") == 1
+    assert caplog.text.count("no further transaction is possible: ") == 1
 
 
 @BOTH
