@@ -3,6 +3,7 @@
 Each prints one line of JSON, what it saw. The clients come from their registries on first use, built ones stay cached.
 
     admin                 create the topic, describe its partitions and `retention.ms`, delete it, list what is left
+    administer            change and describe a topic, the broker, the cluster and a group; tell each answer
     produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` where that is not the default
     group PROTOCOL COUNT  read that many records as a member of the group with the topic's name, commit them, and leave
                           when standard input ends
@@ -26,8 +27,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.kafka.apache import fetch_jars, kept_folder
+from tests.needs import Need
 
-__all__ = ["BUILD_TIMEOUT_SECONDS", "PROGRAMS", "TIMEOUT_SECONDS", "Program", "obstacle"]
+__all__ = ["BUILD_TIMEOUT_SECONDS", "PROGRAMS", "TIMEOUT_SECONDS", "Program", "name_of", "usable"]
 
 CLIENTS = Path(__file__).parent / "clients"
 
@@ -86,8 +88,19 @@ class Program(NamedTuple):
         return seen
 
 
+def name_of(program: Program) -> str:
+    """Return a program's name, for the ids of tests."""
+    return program.name
+
+
+def usable(program: Program) -> Program:
+    """Return a program that can be built here; skip the running test if it cannot."""
+    Need(f"what builds {program.name}: {_obstacle(program)}", lambda: _obstacle(program) is None).require()
+    return program
+
+
 @cache
-def obstacle(program: Program) -> str | None:
+def _obstacle(program: Program) -> str | None:
     """Return why a program cannot be built on this machine, or None if it can."""
     for tool in program.tools:
         oldest = TOOLS[tool]

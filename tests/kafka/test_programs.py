@@ -29,9 +29,8 @@ from kafkawire.testing import Broker
 from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.produced import call
-from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, TIMEOUT_SECONDS, Program, obstacle
+from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, TIMEOUT_SECONDS, Program, name_of, usable
 from tests.kafka.servers import BROKER_OPTIONS, Server
-from tests.needs import Need
 
 #: Whichever test is the first to use a client waits until it is built.
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
@@ -43,12 +42,6 @@ CONTENTS = [(f"key {number}", f"value {number} " * 20) for number in range(COUNT
 
 #: Partition, offset, key and value.
 Place = tuple[int, int, str, str]
-
-
-def usable(program: Program) -> Program:
-    """Return a program that can be built here."""
-    Need(f"what builds {program.name}: {obstacle(program)}", lambda: obstacle(program) is None).require()
-    return program
 
 
 def create(bootstrap: str, topic: str, partitions: int = PARTITIONS, **configs: str) -> None:
@@ -81,11 +74,6 @@ def batches(broker: Broker, topic: str) -> list[RecordBatch]:
     found = [batch for log in logs for batch in walk(log.read_bytes())]
     assert all(isinstance(batch, RecordBatch) for batch in found)
     return [batch for batch in found if isinstance(batch, RecordBatch)]
-
-
-def name_of(program: Program) -> str:
-    """Return a program's name, for the ids of tests."""
-    return program.name
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=name_of)

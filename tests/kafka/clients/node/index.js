@@ -1,7 +1,16 @@
 // A user of kafkajs, with its defaults. See tests/kafka/programs.py for the scenarios.
 'use strict'
 
-const { CompressionTypes, Kafka, logLevel } = require('kafkajs')
+const {
+  AclOperationTypes,
+  AclPermissionTypes,
+  AclResourceTypes,
+  CompressionTypes,
+  ConfigResourceTypes,
+  Kafka,
+  logLevel,
+  ResourcePatternTypes,
+} = require('kafkajs')
 
 const RECORDS = 200
 
@@ -20,6 +29,61 @@ const scenarios = {
     const left = (await admin.listTopics()).includes(topic)
     await admin.disconnect()
     return { partitions: topics[0].partitions.length, config: resources[0].configEntries[0].configValue, left }
+  },
+
+  async administer(kafka, topic) {
+    const admin = kafka.admin()
+    await admin.connect()
+    const topicOnly = { resources: [{ type: ConfigResourceTypes.TOPIC, name: topic }], includeSynonyms: true }
+    const brokerOnly = {
+      resources: [{ type: ConfigResourceTypes.BROKER, name: '1', configNames: ['log.retention.ms'] }],
+      includeSynonyms: true,
+    }
+    const configured = (name, value) => ({
+      resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries: [{ name, value }] }],
+    })
+    const acl = {
+      resourceType: AclResourceTypes.TOPIC,
+      resourceName: topic,
+      resourcePatternType: ResourcePatternTypes.LITERAL,
+      principal: 'User:a',
+      host: '*',
+      operation: AclOperationTypes.READ,
+      permissionType: AclPermissionTypes.ALLOW,
+    }
+    const partitions = [{ partition: 0, offset: '0' }]
+    const configEntries = [{ name: 'retention.ms', value: '3600000' }]
+    const wanted = { topics: [{ topic, numPartitions: 2, configEntries }], waitForLeaders: true }
+    const steps = {
+      create: () => admin.createTopics(wanted),
+      'create again': () => admin.createTopics(wanted),
+      'add partitions': () => admin.createPartitions({ topicPartitions: [{ topic, count: 4 }] }),
+      'remove partitions': () => admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] }),
+      'describe topic': () => admin.fetchTopicMetadata({ topics: [topic] }),
+      alter: () => admin.alterConfigs(configured('segment.bytes', '2097152')),
+      'alter wrongly': () => admin.alterConfigs(configured('compression.type', 'odd')),
+      configs: () => admin.describeConfigs(topicOnly),
+      'broker configs': () => admin.describeConfigs(brokerOnly),
+      cluster: () => admin.describeCluster(),
+      acls: () => admin.describeAcls(acl),
+      'create acls': () => admin.createAcls({ acl: [acl] }),
+      'delete acls': () => admin.deleteAcls({ filters: [acl] }),
+      'alter offsets': () => admin.setOffsets({ groupId: topic, topic, partitions }),
+      'reset offsets': () => admin.resetOffsets({ groupId: topic, topic, earliest: true }),
+      groups: async () => (await admin.listGroups()).groups.filter((each) => each.groupId === topic),
+      group: () => admin.describeGroups([topic]),
+      offsets: () => admin.fetchOffsets({ groupId: topic, topics: [topic] }),
+      'delete group': () => admin.deleteGroups([topic]),
+      ends: () => admin.fetchTopicOffsets(topic),
+      'delete records': () => admin.deleteTopicRecords({ topic, partitions }),
+      delete: () => admin.deleteTopics({ topics: [topic] }),
+    }
+    const seen = {}
+    for (const [name, step] of Object.entries(steps)) {
+      seen[name] = await step().then((answer) => answer ?? null, (error) => `${error.name}: ${error.message}`)
+    }
+    await admin.disconnect()
+    return seen
   },
 
   async produce(kafka, topic, codec, kind) {

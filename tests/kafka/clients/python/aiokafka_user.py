@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from tests.kafka.clients.python.scenarios import RECORDS, run, show
+from tests.kafka.clients.python.scenarios import RECORDS, asked, run, show
 
 aiokafka: Any = import_module("aiokafka")
 aiokafka_admin: Any = import_module("aiokafka.admin")
@@ -28,6 +28,58 @@ async def admin(bootstrap: str, topic: str) -> dict[str, Any]:
     await client.close()
     config = response.resources[0][4][0][1]
     return {"partitions": len(described["partitions"]), "config": config, "left": left}
+
+
+async def administer(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Change and describe a topic, the cluster and a group, step by step."""
+    client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await client.start()
+    wanted = aiokafka_admin.NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})
+    configs: Any = import_module("aiokafka.admin.config_resource")
+    kinds = configs.ConfigResourceType
+    segments = configs.ConfigResource(kinds.TOPIC, topic, {"segment.bytes": "2097152"})
+    odd = configs.ConfigResource(kinds.TOPIC, topic, {"compression.type": "odd"})
+    whole = configs.ConfigResource(kinds.TOPIC, topic)
+    broker = configs.ConfigResource(kinds.BROKER, "1", {"log.retention.ms": None})
+    partition = aiokafka.TopicPartition(topic, 0)
+
+    async def answer(call: Any) -> Any:
+        return await asked(objects(call))
+
+    seen = {
+        "create": await answer(client.create_topics([wanted])),
+        "create again": await answer(client.create_topics([wanted])),
+        "add partitions": await answer(client.create_partitions({topic: aiokafka_admin.NewPartitions(4)})),
+        "remove partitions": await answer(client.create_partitions({topic: aiokafka_admin.NewPartitions(3)})),
+        "describe topic": await answer(client.describe_topics([topic])),
+        "alter": await answer(client.alter_configs([segments])),
+        "alter wrongly": await answer(client.alter_configs([odd])),
+        "configs": await answer(client.describe_configs([whole], include_synonyms=True)),
+        "broker configs": await answer(client.describe_configs([broker], include_synonyms=True)),
+        "cluster": await answer(client.describe_cluster()),
+        "coordinator": await answer(client.find_coordinator(topic)),
+    }
+    async with aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
+        consumer.assign([partition])
+        await consumer.commit({partition: 0})
+    seen |= {
+        "groups": [each for each in await client.list_consumer_groups() if topic in each],
+        "group": await answer(client.describe_consumer_groups([topic], include_authorized_operations=True)),
+        "offsets": await answer(client.list_consumer_group_offsets(topic)),
+        "delete records": await answer(client.delete_records({partition: aiokafka_admin.RecordsToDelete(0)})),
+        "delete": await answer(client.delete_topics([topic])),
+        "delete again": await answer(client.delete_topics([topic])),
+    }
+    await client.close()
+    return seen
+
+
+async def objects(call: Any) -> Any:
+    """Return what a call of the client returns, with answers as dictionaries."""
+    answer = await call
+    if isinstance(answer, list):
+        return [each.to_object() if hasattr(each, "to_object") else each for each in answer]
+    return answer.to_object() if hasattr(answer, "to_object") else answer
 
 
 async def produce(bootstrap: str, topic: str, codec: str, kind: str) -> dict[str, Any]:
@@ -103,4 +155,4 @@ async def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(admin, produce, group, transactions, mistake)
+    run(admin, administer, produce, group, transactions, mistake)

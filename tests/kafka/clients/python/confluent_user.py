@@ -6,7 +6,15 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from tests.kafka.clients.python.scenarios import RECORDS, TIMEOUT_SECONDS, run, show
+from tests.kafka.clients.python.scenarios import (
+    BROKER_RETENTION_MS,
+    RECORDS,
+    TIMEOUT_SECONDS,
+    await_change,
+    run,
+    show,
+    told,
+)
 
 confluent: Any = import_module("confluent_kafka")
 confluent_admin: Any = import_module("confluent_kafka.admin")
@@ -23,6 +31,77 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
     client.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
     left = topic in client.list_topics(timeout=TIMEOUT_SECONDS).topics
     return {"partitions": partitions, "config": config, "left": left}
+
+
+def administer(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Change and describe a topic, the broker, the cluster and a group, step by step."""
+    client = confluent_admin.AdminClient({"bootstrap.servers": bootstrap})
+    kinds, kind_of_change = confluent_admin.ConfigResource.Type, confluent_admin.AlterConfigOpType
+
+    def changed(kind: Any, name: str, change: Any, config: str, value: str | None = None) -> Any:
+        entry = confluent_admin.ConfigEntry(config, value, incremental_operation=change)
+        return confluent_admin.ConfigResource(kind, name, incremental_configs=[entry])
+
+    def result(answer: Any) -> Any:
+        (future,) = answer.values() if isinstance(answer, dict) else [answer]
+        return future.result(TIMEOUT_SECONDS)
+
+    def ask(call: Any, *arguments: Any, **options: Any) -> Any:
+        return told(lambda: result(call(*arguments, **options)))
+
+    wanted = confluent_admin.NewTopic(topic, 2, config={"retention.ms": "3600000"})
+    segments = changed(kinds.TOPIC, topic, kind_of_change.SET, "segment.bytes", "2097152")
+    appended = changed(kinds.TOPIC, topic, kind_of_change.APPEND, "cleanup.policy", "compact")
+    subtracted = changed(kinds.TOPIC, topic, kind_of_change.SUBTRACT, "cleanup.policy", "delete")
+    odd = changed(kinds.TOPIC, topic, kind_of_change.SET, "compression.type", "odd")
+    deleted = changed(kinds.TOPIC, topic, kind_of_change.DELETE, "retention.ms")
+    whole = confluent_admin.ConfigResource(kinds.TOPIC, topic, set_config={"retention.bytes": "1000000"})
+    broker = changed(kinds.BROKER, "1", kind_of_change.SET, "log.retention.ms", BROKER_RETENTION_MS)
+    reset = changed(kinds.BROKER, "1", kind_of_change.DELETE, "log.retention.ms")
+    types = confluent_admin.ResourceType
+    patterns = confluent_admin.ResourcePatternType
+    acl = (topic, patterns.LITERAL, "User:a", "*", confluent_admin.AclOperation.READ)
+    binding = confluent_admin.AclBinding(types.TOPIC, *acl, confluent_admin.AclPermissionType.ALLOW)
+    bindings = confluent_admin.AclBindingFilter(types.TOPIC, *acl, confluent_admin.AclPermissionType.ANY)
+    partition = confluent.TopicPartition(topic, 0, 0)
+    group = confluent.ConsumerGroupTopicPartitions(topic, [partition])
+    topics = confluent.TopicCollection([topic])
+
+    def describe_broker() -> dict[str, Any]:
+        configs = result(client.describe_configs([confluent_admin.ConfigResource(kinds.BROKER, "1")]))
+        return vars(configs["log.retention.ms"])
+
+    return {
+        "create": ask(client.create_topics, [wanted]),
+        "create again": ask(client.create_topics, [wanted]),
+        "add partitions": ask(client.create_partitions, [confluent_admin.NewPartitions(topic, 4)]),
+        "remove partitions": ask(client.create_partitions, [confluent_admin.NewPartitions(topic, 3)]),
+        "describe topic": ask(client.describe_topics, topics, include_authorized_operations=True),
+        "alter": ask(client.incremental_alter_configs, [segments]),
+        "append": ask(client.incremental_alter_configs, [appended]),
+        "subtract": ask(client.incremental_alter_configs, [subtracted]),
+        "alter wrongly": ask(client.incremental_alter_configs, [odd]),
+        "delete config": ask(client.incremental_alter_configs, [deleted]),
+        "configs": ask(client.describe_configs, [confluent_admin.ConfigResource(kinds.TOPIC, topic)]),
+        "alter all": ask(client.alter_configs, [whole]),
+        "configs again": ask(client.describe_configs, [confluent_admin.ConfigResource(kinds.TOPIC, topic)]),
+        "alter broker": ask(client.incremental_alter_configs, [broker]),
+        "broker configs": told(await_change, describe_broker),
+        "reset broker": ask(client.incremental_alter_configs, [reset]),
+        "cluster": ask(client.describe_cluster, include_authorized_operations=True),
+        "acls": ask(client.describe_acls, bindings),
+        "create acls": ask(client.create_acls, [binding]),
+        "delete acls": ask(client.delete_acls, [bindings]),
+        "alter offsets": ask(client.alter_consumer_group_offsets, [group]),
+        "groups": [each for each in ask(client.list_consumer_groups)["valid"] if topic in str(each)],
+        "group": ask(client.describe_consumer_groups, [topic], include_authorized_operations=True),
+        "offsets": ask(client.list_consumer_group_offsets, [confluent.ConsumerGroupTopicPartitions(topic)]),
+        "delete group": ask(client.delete_consumer_groups, [topic]),
+        "ends": ask(client.list_offsets, {partition: confluent_admin.OffsetSpec.latest()}),
+        "delete records": ask(client.delete_records, [partition]),
+        "delete": ask(client.delete_topics, [topic]),
+        "delete again": ask(client.delete_topics, [topic]),
+    }
 
 
 def produce(bootstrap: str, topic: str, codec: str, kind: str) -> dict[str, Any]:
@@ -108,4 +187,4 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(admin, produce, group, transactions, mistake)
+    run(admin, administer, produce, group, transactions, mistake)

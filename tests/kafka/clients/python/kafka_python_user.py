@@ -6,7 +6,15 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from tests.kafka.clients.python.scenarios import RECORDS, TIMEOUT_SECONDS, run, show
+from tests.kafka.clients.python.scenarios import (
+    BROKER_RETENTION_MS,
+    RECORDS,
+    TIMEOUT_SECONDS,
+    await_change,
+    run,
+    show,
+    told,
+)
 
 kafka: Any = import_module("kafka")
 kafka_admin: Any = import_module("kafka.admin")
@@ -23,6 +31,76 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
     left = topic in client.list_topics()
     client.close()
     return {"partitions": len(described["partitions"]), "config": config, "left": left}
+
+
+def administer(bootstrap: str, topic: str) -> dict[str, Any]:
+    """Change and describe a topic, the broker, the cluster and a group, step by step."""
+    client = kafka_admin.KafkaAdminClient(bootstrap_servers=bootstrap)
+    wanted = kafka_admin.NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})
+    kinds = kafka_admin.ConfigResourceType
+    segments = kafka_admin.ConfigResource(kinds.TOPIC, topic, {"segment.bytes": "2097152"})
+    odd = kafka_admin.ConfigResource(kinds.TOPIC, topic, {"compression.type": "odd"})
+    retention = kafka_admin.ConfigResource(kinds.TOPIC, topic, ["retention.ms"])
+    whole = kafka_admin.ConfigResource(kinds.TOPIC, topic)
+    broker = kafka_admin.ConfigResource(kinds.BROKER, "1", {"log.retention.ms": BROKER_RETENTION_MS})
+    broker_retention = kafka_admin.ConfigResource(kinds.BROKER, "1", ["log.retention.ms"])
+    acls = kafka_admin.ACLFilter(
+        "User:a",
+        "*",
+        kafka_admin.ACLOperation.ANY,
+        kafka_admin.ACLPermissionType.ANY,
+        kafka_admin.ResourcePatternFilter(
+            kafka_admin.ResourceType.TOPIC, topic, kafka_admin.ACLResourcePatternType.ANY
+        ),
+    )
+    acl = kafka_admin.ACL(
+        "User:a",
+        "*",
+        kafka_admin.ACLOperation.READ,
+        kafka_admin.ACLPermissionType.ALLOW,
+        kafka_admin.ResourcePattern(kafka_admin.ResourceType.TOPIC, topic),
+    )
+    partition = kafka.TopicPartition(topic, 0)
+    structs: Any = import_module("kafka.structs")
+
+    def describe_broker() -> dict[str, Any]:
+        described = client.describe_configs([broker_retention], include_synonyms=True)
+        config: dict[str, Any] = described["broker"]["1"].get("log.retention.ms", {})
+        return config
+
+    seen = {
+        "create": told(client.create_topics, [wanted]),
+        "create again": told(client.create_topics, [wanted]),
+        "add partitions": told(client.create_partitions, {topic: 4}),
+        "remove partitions": told(client.create_partitions, {topic: 3}),
+        "describe topic": told(client.describe_topics, [topic]),
+        "describe partitions": told(client.describe_topic_partitions, [topic]),
+        "alter": told(client.alter_configs, [segments]),
+        "alter wrongly": told(client.alter_configs, [odd]),
+        "alter all": told(client.alter_configs, [segments], incremental=False),
+        "reset": told(client.reset_configs, [retention]),
+        "configs": told(client.describe_configs, [whole], config_filter="all"),
+        "alter broker": told(client.alter_configs, [broker]),
+        "broker configs": told(await_change, describe_broker),
+        "reset broker": told(client.reset_configs, [broker_retention]),
+        "resources": told(client.list_config_resources, ["broker_logger", "broker"]),
+        "cluster": told(client.describe_cluster),
+        "directories": told(client.describe_log_dirs, {topic: [0, 1, 2, 3]}),
+        "acls": told(client.describe_acls, acls),
+        "create acls": told(client.create_acls, [acl]),
+        "delete acls": told(client.delete_acls, [acls]),
+        "alter offsets": told(client.alter_group_offsets, topic, {partition: structs.OffsetAndMetadata(0, "", -1)}),
+        "groups": [each for each in told(client.list_groups) if topic in str(each)],
+        "group": told(client.describe_groups, [topic]),
+        "offsets": told(client.list_group_offsets, {topic: None}),
+        "delete offsets": told(client.delete_group_offsets, topic, [partition]),
+        "delete group": told(client.delete_groups, [topic]),
+        "delete records": told(client.delete_records, {partition: 0}),
+        "delete": told(client.delete_topics, [topic]),
+        "delete again": told(client.delete_topics, [topic]),
+    }
+    client.close()
+    return seen
 
 
 def produce(bootstrap: str, topic: str, codec: str, kind: str) -> dict[str, Any]:
@@ -98,4 +176,4 @@ def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(admin, produce, group, transactions, mistake)
+    run(admin, administer, produce, group, transactions, mistake)

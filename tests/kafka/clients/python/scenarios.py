@@ -5,18 +5,56 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Awaitable, Callable
+from enum import Enum
 from inspect import iscoroutine
 from typing import Any
 
-__all__ = ["RECORDS", "TIMEOUT_SECONDS", "run", "show"]
+__all__ = ["BROKER_RETENTION_MS", "RECORDS", "TIMEOUT_SECONDS", "asked", "await_change", "plain", "run", "show", "told"]
 
 RECORDS = 200
+BROKER_RETENTION_MS = "7200000"
 TIMEOUT_SECONDS = 50
 
 
 def show(seen: dict[str, Any]) -> None:
     """Tell what was seen."""
     print(json.dumps(seen), flush=True)
+
+
+def told(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Return what a call returns, or the error that it raises."""
+    try:
+        return plain(call(*arguments, **options))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+async def asked(call: Awaitable[Any]) -> Any:
+    """Return what an awaitable returns, or the error that it raises."""
+    try:
+        return plain(await call)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def await_change(describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the first description with the broker's new value: Kafka's broker hears of it a moment later."""
+    while (described := describe()).get("value") != BROKER_RETENTION_MS:
+        pass
+    return described
+
+
+def plain(value: Any) -> Any:
+    """Return a client's objects as what JSON has."""
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    if isinstance(value, int | float | str | None):
+        return value
+    fields = {} if isinstance(value, Enum) else getattr(value, "__dict__", {})
+    return plain(fields) if fields else str(value)
 
 
 def run(*scenarios: Any) -> None:

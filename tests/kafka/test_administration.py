@@ -1,0 +1,70 @@
+"""Other people's admin clients administer the reference broker as they do Apache Kafka.
+
+Method: each program takes the same steps on both, mistakes included, and tells what its client returned at each. What
+differs from broker to broker is masked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+
+from kafkawire import NewTopic, TopicPartition
+from kafkawire.sync import Consumer
+from kafkawire.testing import Broker
+from tests.kafka import topics
+from tests.kafka.apache import ApacheKafka
+from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, Program, name_of, usable
+from tests.kafka.servers import Server
+
+#: Whichever test is the first to use a client waits until it is built.
+pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
+
+#: Those whose clients administer.
+ADMINISTRATORS = ("kafka-python", "aiokafka", "confluent-kafka", "kafkajs")
+
+#: Fields of answers that each broker has of its own, in the words of each client.
+FACTS = {
+    *("cluster_id", "clusterId", "ClusterID", "Cluster"),
+    *("topic_id", "topicId", "ID", "TopicID", "port", "Port"),
+    *("log_dir", "Path", "Dir", "total_bytes", "usable_bytes", "TotalBytes", "UsableBytes"),
+    # It counts the changes of the controller, Kafka's own included.
+    "finalized_epoch",
+}
+
+#: Kafka sets it for all brokers when eligible leader replicas are enabled, which the reference broker does not have.
+LEFT_OUT = "min.insync.replicas"
+
+
+def masked(value: Any) -> Any:
+    """Return what was seen without what differs from broker to broker, and lists in one order."""
+    if isinstance(value, dict):
+        return {key: "any" if key in FACTS and each else masked(each) for key, each in value.items() if key != LEFT_OUT}
+    if isinstance(value, list):
+        kept = [masked(each) for each in value if not (isinstance(each, dict) and LEFT_OUT in each.values())]
+        return sorted(kept, key=json.dumps)
+    return re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", value) if isinstance(value, str) else value
+
+
+@pytest.fixture(scope="module")
+def servers(kafka: ApacheKafka, broker: Broker) -> list[Server]:
+    """Both brokers, each with a group, so that Kafka has made the topic of offsets."""
+    for server in (kafka, broker):
+        asyncio.run(topics.create(server.bootstrap, NewTopic("administration", 1, 1)))
+        with Consumer(server.bootstrap, group_id="administration") as consumer:
+            consumer.assign([TopicPartition("administration", 0)])
+            consumer.commit({TopicPartition("administration", 0): 0})
+    return [kafka, broker]
+
+
+@pytest.mark.parametrize("program", [each for each in PROGRAMS if each.name in ADMINISTRATORS], ids=name_of)
+def test_each_step_is_answered_as_by_kafka(servers: list[Server], program: Program) -> None:
+    topic = f"administration-{program.name}"
+    on_kafka, on_ours = (usable(program).run(server.bootstrap, "administer", topic) for server in servers)
+    assert on_kafka.keys() == on_ours.keys()
+    for step, seen in on_kafka.items():
+        assert masked(on_ours[step]) == masked(seen), step
