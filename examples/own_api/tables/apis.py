@@ -37,8 +37,8 @@ APIS = {
     ),
 }
 
-#: The APIs without a current version whose key nothing else has taken over.
+#: The APIs without a current version whose key has not been reused.
 REMOVED_APIS: dict[ApiKey, Api] = {}
 
-#: Both: what can be read and written, not what is served.
+#: Both: the APIs that can be read and written, not those that are served.
 KNOWN_APIS = {**APIS, **REMOVED_APIS}
