@@ -137,7 +137,7 @@ def test_map_batches(spark: Any, folder: Path) -> None:
         ({"pushdown": True}, "pushdown='true': map_batches is given"),
         ({"columns": []}, "columns='': expected some of key, value, "),
         ({"schema": "offset bigint not null"}, "schema='offset bigint NOT NULL': every column may be null"),
-        ({"schema": "a int, a int"}, "schema='a, a': the column a is there twice"),
+        ({"schema": "a int, a int"}, "schema='a, a': the column a is repeated"),
     ]
     for options, reason in refused:
         with pytest.raises(ConfigurationError, match=reason):
