@@ -93,8 +93,8 @@ MEMBERSHIP_EDGES: Final = Edges(
             State.STABLE: _CLOSES,
         },
         State.SYNCING: {
-            State.ADOPTING: "the assignment comes",
-            State.STABLE: f"no assignment comes, or {_CLOSES}",
+            State.ADOPTING: "the assignment arrives",
+            State.STABLE: f"no assignment arrives, or {_CLOSES}",
             State.PREPARING: _LOSES,
         },
         State.ADOPTING: {
@@ -106,7 +106,7 @@ MEMBERSHIP_EDGES: Final = Edges(
             State.STABLE: _CLOSES,
         },
     },
-    from_any={State.OUTSIDE: "it leaves the group, for a while or for good"},
+    from_any={State.OUTSIDE: "it leaves the group, temporarily or permanently"},
 )
 
 

@@ -84,7 +84,7 @@ MEMBERSHIP_EDGES: Final = Edges(
         State.MEMBER: {State.FENCED: "the coordinator has fenced or refused it"},
         State.FENCED: {State.JOINING: "the listener has handled the loss"},
     },
-    from_any={State.OUTSIDE: "it leaves the group, for a while or for good"},
+    from_any={State.OUTSIDE: "it leaves the group, temporarily or permanently"},
 )
 
 

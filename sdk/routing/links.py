@@ -42,7 +42,7 @@ LINK_EDGES: Final = Edges(
             LinkState.READY: "its connection is ready",
             LinkState.CLOSED: "connecting or the login fails",
         },
-        LinkState.READY: {LinkState.CLOSED: "its connection ends, or nobody uses it"},
+        LinkState.READY: {LinkState.CLOSED: "its connection ends, or it is no longer used"},
     },
 )
 

@@ -21,7 +21,7 @@ class State(Enum):
     PREPARING = "being prepared"
     #: All of it is stored, and it may outlive its producer.
     PREPARED = "prepared"
-    #: Something went wrong: it can only be aborted.
+    #: A step has failed: the transaction can only be aborted.
     DOOMED = "doomed"
     #: Its records and offsets are on their way; then the coordinator is asked to commit.
     COMMITTING = "being committed"
@@ -51,12 +51,12 @@ TRANSACTION_EDGES: Final = Edges(
             State.PREPARING: "prepare",
             State.COMMITTING: "commit",
             State.ABORTING: "abort",
-            State.DOOMED: "a delivery, or what joins it, fails",
+            State.DOOMED: "a delivery or an addition fails",
         },
         State.PREPARING: {
-            State.PREPARED: "all that joined it is stored",
+            State.PREPARED: "all that was added is stored",
             State.ABORTING: "abort",
-            State.DOOMED: "a delivery, or what joins it, fails",
+            State.DOOMED: "a delivery or an addition fails",
         },
         State.PREPARED: {State.COMMITTING: "commit", State.ABORTING: "abort"},
         State.DOOMED: {State.ABORTING: "commit or abort"},
@@ -71,5 +71,5 @@ TRANSACTION_EDGES: Final = Edges(
         },
         State.RENEWING: {State.READY: "the coordinator has raised the epoch"},
     },
-    from_any={State.FATAL: "the producer is fenced, may not go on, or its client has ended"},
+    from_any={State.FATAL: "the producer is fenced or refused, or its client has ended"},
 )
