@@ -207,7 +207,7 @@ def read_metrics_reporter(name: str, value: object) -> MetricsReporter | None:
 
 
 def check_encodable(name: str, value: str) -> None:
-    """Refuse text that has no UTF-8."""
+    """Refuse text that cannot be encoded as UTF-8."""
     found = _SURROGATE.search(value)
     if found is not None:
         raise ConfigurationError(name, value, f"{found[0]!r} cannot be sent: UTF-8 has no surrogates")

@@ -195,7 +195,7 @@ class Gate:
                 return SaslAuthenticateRequest(self._authenticator.first_message())
             if isinstance(response, SaslAuthenticateResponse):
                 return self._challenged(self._authenticator, response)
-        raise LocalProtocolError(f"{type(response).__name__}: the gate has asked for none")
+        raise LocalProtocolError(f"{type(response).__name__}: the gate did not request it")
 
     def _enter(self, state: ConnectionState) -> None:
         self.state = CONNECTION_EDGES.follow(self.state, state)

@@ -201,7 +201,7 @@ def as_string(value: object) -> bytes:
     try:
         encoded = str.encode(value)  # not a method of a subclass
     except UnicodeEncodeError as error:
-        raise Refused(f"{quoted(value)} has no UTF-8: {error.reason}") from None
+        raise Refused(f"{quoted(value)} is not encodable as UTF-8: {error.reason}") from None
     if len(encoded) > MAX_STRING_BYTES:
         raise Refused(f"string of {len(encoded)} bytes, at most {MAX_STRING_BYTES} allowed")
     return encoded

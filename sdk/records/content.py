@@ -38,7 +38,7 @@ def record_content(path: str, value: object) -> Buffer | None:
         try:
             return str.encode(value)  # not the method of a derived class
         except UnicodeEncodeError as error:
-            raise EncodeError(path, f"{quoted(value)} has no UTF-8: {error.reason}") from error
+            raise EncodeError(path, f"{quoted(value)} is not encodable as UTF-8: {error.reason}") from error
     if isinstance(value, int | float):
         raise EncodeError(path, f"expected bytes, text or None, got {quoted(value)}; {_remedy(path)}")
     try:

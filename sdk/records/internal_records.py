@@ -140,7 +140,9 @@ class RecordTypes:
                 return kind, None, _PREFIX.size, 0
             return kind, _prefix(topic, "value", value), _PREFIX.size, _PREFIX.size
         if not isinstance(topic, str) or topic not in self.framed:
-            raise LocalProtocolError(f"{quoted(topic, 260)} is no internal topic, {', '.join(sorted(self.topics))} are")
+            raise LocalProtocolError(
+                f"{quoted(topic, 260)} is not an internal topic, {', '.join(sorted(self.topics))} are"
+            )
         if value is None:
             return None, None, 0, 0
         kind, version, start = read_frame(topic, value)

@@ -38,7 +38,7 @@ class BinaryColumn:
     def __init__(self, offsets: Buffer, data: Buffer, validity: Buffer | None = None) -> None:
         view = checked_content("offsets", offsets)
         if len(view) % 4 or not len(view):
-            raise EncodeError("offsets", f"{len(view)} bytes are no sequence of int32 with an end")
+            raise EncodeError("offsets", f"{len(view)} bytes are not a sequence of int32 with an end")
         self.offsets = view.cast("i")
         self.data = checked_content("data", data)
         self.validity = None if validity is None else checked_content("validity", validity)
@@ -57,7 +57,7 @@ class BinaryColumn:
             raise IndexError(f"value {index} of {len(self.offsets) - 1}")
         start, end = self.offsets[index], self.offsets[index + 1]
         if not 0 <= start <= end <= len(self.data):
-            raise EncodeError(f"offsets[{index}]", f"{start} to {end} is no part of {len(self.data)} bytes")
+            raise EncodeError(f"offsets[{index}]", f"{start} to {end} is not within {len(self.data)} bytes")
         if self.validity is not None and not self.validity[index // 8] >> index % 8 & 1:
             return None
         return self.data[start:end]

@@ -52,5 +52,5 @@ def stored_text(content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        reason = f"no UTF-8: {error.reason} 0x{content[error.start]:02x}"
+        reason = f"not UTF-8: {error.reason} 0x{content[error.start]:02x}"
         raise DamagedContent(reason, error.start) from None

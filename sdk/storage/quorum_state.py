@@ -26,9 +26,9 @@ def parse_quorum_state(content: bytes) -> dict[str, object]:
     try:
         found = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
-        raise DamagedContent(f"no JSON: {error}") from None
+        raise DamagedContent(f"not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise DamagedContent("no object of JSON")
+        raise DamagedContent("not a JSON object")
     return found
 
 
@@ -36,5 +36,5 @@ def _finite(text: str) -> float:
     """Return a finite number: JSON has no others, though Python reads and writes them."""
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text:.40} is no finite number")
+        raise ValueError(f"{text:.40} is not a finite number")
     return number

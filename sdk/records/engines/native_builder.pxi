@@ -103,7 +103,7 @@ cdef class BatchBuilder:
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         if not self.is_sealed or self.memory == NULL:
-            raise BufferError("a batch is given out when it is sealed and has records")
+            raise BufferError("a batch is available once it is sealed and has records")
         PyBuffer_FillInfo(buffer, self, self.memory, self.used, 1, flags)
 
     @property
@@ -376,7 +376,7 @@ cdef class BatchBuilder:
         cdef const BatchHeader *header = &self.header
         if header.producer_id == -1:
             if header.attributes & BATCH_IS_TRANSACTIONAL_MASK:
-                raise EncodeError("producer_id", "a transactional batch has one")
+                raise EncodeError("producer_id", "a transactional batch needs one")
         elif header.producer_epoch < 0:
             raise EncodeError("producer_epoch", f"{header.producer_epoch}, with a producer id it is at least 0")
         elif header.base_sequence < 0 and not header.attributes & BATCH_IS_CONTROL_MASK:
@@ -520,7 +520,7 @@ cdef class Column:
         memcpy(&first, ends, sizeof(int32_t))
         memcpy(&end, ends + sizeof(int32_t), sizeof(int32_t))
         if first < 0 or first > end or end > self.data.buffer.len:
-            raise EncodeError(f"offsets[{row}]", f"{first} to {end} is no part of {self.data.buffer.len} bytes")
+            raise EncodeError(f"offsets[{row}]", f"{first} to {end} is not within {self.data.buffer.len} bytes")
         start[0] = NULL
         size[0] = -1
         if self.validity is None or (<const uint8_t *>self.validity.buffer.buf)[row >> 3] >> (row & 7) & 1:
@@ -539,7 +539,7 @@ cdef Column column_of(str path, source):
     column.data = content("data", data)
     column.validity = None if validity is None else content("validity", validity)
     if column.offsets.buffer.len % sizeof(int32_t) or not column.offsets.buffer.len:
-        raise EncodeError("offsets", f"{column.offsets.buffer.len} bytes are no sequence of int32 with an end")
+        raise EncodeError("offsets", f"{column.offsets.buffer.len} bytes are not a sequence of int32 with an end")
     column.rows = column.offsets.buffer.len // sizeof(int32_t) - 1
     if column.validity is not None and column.validity.buffer.len * 8 < column.rows:
         raise EncodeError("validity", f"{column.validity.buffer.len} bytes for {column.rows} values")

@@ -68,7 +68,7 @@ cdef class RecordLines:
         for index in range(region.count):
             p = next_record(p, region.end, &parts)
             if p == NULL:  # `refuse` would create objects for all headers
-                raise DecodeError(f"records[{index}]", batch.position, "it is cut, or contradicts itself")
+                raise DecodeError(f"records[{index}]", batch.position, "it is cut or inconsistent")
             offset = offset_of(&region, &parts)
             self.follow(offset)
             if self.with_records and offset >= self.from_offset:

@@ -68,7 +68,7 @@ cdef class Walk:
     def __init__(self, source, bint check_crc, Py_ssize_t limit, other):
         cdef Content content = export_of(source)
         if self.content is not None:
-            raise TypeError("a buffer is walked over once")
+            raise TypeError("a buffer can be walked over only once")
         self.source = source
         self.check_crc = check_crc
         self.limit = limit

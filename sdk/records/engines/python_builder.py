@@ -452,7 +452,7 @@ class BatchBuilder:
         """Refuse producer fields that no broker accepts."""
         if self._producer_id == NO_PRODUCER_ID:
             if self._is_transactional:
-                raise EncodeError("producer_id", "a transactional batch has one")
+                raise EncodeError("producer_id", "a transactional batch needs one")
         elif self._producer_epoch < 0:
             raise EncodeError("producer_epoch", f"{self._producer_epoch}, with a producer id it is at least 0")
         elif self._base_sequence < 0 and not self._is_control:

@@ -122,7 +122,7 @@ class RecordLines:
             try:
                 record = _raw_record(view, at, self._headers_shown)
             except (IndexError, ValueError):
-                raise DecodeError(f"records[{index}]", batch.position, "it is cut, or contradicts itself") from None
+                raise DecodeError(f"records[{index}]", batch.position, "it is cut or inconsistent") from None
             at = record.end
             offset = int64(batch.base_offset + record.offset_delta)
             self._follow(offset)

@@ -79,7 +79,7 @@ def checked_name(name: object) -> bytes:
     try:
         return str.encode(name)  # not the method of a derived class
     except UnicodeEncodeError as error:
-        raise EncodeError("headers", f"{quoted(name)} has no UTF-8: {error.reason}") from None
+        raise EncodeError("headers", f"{quoted(name)} is not encodable as UTF-8: {error.reason}") from None
 
 
 def checked_time(timestamp_ms: int) -> int:

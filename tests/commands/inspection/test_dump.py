@@ -97,7 +97,7 @@ def test_pipes_and_devices_are_refused(tmp_path: Path, capfd: pytest.CaptureFixt
         ([""], "the path is empty"),
         (
             ["--topic", "__consumer_offset", "f"],
-            "'__consumer_offset' is no internal topic whose records are known; did you mean __consumer_offsets?",
+            "'__consumer_offset' is not an internal topic whose records are known; did you mean __consumer_offsets?",
         ),
         (["--topic", "__x", "f"], "there are __cluster_metadata, __consumer_offsets, "),
     ],
@@ -176,7 +176,7 @@ def test_schemas_that_are_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "nowhere" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run("kafkawire dump", ["--schemas", str(write_record_schemas(tmp_path)), "--topic", "__visit", "f"])
-    assert "argument --topic: '__visit' is no internal topic whose records are known; did you mean __visits?" in (
+    assert "argument --topic: '__visit' is not an internal topic whose records are known; did you mean __visits?" in (
         capsys.readouterr().err
     )
 

@@ -83,7 +83,7 @@ def test_records_and_their_places() -> None:
         ({"headers": 5}, "headers: expected pairs"),
         ({"value": 5}, "value: expected bytes, text or None, got 5"),
         ({"value": [1, 2]}, "value: expected bytes, text or None, got list; give the producer a"),
-        ({"value": "\ud800"}, "value: '.ud800' has no UTF-8"),
+        ({"value": "\ud800"}, "value: '.ud800' is not encodable as UTF-8"),
         ({"key": [1, 2]}, "key: expected bytes, text or None, got list; give the producer a"),
         ({"timestamp_ms": -2}, "timestamp_ms: -2 is not a time in ms"),
         ({"timestamp_ms": "now"}, "timestamp_ms: expected an integer"),

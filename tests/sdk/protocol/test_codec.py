@@ -306,7 +306,7 @@ WRONG = [
     ("ResponseHeader", 0, {"correlation_id": None}, "correlation_id: expected int32, got NoneType None"),
     ("RequestHeader", 1, {"client_id": b"x"}, "client_id: expected a str, got bytes b'x'"),
     ("RequestHeader", 2, {"client_id": "x" * 32768}, "client_id: string of 32768 bytes, at most 32767 allowed"),
-    ("RequestHeader", 2, {"client_id": "\ud800"}, "client_id: '.ud800' has no UTF-8"),
+    ("RequestHeader", 2, {"client_id": "\ud800"}, "client_id: '.ud800' is not encodable as UTF-8"),
     ("ApiVersionsRequest", 3, {"client_software_name": None}, "client_software_name: null is not allowed"),
     ("ApiVersionsRequest", 3, {"client_software_name": "x" * 32768}, "client_software_name: string of 32768 bytes"),
     ("MetadataRequest", 0, {"topics": None}, "topics: null is not allowed in this version"),

@@ -146,10 +146,10 @@ def test_a_login_at_the_wrong_time() -> None:
 
 def test_a_response_that_was_not_asked_for() -> None:
     gate = asking()
-    with pytest.raises(LocalProtocolError, match="SaslHandshakeResponse: the gate has asked for none"):
+    with pytest.raises(LocalProtocolError, match="SaslHandshakeResponse: the gate did not request it"):
         gate.receive(SaslHandshakeResponse())
     gate.log_in(Script(None), 0, 0.0)
-    with pytest.raises(LocalProtocolError, match="SaslHandshakeRequest: the gate has asked for none"):
+    with pytest.raises(LocalProtocolError, match="SaslHandshakeRequest: the gate did not request it"):
         gate.receive(SaslHandshakeRequest())
 
 

@@ -252,7 +252,7 @@ HALF = "\ud800"
         (MetadataRequest, {"topics": [1]}, "topics[0]: expected MetadataRequest.MetadataRequestTopic, got int"),
         (MetadataRequest, {"topics": [None]}, "topics[0]: null is not allowed in this version"),
         (HeartbeatRequest, {"group_id": b"x"}, "groupId: expected a str, got bytes b'x'"),
-        (HeartbeatRequest, {"group_id": HALF}, "groupId: '\\ud800' has no UTF-8: surrogates not allowed"),
+        (HeartbeatRequest, {"group_id": HALF}, "groupId: '\\ud800' is not encodable as UTF-8: surrogates not allowed"),
         (HeartbeatRequest, {"generation_id": "x"}, "generationId: expected int32, got str 'x'"),
         (HeartbeatRequest, {"generation_id": 2**40}, "generationId: 1099511627776 is outside int32, -2147483648 to"),
         (AlterClientQuotasRequest, {"validate_only": "no"}, "validateOnly: expected bool, got str 'no'"),
@@ -285,7 +285,7 @@ def test_values_that_a_message_may_hold_in_place_of_others() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
-        ("groupId", HALF, "groupId: '\\ud800' has no UTF-8"),
+        ("groupId", HALF, "groupId: '\\ud800' is not encodable as UTF-8"),
         ("groupId", "x" * 32768, "groupId: string of 32768 bytes, at most 32767 allowed"),
         ("generationId", 2**40, "generationId: 1099511627776 is outside int32"),
         ("generationId", 1.0, "generationId: expected int32, got 1.0"),

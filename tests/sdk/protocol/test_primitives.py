@@ -130,7 +130,7 @@ def test_strings_and_uuids() -> None:
     for value, reason in (
         (b"x", "expected a str, got bytes b'x'"),
         (None, "expected a str, got None"),
-        ("\ud800", "has no UTF-8: surrogates not allowed"),
+        ("\ud800", "is not encodable as UTF-8: surrogates not allowed"),
         ("x" * 32768, "string of 32768 bytes, at most 32767 allowed"),
     ):
         with pytest.raises(Refused, match=reason):

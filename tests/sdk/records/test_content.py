@@ -54,7 +54,7 @@ def test_accepted(given: Any, expected: bytes | None) -> None:
         (True, f"value: expected bytes, text or None, got True; {REMEDY}"),
         ([1, 2], f"value: expected bytes, text or None, got list; {REMEDY}"),
         ({"a": 1}, f"value: expected bytes, text or None, got dict; {REMEDY}"),
-        ("\ud800", "value: '\\ud800' has no UTF-8: surrogates not allowed"),
+        ("\ud800", "value: '\\ud800' is not encodable as UTF-8: surrogates not allowed"),
     ],
 )
 def test_refused(given: Any, message: str) -> None:
@@ -89,7 +89,7 @@ def test_headers(given: Any, expected: tuple[tuple[str, bytes | None], ...]) -> 
         ([("a", [b"1"])], "headers['a']: expected bytes, text or None, got list; encode it as your readers expect it"),
         ([(b"a", b"1")], "headers: expected a string as the name, got bytes"),
         ([(None, b"1")], "headers: expected a string as the name, got NoneType"),
-        ([("\ud800", b"1")], "headers: '\\ud800' has no UTF-8: surrogates not allowed"),
+        ([("\ud800", b"1")], "headers: '\\ud800' is not encodable as UTF-8: surrogates not allowed"),
         ([("a",)], "headers: expected pairs of a name and a value, among them is ('a',)"),
         (["ab"], "headers: expected pairs of a name and a value, among them is 'ab'"),
         (("a", b"1"), "headers: expected pairs of a name and a value, among them is 'a'"),

@@ -97,7 +97,7 @@ def test_a_record_of_a_type_that_was_removed() -> None:
 
 def test_what_is_no_topic_and_no_bytes() -> None:
     for topic in ([], None, 5, "x" * 1_000_000):
-        with pytest.raises(LocalProtocolError, match="is no internal topic") as caught:
+        with pytest.raises(LocalProtocolError, match="is not an internal topic") as caught:
             decode_record(topic, b"", b"")  # type: ignore[arg-type]  # what a program may pass
         assert len(str(caught.value)) < 500
     for key, value in ((memoryview(KEY)[::2], VALUE), (KEY, memoryview(VALUE)[::2]), (5, VALUE), (KEY, "text")):
@@ -220,7 +220,9 @@ def test_each_cut_is_found() -> None:
 
 
 def test_other_topics_are_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="'orders' is no internal topic, __cluster_metadata, __consumer_off"):
+    with pytest.raises(
+        LocalProtocolError, match="'orders' is not an internal topic, __cluster_metadata, __consumer_off"
+    ):
         decode_record("orders", KEY, VALUE)
 
 
@@ -234,7 +236,7 @@ def test_topics_of_ones_own() -> None:
     assert types.names_beside("OffsetCommitValue") == {1: "OffsetCommit"}
     assert types.names_beside("TopicRecord") == {2: "TopicRecord"}
     assert types.names_beside("OffsetCommit") == {}
-    with pytest.raises(LocalProtocolError, match="is no internal topic, lamps, orders are"):
+    with pytest.raises(LocalProtocolError, match="is not an internal topic, lamps, orders are"):
         types.decode(OFFSETS, KEY, VALUE)
     with pytest.raises(UnknownRecord, match="orders: record type 2 is not known, 1 are"):
         types.decode("orders", b"\0\2", VALUE)

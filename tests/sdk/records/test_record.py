@@ -37,8 +37,8 @@ def test_column() -> None:
 @pytest.mark.parametrize(
     ("column_offsets", "validity", "reason"),
     [
-        (b"", None, "no sequence of int32"),
-        (b"abc", None, "no sequence of int32"),
+        (b"", None, "not a sequence of int32"),
+        (b"abc", None, "not a sequence of int32"),
         (offsets(*range(10)), b"\xff", "1 bytes"),
     ],
 )
@@ -49,7 +49,7 @@ def test_refused_columns(column_offsets: bytes, validity: bytes | None, reason: 
 
 @pytest.mark.parametrize("wrong", [(2, 1), (0, 4), (-1, 2)])
 def test_refused_values(wrong: tuple[int, int]) -> None:
-    with pytest.raises(EncodeError, match="is no part of 3 bytes"):
+    with pytest.raises(EncodeError, match="is not within 3 bytes"):
         BinaryColumn(offsets(*wrong), b"abc")[0]
 
 

@@ -39,7 +39,7 @@ def test_epochs() -> None:
         (b"0\n1\nt 0 x\n", "'x' is not a number"),
         (b"0\n1\nt 0 -1\n", "'-1' is not a number"),
         ("0\n1\nt 0 ٣\n".encode(), "is not a number"),
-        (b"0\n1\n\xff 0 5\n", "no UTF-8: invalid start byte 0xff"),
+        (b"0\n1\n\xff 0 5\n", "not UTF-8: invalid start byte 0xff"),
         (b"0\n1\nt 0 %d\n" % (2**63), f"{2**63} is too high, {2**63 - 1} is the limit"),
         (b"0\n1\nt %d 0\n" % (2**31), f"{2**31} is too high, {2**31 - 1} is the limit"),
         (b"0\n1\nt 0 %s\n" % (b"9" * 5000), f"{'9' * 20} is too high"),
@@ -75,7 +75,7 @@ def test_epochs_that_no_log_has(epochs: list[tuple[int, int]], problem: str) -> 
     ("content", "offsets", "reasons"),
     [
         (b"", {}, ["it begins with '', not with version 0"]),
-        (b"0\n1\n\xff 0 5\n", {}, ["no UTF-8: invalid start byte 0xff"]),
+        (b"0\n1\n\xff 0 5\n", {}, ["not UTF-8: invalid start byte 0xff"]),
         (b"0\n3\na 0 1\nb 0\nc 0 x\n", {("a", 0): 1}, ["'b 0', 3 columns expected", "'x' is not a number"]),
         (b"0\n3\na 0 1\nb 0 2\n", {("a", 0): 1, ("b", 0): 2}, ["2 entries, 3 announced"]),
         (b"0\n2\na 0 1\nb 0 2", {("a", 0): 1}, ["its last line has no end, and may have lost digits"]),

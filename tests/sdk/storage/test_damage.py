@@ -22,6 +22,6 @@ def test_it_is_refused() -> None:
 
 def test_text() -> None:
     assert stored_text("é\n".encode()) == "é\n"
-    with pytest.raises(DamagedContent, match="no UTF-8: unexpected end of data 0xc3") as caught:
+    with pytest.raises(DamagedContent, match="not UTF-8: unexpected end of data 0xc3") as caught:
         stored_text(b"ab\xc3")
     assert caught.value.position == 2

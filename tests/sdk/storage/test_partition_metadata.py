@@ -28,7 +28,7 @@ def test_what_it_says(more: bytes) -> None:
         (b"version: 0\ntopic_id: ", "is not a version and a topic id"),
         (b"version: 1\ntopic_id: MTExMTExMTExMTExMTExMQ", "version 1, 0 is known"),
         (b"version: 0\ntopic_id: MTExMTExMTExMTExMTExM", "'MTExMTExMTExMTExMTExM' of 21 characters is not a UUID"),
-        (b"version: 0\ntopic_id: \xff", "no UTF-8"),
+        (b"version: 0\ntopic_id: \xff", "not UTF-8"),
     ],
 )
 def test_damage(content: bytes, reason: str) -> None:

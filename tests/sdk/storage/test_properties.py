@@ -87,7 +87,7 @@ def test_no_value_can_break_a_file(value: str) -> None:
     [
         (b"no separator\na=1\n", "no name and value in the line 'no'", None, {"a": "1"}),
         (b"a=1\n=value\n", "no name and value in the line ''", None, {"a": "1"}),
-        (b"a=1\nb=\xff\n", "no UTF-8: invalid start byte 0xff", 6, {}),
+        (b"a=1\nb=\xff\n", "not UTF-8: invalid start byte 0xff", 6, {}),
         (b"a=\\u12\nb=2\n", "line 1: \\u is not followed by four hexadecimal digits", None, {"b": "2"}),
     ],
 )

@@ -20,13 +20,13 @@ def test_what_it_says() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "no JSON: "),
-        (b"{", "no JSON: "),
-        (b"[" * 100_000, "no JSON: "),
-        (b"[]", "no object of JSON"),
-        (b'{"leaderId":NaN}', "no JSON: NaN is no finite number"),
-        (b'{"leaderId":1e999}', "no JSON: 1e999 is no finite number"),
-        (b'{"leaderId":"\xff"}', "no UTF-8: invalid start byte 0xff"),
+        (b"", "not JSON: "),
+        (b"{", "not JSON: "),
+        (b"[" * 100_000, "not JSON: "),
+        (b"[]", "not a JSON object"),
+        (b'{"leaderId":NaN}', "not JSON: NaN is not a finite number"),
+        (b'{"leaderId":1e999}', "not JSON: 1e999 is not a finite number"),
+        (b'{"leaderId":"\xff"}', "not UTF-8: invalid start byte 0xff"),
     ],
 )
 def test_damage(content: bytes, reason: str) -> None:

@@ -181,7 +181,7 @@ def _topic_problem(topic: str, types: RecordTypes) -> str:
     if not topic.startswith(_INTERNAL_PREFIX) or topic in types.topics:
         return ""
     hint = did_you_mean(topic, types.topics) or f"; there are {', '.join(sorted(types.topics))}"
-    return f"{topic!r:.260} is no internal topic whose records are known{hint}"
+    return f"{topic!r:.260} is not an internal topic whose records are known{hint}"
 
 
 def _record_types(program: str, schemas: Path) -> RecordTypes | None:

@@ -280,7 +280,7 @@ def _print_message(given: list[str], schemas: Path, deep: bool) -> bool:
         raise ValueError("give HEX of a whole frame, MESSAGE VERSION HEX, FILE.log, or --pcap FILE")
     name, version, *texts = given
     if not version.isdecimal():
-        raise ValueError(f"the version {shown(version)} of {shown(name)} is no number")
+        raise ValueError(f"the version {shown(version)} of {shown(name)} is not a number")
     if texts[0].startswith("@") and _names_segment(texts[0]):
         _refuse_message(name, Path(texts[0][1:]), schemas)
     data = bytes_of_text(" ".join(texts))

@@ -128,7 +128,7 @@ def test_memory_of_small_files(tmp_path: Path) -> None:
             b"0\n%d\n" % lines + b"".join(b"%d %d\n" % (each, each) for each in range(lines))[:1_900_000],
             "damage: ",
         ),
-        ("quorum-state", b"[" + b"[]," * 600_000 + b"[]]", "no object of JSON"),
+        ("quorum-state", b"[" + b"[]," * 600_000 + b"[]]", "not a JSON object"),
     ):
         path = tmp_path / name
         path.write_bytes(content)

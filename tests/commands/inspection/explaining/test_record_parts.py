@@ -109,7 +109,7 @@ def test_types_that_do_not_say_their_version(tmp_path: Path) -> None:
     path.write_bytes(batch(0, [(b"\0\0\0\1", codec(type(message), 4).encode(message))]))
     assert "name one, as HeartbeatRequest:4" in run("explain", path, "--value", "HeartbeatRequest", code=1)
     assert "group_id" in run("explain", path, "--value", "HeartbeatRequest:4")
-    assert "is no number" in run("explain", path, "--value", "HeartbeatRequest:x", code=1)
+    assert "is not a number" in run("explain", path, "--value", "HeartbeatRequest:x", code=1)
 
 
 def test_names_of_records(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_start_that_fails_lets_go_of_the_directory(tmp_path):
         (b"", "it has no cluster.id and no node.id"),
         (b"node.id=1\n", "it has no cluster.id"),
         (b"nonsense", "no name and value in the line 'nonsense'"),
-        (b"\xff", "no UTF-8"),
+        (b"\xff", "not UTF-8"),
     ],
 )
 def test_damaged_identity_is_refused(content, why):

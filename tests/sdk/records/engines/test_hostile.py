@@ -188,8 +188,8 @@ def test_columns_that_were_changed(builder: BatchBuilder) -> None:
         ("offsets", ends(0, 1, 2**31 - 1), r"offsets\[1\]"),
         ("offsets", ends(-5, 1, 1), r"offsets\[0\]"),
         ("offsets", ends(2, 1, 1), r"offsets\[0\]"),
-        ("offsets", b"", "no sequence of int32"),
-        ("offsets", b"12345", "no sequence of int32"),
+        ("offsets", b"", "not a sequence of int32"),
+        ("offsets", b"12345", "not a sequence of int32"),
         ("data", b"", r"offsets\[0\]"),
         ("validity", b"", "validity: 0 bytes for 2 values"),
     ):

@@ -153,7 +153,7 @@ def test_a_walk_in_a_cycle_gives_its_buffer_back() -> None:
     other = Other()
     walk.__init__(data, True, 2**20, other)
     other.walk = walk
-    with pytest.raises(TypeError, match="walked over once"):
+    with pytest.raises(TypeError, match="walked over only once"):
         walk.__init__(data, True, 2**20, other)
     assert len(list(walk)) == 1
     del walk, other

@@ -63,7 +63,7 @@ def test_contents() -> None:
 
 def test_names_of_headers() -> None:
     assert checked_name("名") == "名".encode()
-    for wrong, reason in ((b"h", "expected a string as the name, got bytes"), ("\ud800", "has no UTF-8")):
+    for wrong, reason in ((b"h", "expected a string as the name, got bytes"), ("\ud800", "is not encodable as UTF-8")):
         with pytest.raises(EncodeError, match=f"^headers: .*{reason}"):
             checked_name(wrong)
 

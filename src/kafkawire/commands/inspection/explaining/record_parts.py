@@ -76,7 +76,7 @@ class RecordPart:
         self._schemas = schemas
         self._version = int(version) if version.isdecimal() else None
         if version and self._version is None:
-            raise ValueError(f"the version {shown(version)} of {self.name} is no number")
+            raise ValueError(f"the version {shown(version)} of {self.name} is not a number")
         if self._class is None:
             return
         schema = self._class.SCHEMA
