@@ -1,4 +1,4 @@
-"""The broker as a process of its own: it runs until a signal stops it, with tuned interpreter settings."""
+"""The broker in a separate process: it runs until a signal stops it, with tuned interpreter settings."""
 
 from __future__ import annotations
 

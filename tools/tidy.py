@@ -96,6 +96,7 @@ PLAIN_ROOMS = (
     "codegen/*",
     "conformance/*",
     "examples/*",
+    "reference_broker/*",
     "sdk/admin/*",
     "sdk/consumer/*",
     "sdk/groups/*",

@@ -73,7 +73,7 @@ def _grow(
         topics: see `TopicController`.
         wanted: the part of the request for the topic.
         result: the part of the response.
-        parts: of the response.
+        parts: parts of the response.
         room: how many partitions the request may still add.
 
     Raises:

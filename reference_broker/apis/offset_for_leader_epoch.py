@@ -1,5 +1,4 @@
-"""OffsetForLeaderEpoch: the end of a leader epoch, which tells a client whether the log was truncated below its
-position.
+"""OffsetForLeaderEpoch: the end of a leader epoch, which reveals a truncation of the log to clients.
 
 2: lowest version of Kafka 4. 3: the id of the asking replica. 4: flexible.
 """

@@ -155,9 +155,7 @@ def _append_all(
 
 
 def _may_take_long(records: Buffer | None, replica: Replica | None) -> bool:
-    """Return whether checking the records of a partition may take long: they are many, compressed, or to be
-    compressed.
-    """
+    """Return whether checking the records of a partition may take long: many, or (to be) compressed ones."""
     if records is None or len(records) < BATCH_HEADER_BYTES:
         return False
     if len(records) > _LONG_BYTES or records[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK:

@@ -1,6 +1,6 @@
 """WriteTxnMarkers: end transactions in partitions, on behalf of a coordinator, or by hand if a transaction hangs.
 
-1: lowest version of Kafka 4, flexible. 2: whether each transaction has an epoch of its own (KIP-1228).
+1: lowest version of Kafka 4, flexible. 2: whether each transaction has its own epoch (KIP-1228).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Setting(NamedTuple):
     """A value of a configuration, which another one may override.
 
     Attributes:
-        name: of the configuration, or a synonym.
+        name: name of the configuration, or a synonym.
         value: None if it is sensitive.
         source: its origin.
     """

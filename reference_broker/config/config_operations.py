@@ -19,9 +19,9 @@ class Operation(NamedTuple):
     """An operation on one configuration.
 
     Attributes:
-        name: of the configuration.
-        operation: what to do with it.
-        value: what to set, append or subtract; a list has commas.
+        name: name of the configuration.
+        operation: the operation to perform.
+        value: the value to set, append or subtract; lists are separated by commas.
     """
 
     name: str

@@ -36,9 +36,9 @@ def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str)
     """Return the listeners of a broker; the broker's own user connects to the first.
 
     Args:
-        options: of the broker.
-        host: of the only listener, if the options name none.
-        port: of that listener.
+        options: options of the broker.
+        host: host of the only listener, if the options name none.
+        port: port of that listener.
         this_host: the name of this machine, for the clients of a listener on all its addresses.
 
     Raises:

@@ -259,7 +259,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             "group_consumer_session_timeout_ms",
             "members lose their session between two heartbeats",
             strict=True,
-            times=3,  # as for the defaults of clients: two heartbeats may be lost
+            times=3,  # as with the clients' defaults: two heartbeats may be lost
         ),
         *(
             Order(f"group_consumer_{name}", f"group_consumer_max_{name}", "the upper limit would be none")

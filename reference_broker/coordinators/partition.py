@@ -180,7 +180,7 @@ class CoordinatorPartition(Generic[S]):
             self.load_slice(now_ms)
 
     def load_slice(self, now_ms: int) -> int:
-        """Continue a load for a few milliseconds; return the pause that it needs then, if it is unfinished."""
+        """Continue a load for a few milliseconds; return the pause before the next slice, if it is unfinished."""
         if self.state is not PartitionState.LOADING or self._loading is None:
             return 0
         try:

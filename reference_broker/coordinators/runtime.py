@@ -142,7 +142,7 @@ class CoordinatorRuntime(Generic[S]):
         """Run an operation on a partition.
 
         Args:
-            number: of the partition.
+            number: number of the partition.
             operation: an operation on its shard.
             done: called once with the reply, after its records are committed, or with the error.
             now_ms: the current time.

@@ -23,7 +23,7 @@ class TopicLog:
     """The log of one partition of a coordinator's topic; see `CoordinatorLog`.
 
     Args:
-        replica: of the partition; this broker leads it.
+        replica: replica of the partition; this broker leads it.
     """
 
     def __init__(self, replica: Replica) -> None:

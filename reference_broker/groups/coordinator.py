@@ -296,7 +296,7 @@ class GroupCoordinator:
         """Write a marker into a partition of the offsets topic; the pending offsets then take effect, or are dropped.
 
         Args:
-            number: of the partition.
+            number: number of the partition.
             marker: the transaction, and whether it commits.
             transaction_version: the coordinator's, see `Producers.check_marker`.
             done: called once with None, when the marker is committed, or with the error.

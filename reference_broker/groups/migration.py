@@ -98,8 +98,7 @@ class Migration:
     # From classic to consumer.
 
     def upgrade(self, classic: ClassicGroup) -> ConsumerGroup:
-        """Write the conversion of a classic group to a consumer group; return the consumer group, with the same
-        members.
+        """Write the conversion of a classic group; return the consumer group, with the same members.
 
         Raises:
             BrokerError: GROUP_ID_NOT_FOUND, the conversion is not allowed or impossible.

@@ -49,7 +49,7 @@ class Committed(NamedTuple):
 
     Attributes:
         offset: offset of the next record to read.
-        leader_epoch: of the last record read, -1 if unknown.
+        leader_epoch: leader epoch of the last record read, -1 if unknown.
         metadata: text stored by the consumer.
         commit_timestamp: when it was committed, in milliseconds since the epoch.
         topic_id: the topic's id, which differs from that of a later topic of the same name.

@@ -154,7 +154,7 @@ class Sync(NamedTuple):
 
     Attributes:
         group_id, generation_id, member_id, instance_id: as in SyncGroup.
-        protocol_type, protocol_name: what the member expects to be selected, None if the version does not carry it.
+        protocol_type, protocol_name: the protocol that the member expects, None if the version does not carry it.
         assignments: by member id; empty unless the leader sends it.
     """
 

@@ -308,9 +308,6 @@ class GroupShard:
 
         Raises:
             BrokerError: the committer is not, or no longer, a member.
-
-        Raises:
-            BrokerError: the committer is not, or not any more, a member.
         """
         group = self.consumer_groups.get(commit.group_id)
         unserved = self.unserved_groups.get(commit.group_id)

@@ -149,9 +149,6 @@ class UnservedGroup:
 
         Raises:
             BrokerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
-
-        Raises:
-            BrokerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
         """
         known = self.members.get(member_id)
         if known is None:

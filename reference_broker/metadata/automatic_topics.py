@@ -29,7 +29,7 @@ def create_automatically(
 
     Args:
         topics: creates them.
-        options: of the broker.
+        options: options of the broker.
         names: of topics that do not exist; their creation may already have begun.
         lines: log lines for failures.
         now_ms: the current time.

@@ -45,7 +45,7 @@ class ConfigController:
     Args:
         options: the broker's current options.
         rules: see `ConfigRules`.
-        configs: of the broker.
+        configs: configurations of the broker.
         dynamic: see `DynamicConfigs`.
         metadata: has the topics.
         topics: changes them.
@@ -73,9 +73,9 @@ class ConfigController:
         """Change single configurations of a resource.
 
         Args:
-            kind: of the resource, see `ConfigResourceType`.
-            name: of the resource.
-            operations: what to do.
+            kind: type of the resource, see `ConfigResourceType`.
+            name: name of the resource.
+            operations: the operations to perform.
             done: see `ConfigDone`; it may be called at once.
             validate_only: whether to change nothing.
 

@@ -73,8 +73,8 @@ class ConfigRules:
     """Checks the complete resulting configurations of a resource.
 
     Args:
-        options: of the broker as given at startup.
-        configs: of the broker.
+        options: options of the broker as given at startup.
+        configs: configurations of the broker.
     """
 
     def __init__(self, options: BrokerOptions, configs: BrokerConfigs) -> None:

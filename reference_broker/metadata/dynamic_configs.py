@@ -71,8 +71,8 @@ class DynamicConfigs:
         """Change the configurations of a resource.
 
         Args:
-            kind: of the resource.
-            name: of the resource.
+            kind: type of the resource.
+            name: name of the resource.
             revise: called when its turn comes; see `Revise`.
             done: called with None when the change is durable, or with the error: that of `revise`, POLICY_VIOLATION if
                 the file would be too large, or KAFKA_STORAGE_ERROR.

@@ -72,8 +72,8 @@ def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOpti
     """Log a warning for each internal topic that may lose records that a coordinator needs.
 
     Args:
-        topics: the own configurations of all topics, by name of the topic.
-        options: of the broker.
+        topics: the configurations that topics override, by topic name.
+        options: options of the broker.
         log: where to write.
     """
     for name in sorted(INTERNAL_TOPICS & topics.keys()):

@@ -35,8 +35,8 @@ class LocalTopics:
 
     Args:
         directory: holds their logs.
-        options: of the broker.
-        timers: of the broker.
+        options: options of the broker.
+        timers: timers of the broker.
         listeners: the advertised address of each listener of the broker, by the listener's name.
         forget: called with a deleted topic, a callback for when all of its data is removed, and the time.
 
@@ -180,8 +180,8 @@ class LocalTopics:
         """Record that the log of a partition has gone offline: the partition no longer has a leader.
 
         Args:
-            name: of the topic.
-            number: of the partition.
+            name: name of the topic.
+            number: number of the partition.
         """
         topic = self.metadata.newest.topics.get(name)
         if topic is not None and topic.partitions[number].has_leader:

@@ -19,7 +19,7 @@ def check_increase(name: str, present: int, count: int) -> None:
     """Check that a requested number of partitions is an increase.
 
     Args:
-        name: of the topic.
+        name: name of the topic.
         present: its number of partitions.
         count: the requested total.
 

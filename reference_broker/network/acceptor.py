@@ -43,10 +43,10 @@ class Acceptor:
 
     Args:
         listener: its address; port 0 stands for any free one.
-        limits: of all listeners together.
+        limits: limits of all listeners together.
         connect: creates the wire of a client.
         clock: returns the time in milliseconds.
-        buffers: of each connection.
+        buffers: buffer sizes of each connection.
 
     Raises:
         OSError: the address is in use, or does not belong to this machine.

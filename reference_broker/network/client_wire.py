@@ -41,7 +41,7 @@ _PIECE_BYTES = 64 * 1024
 _TCP_CLOSE = 7
 _TCP_CLOSE_WAIT = 8
 
-#: For SO_LINGER: closing discards what is unsent and resets the connection.
+#: For SO_LINGER: closing discards unsent data and resets the connection.
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -309,7 +309,7 @@ class ClientWire(asyncio.BufferedProtocol):
     # Sending.
 
     def _send(self) -> None:
-        """Send what is queued, until the socket blocks."""
+        """Send queued data until the socket blocks."""
         transport = self._transport
         assert transport is not None, "data can only be written after the connection is made"
         while self._outgoing and not self._is_blocked and not transport.is_closing():

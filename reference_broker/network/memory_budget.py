@@ -6,7 +6,7 @@ progress, but must keep to a minimum rate. So the limit is exceeded by at most o
 responses take half of the memory, connections that hold most of it and whose clients do not read are closed; one may
 exceed that, however large its response is, while its client keeps to the minimum rate. Small requests never wait.
 
-Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves what a client announces.
+Source: Apache Kafka, `SimpleMemoryPool` (`queued.max.request.bytes`), which reserves announced sizes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class MemoryBudget:
     """Counts memory, and decides which connections wait.
 
     Args:
-        limit_bytes: of all connections together.
+        limit_bytes: limit of all connections together.
         timers: check the minimum rate.
         clock: returns the time in milliseconds.
 

@@ -1,9 +1,8 @@
-"""Parses the regular expressions of Apache Kafka: accepts the syntax of RE2/J, and refuses the rest with its error
-texts.
+"""Parses the regular expressions of Apache Kafka: RE2/J's syntax, meaning and error texts.
 
 Its rarer quirks are kept: a `{` that does not begin a repetition is literal, but cannot be repeated; a repetition right
-after another is refused, unless flags or an empty quotation separate them. Whether an expression is greedy and what its
-groups capture does not matter: names match as a whole.
+after another is refused, unless flags or an empty quotation separate them. Greediness and
+captures do not matter: names match as a whole.
 
 Source: `Parser` in RE2/J 1.8, compared by `tests/kafka/test_topic_patterns.py`.
 """

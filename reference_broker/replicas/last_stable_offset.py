@@ -22,7 +22,7 @@ class LastStableOffset:
     """The last stable offset of a partition.
 
     Args:
-        high_watermark: of the partition.
+        high_watermark: high watermark of the partition.
         unstable: the first offset of the oldest undecided transaction, None without one.
 
     Attributes:

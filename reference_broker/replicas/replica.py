@@ -29,7 +29,7 @@ class Replica:
     """One replica.
 
     Args:
-        log: of the partition; the replica takes ownership.
+        log: log of the partition; the replica takes ownership.
         leader_epoch: the broker's epoch as leader of the partition; None for that of the log.
         lost: called when the log goes offline, or is offline already.
 

@@ -25,7 +25,7 @@ class Replicas:
     """The replicas of one broker.
 
     Args:
-        broker_id: of the broker.
+        broker_id: id of the broker.
         directory: holds their logs.
         image: the metadata at startup.
         lost: called with the topic and the number of a partition whose log has gone offline.
@@ -56,7 +56,7 @@ class Replicas:
 
         Args:
             topic: its name.
-            number: of the partition.
+            number: number of the partition.
             epoch: the leader epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
 
         Raises:

@@ -102,7 +102,7 @@ class ApiHandler:
         """Return `handle` with its parts bound, to be called with a `Call` and a request only.
 
         Args:
-            parts: of a broker, all of `PARTS`.
+            parts: parts of a broker, all of `PARTS`.
         """
         return partial(self.handle, **{name: parts[name] for name in self._parts}) if self._parts else self.handle
 

@@ -146,7 +146,7 @@ class Session:
         """Return the size of the largest request of an API.
 
         Args:
-            key: of the API, as sent by the client.
+            key: key of the API, as sent by the client.
 
         Raises:
             RemoteProtocolError: the API is not served.
@@ -275,7 +275,7 @@ class Session:
             self._take_steps(request, call, answer, self._services.timers.jumped_ms)
 
     def _take_steps(self, request: Request, call: Call, answer: DelayedOperation, jumped_ms: int) -> None:
-        """Run the steps before a response for a limited time, and otherwise wait for what they need."""
+        """Run the steps before a response for a limited time, and otherwise wait for their prerequisites."""
         until_ms = self._now_ms + TURN_MS
         while answer.steps is not None:
             if self._clock() > until_ms:

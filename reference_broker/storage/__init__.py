@@ -1,11 +1,11 @@
-"""The files of a broker: the disk, the logs of partitions, their directory, and what removes and compacts old records.
+"""The files of a broker: disk, partition logs, their directory, and the removal and compaction of old records.
 
-Whatever may block (a sync, a file created or removed, a scan) leaves the event loop in one of three ways; take the
-first that is enough:
+Blocking work (a sync, creating or removing a file, a scan) leaves the event loop in one of three ways; use the first
+that suffices:
 
-    Background       one piece of work of one log that changes no names but its own: a sync, a new segment
-    BackgroundQueue  changes of names in the data directory, one after the other: topics, checkpoints, removal
+    Background       one piece of work of one log that only changes its own names: a sync, a new segment
+    BackgroundQueue  changes of names in the data directory, one after another: topics, checkpoints, removal
     BackgroundJobs   upkeep in many pieces (retention, compaction): generators, one at a time, whose pieces are queued
 
-`Each` closes logs side by side at the end. `Timers` call what is due later, on the event loop.
+`Each` closes logs side by side at the end. `Timers` run later work on the event loop.
 """

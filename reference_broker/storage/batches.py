@@ -1,7 +1,7 @@
-"""Batches as the log sees them: a header and a region of a file.
+"""Stored batches: a header and a region of a file.
 
-Searching and recovery read only headers; the few places that need records (lookup by time, the broker's own topics)
-read one batch at a time.
+Searching and recovery read only headers; the few operations that need records (lookup by time, internal topics) read
+one batch at a time.
 
 Source: record batch, magic 2, in `schemas/records/`; `FileLogInputStream` in Apache Kafka.
 """
@@ -42,25 +42,25 @@ __all__ = [
     "record_timestamps",
 ]
 
-#: How much is read ahead, at first and at most: a call of the disk costs as much as copying a few KiB, and where
-#: batches are large, little is read in vain.
+#: Initial and maximum read-ahead: a disk call costs as much as copying a few KiB, and little is read in vain with large
+#: batches.
 _AHEAD_BYTES = 4 * 1024
 _AHEAD_BYTES_MAX = 256 * 1024
 
 #: The broker's own batches have no size limit.
 _NO_LIMIT = 2**31 - 1
 
-#: Coordinators do not number their batches, but one with a producer id must have a sequence number.
+#: Coordinators do not number their batches, but a batch with a producer id must have a sequence number.
 _COORDINATOR_SEQUENCE = 0
 
 
 class DamagedSegment(DecodeError):
-    """A batch on the way to what was asked for is damaged.
+    """A batch that had to be read is damaged.
 
     Args:
-        base_offset: of the segment that holds it.
-        path: what could not be read.
-        offset: where that begins, in bytes from the start of the file.
+        base_offset: base offset of its segment.
+        path: the file.
+        offset: position of the batch, in bytes from the start of the file.
         reason: what is wrong.
 
     Attributes:
@@ -77,15 +77,15 @@ class BatchHeader(NamedTuple):
 
     Attributes:
         position: where the batch begins in its file.
-        size_bytes: of the batch, its header included.
-        base_offset: of the first record.
-        leader_epoch: of the leader that wrote it.
+        size_bytes: size of the batch, including its header.
+        base_offset: offset of the first record.
+        leader_epoch: epoch of the leader that wrote it.
         magic: the format's version.
-        crc: of everything from the attributes on.
+        crc: checksum of everything from the attributes on.
         attributes: bits, see the properties below.
         last_offset_delta: added to the base offset gives the last offset.
-        base_timestamp: of the first record.
-        max_timestamp: the highest.
+        base_timestamp: timestamp of the first record.
+        max_timestamp: the highest timestamp.
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: -1 without idempotence.
@@ -146,10 +146,10 @@ def parse_header(data: Buffer, at: int = 0, position: int = 0) -> BatchHeader:
 
 
 class Window:
-    """A part of a file, read ahead: where batches are small, one call of the disk reads many of them.
+    """A part of a file, read ahead: one disk call reads many small batches.
 
     Args:
-        file: what is read, from its start to its end.
+        file: the file, which is read from start to end.
     """
 
     def __init__(self, file: File) -> None:
@@ -162,7 +162,7 @@ class Window:
 
         Raises:
             PartialBatch: the file ends before the batch does.
-            DecodeError: this is no batch of magic 2.
+            DecodeError: this is not a batch of magic 2.
         """
         at = self._reach(position, BATCH_HEADER_BYTES)
         left = self._file.size_bytes - position
@@ -179,7 +179,7 @@ class Window:
         return header
 
     def _reach(self, position: int, size_bytes: int) -> int:
-        """Have some bytes of the file in the window, unless it ends before; return where they begin in it."""
+        """Read bytes into the window, up to the end of the file; return their position in it."""
         at = position - self._start
         if at < 0 or at + size_bytes > len(self._data):
             is_near = 0 < at < 2 * len(self._data)
@@ -193,9 +193,9 @@ def headers(file: File, position: int, end_offset: int, lowest: int | None = Non
 
     Args:
         file: a segment's.
-        position: where a batch begins.
+        position: the start of a batch.
         end_offset: the offset after the last batch.
-        lowest: no offset is lower, and each batch is checked to follow the one before; None if that does not matter.
+        lowest: the lowest allowed offset; each batch must follow the previous one; None to skip these checks.
 
     Raises:
         DecodeError: a batch is damaged, or the file ends inside it.
@@ -225,7 +225,7 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
         covered: the bytes that the checksum covers.
 
     Raises:
-        DecodeError: they differ.
+        DecodeError: the checksums differ.
     """
     computed = crc32c(covered)
     if computed != header.crc:
@@ -235,7 +235,7 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
 def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
     """Check the checksum of a batch if the next one does not continue its offsets.
 
-    Compaction leaves such gaps. So does a damaged length that swallows the following batches, but then the checksum is
+    Compaction leaves such gaps. So does a damaged length that spans the following batches, but then the checksum is
     wrong.
 
     Args:
@@ -251,31 +251,31 @@ def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
 
 
 def check_stored(file: File, header: BatchHeader, next_offset: int, highest_offset: int) -> None:
-    """Check a batch that is found in a file.
+    """Check a batch from a file.
 
     Args:
         file: holds the batch.
-        header: of the batch.
+        header: header of the batch.
         next_offset: the lowest offset allowed.
         highest_offset: the highest.
 
     Raises:
-        DecodeError: it is damaged, or out of order.
+        DecodeError: the batch is damaged, or out of order.
     """
     check_crc(header, memoryview(file.read(header.position, header.size_bytes))[BATCH_CRC_COVERS_FROM:])
     check_offsets(header, next_offset, highest_offset)
 
 
 def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) -> None:
-    """Check the offsets of a batch that is found in a file; its checksum does not cover them.
+    """Check the offsets of a batch from a file, which its checksum does not cover.
 
     Args:
-        header: of the batch.
+        header: header of the batch.
         next_offset: the lowest offset allowed.
         highest_offset: the highest.
 
     Raises:
-        DecodeError: it is out of order.
+        DecodeError: the batch is out of order.
     """
     highest_offset = min(highest_offset, OFFSET_MAX)
     if header.base_offset < next_offset or header.last_offset_delta < 0 or header.last_offset > highest_offset:
@@ -287,7 +287,7 @@ def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) ->
 def record_timestamps(file: File, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Yield offset and timestamp of each record of a batch."""
     for batch in walk(file.read(header.position, header.size_bytes)):
-        # One at a time: a lookup by time stops at the first that is recent enough.
+        # One at a time: a lookup by time stops at the first recent enough record.
         for record in batch.views():
             yield record.offset, record.timestamp_ms
 
@@ -300,7 +300,7 @@ def build_batch(
     Args:
         records: keys and values.
         now_ms: their timestamp.
-        producer: the id and epoch of the producer whose transaction they belong to, None if to none.
+        producer: the id and epoch of the producer in whose transaction they are, or None.
     """
     if producer is None:
         builder = BatchBuilder(_NO_LIMIT)

@@ -1,6 +1,6 @@
-"""Small files on the broker's disk: their bytes are read and written here, their formats are in `sdk/storage/`.
+"""Reading and writing of small files on the broker's disk; their formats are in `sdk/storage/`.
 
-What cannot be read raises `DamagedFile`; the caller decides whether the content can be restored from elsewhere.
+Unreadable files raise `DamagedFile`; the caller decides whether the content can be restored from elsewhere.
 
 Source: `CleanShutdownFileHandler` in Apache Kafka.
 """
@@ -46,14 +46,14 @@ __all__ = [
 logger = logging.getLogger("kafkawire.broker")
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-#: What was configured while the broker ran.
+#: Dynamic configurations.
 DYNAMIC_CONFIGS = "dynamic-configs"
-#: The highest epoch of all partitions when the broker started last.
+#: The highest epoch of all partitions at the last startup.
 LAST_EPOCH = "last-leader-epoch"
 LOCK = ".lock"
 PRODUCER_IDS = "producer-ids"
 
-#: In the data directory itself.
+#: Names in the data directory itself.
 DIRECTORY_FILES = frozenset(
     {
         CLEANER_OFFSETS,
@@ -70,13 +70,13 @@ DIRECTORY_FILES = frozenset(
 
 _Parsed = TypeVar("_Parsed")
 
-#: More than the checkpoint of 400,000 partitions with the longest names, and than the largest request: no
-#: configuration of a topic is larger. What is in a larger file is not worth the time and memory to look at it.
+#: Larger than the checkpoint of 400,000 partitions with the longest names, and than the largest request, which bounds
+#: the configuration of a topic. Larger files are not worth the time and memory to read.
 _TEXT_BYTES_MAX = 128 * 1024 * 1024
 
 
 class DamagedFile(ValueError):
-    """A file does not have the content it should have.
+    """A file has invalid content.
 
     Args:
         path: the file.
@@ -92,7 +92,7 @@ class DamagedFile(ValueError):
 
 
 def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
-    """Return the offset of each partition in a checkpoint; none for a missing file.
+    """Return the offset of each partition in a checkpoint; empty for a missing file.
 
     Raises:
         DamagedFile: it is not a checkpoint.
@@ -101,7 +101,7 @@ def read_offsets(disk: Disk, path: str) -> dict[Partition, int]:
 
 
 def offsets_if_sound(disk: Disk, path: str, otherwise: str) -> dict[Partition, int] | None:
-    """Return what `read_offsets` does; if the file is damaged, None, with a log line that says what happens then."""
+    """Return the result of `read_offsets`; None for a damaged file, with a log line that states the consequence."""
     try:
         return read_offsets(disk, path)
     except DamagedFile as error:
@@ -130,7 +130,7 @@ def write_epochs(disk: Disk, path: str, epochs: Sequence[tuple[int, int]]) -> No
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str]:
-    """Return the entries of a properties file; none for a missing file.
+    """Return the entries of a properties file; empty for a missing file.
 
     Raises:
         DamagedFile: it is not text, or a line has no name and value.
@@ -139,11 +139,11 @@ def read_properties(disk: Disk, path: str) -> dict[str, str]:
 
 
 def read_parsed(disk: Disk, path: str, parse: Callable[[bytes], _Parsed]) -> _Parsed | None:
-    """Return what a file says, None if it is missing.
+    """Return the parsed content of a file, None if it is missing.
 
     Args:
-        disk: has it.
-        path: of the file.
+        disk: holds the file.
+        path: path of the file.
         parse: reads the content, and raises `DamagedContent`.
 
     Raises:

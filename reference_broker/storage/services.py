@@ -1,7 +1,7 @@
-"""What logs need from outside: a disk, a thread for what may block, and timers.
+"""Services for logs: a disk, threads for blocking work, and timers.
 
-Work that blocks (syncing, creating and removing files, checkpoints) is handed to `background`; everything else, and
-all state, stays where requests are handled.
+Blocking work (syncing, creating and removing files, checkpoints) is handed to `background`; everything else, and all
+state, stays where requests are handled.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ logger = logging.getLogger("kafkawire.broker")
 
 @dataclass(slots=True)
 class LogServices:
-    """What logs need from outside.
+    """The services that logs use.
 
     Attributes:
-        disk: where the files are.
+        disk: holds the files.
         background: see `Background`.
-        timers: for what is due later.
-        clock: returns the time in milliseconds, for `lines` and for what is tried again.
-        lines: what clients bring about is written by it, with repetitions held back.
+        timers: for later work.
+        clock: returns the time in milliseconds, for `lines` and for retries.
+        lines: writes log lines caused by clients, with repetitions suppressed.
     """
 
     disk: Disk
@@ -42,5 +42,5 @@ class LogServices:
 
 
 def storage_error(error: Exception) -> BrokerError:
-    """Return what clients are told of a disk that has failed."""
+    """Return the error that clients get after a disk failure."""
     return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

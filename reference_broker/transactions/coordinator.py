@@ -203,8 +203,8 @@ class TransactionCoordinator:
 
         Args:
             transactional_id: the id.
-            producer_id: of the batches.
-            epoch: of the batches.
+            producer_id: producer id of the batches.
+            epoch: epoch of the batches.
             topic_partitions: the partitions to append to.
             transaction_version: capabilities of the request: 2 adds the partitions; 1 only checks, and knows
                 TRANSACTION_ABORTABLE; 0 only checks, and gets INVALID_TXN_STATE.

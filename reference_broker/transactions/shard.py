@@ -192,9 +192,6 @@ class TransactionShard:
 
         Raises:
             BrokerError: the transaction is no longer open, or the producer is not the current one.
-
-        Raises:
-            BrokerError: the transaction is not open any more, or the producer is not the current one.
         """
         transaction = self._find(transactional_id)
         transaction.check_producer(producer)

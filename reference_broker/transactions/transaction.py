@@ -293,9 +293,6 @@ class Transaction:
 
         Raises:
             NeedsProducerId: the epochs are used up.
-
-        Raises:
-            NeedsProducerId: the epochs are used up.
         """
         return self._prepared(False, TransactionVersion.TV_2, fresh_id, now_ms)
 

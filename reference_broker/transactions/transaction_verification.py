@@ -1,5 +1,4 @@
-"""Verification that a produced batch may begin a transaction in its partition, by the transaction coordinator
-(KIP-890).
+"""Verification by the transaction coordinator that a batch may begin a transaction in its partition (KIP-890).
 
 A partition in which the transaction is already open needs no verification. Old clients add partitions themselves, so
 the coordinator only checks theirs; for clients of Produce 12 and later, it adds them.
@@ -56,9 +55,9 @@ class Verifier(Protocol):
         """Check that partitions are in a transaction, or add them.
 
         Args:
-            transactional_id: of the producer.
-            producer_id: of the producer.
-            epoch: of the producer.
+            transactional_id: transactional id of the producer.
+            producer_id: producer id of the producer.
+            epoch: epoch of the producer.
             topic_partitions: the partitions.
             transaction_version: capabilities of the client, see `transaction_version`.
             done: called once.
@@ -72,8 +71,8 @@ class Unverified(NamedTuple):
 
     Attributes:
         partition: the partition of the batch.
-        log: of the partition.
-        header: of the batch.
+        log: log of the partition.
+        header: header of the batch.
         append: appends it, with what `Producers.begin_verification` returned.
         refuse: called instead if the coordinator refuses.
     """
@@ -87,9 +86,6 @@ class Unverified(NamedTuple):
 
 def transaction_version(produce_version: int) -> TransactionVersion:
     """Return the transaction version that a client with this version of Produce supports.
-
-    Returns:
-        `TV_2` if its partitions are added; `TV_1` if it knows TRANSACTION_ABORTABLE; `TV_0` otherwise.
 
     Returns:
         `TV_2` if its partitions are added; `TV_1` if it knows TRANSACTION_ABORTABLE; `TV_0` otherwise.
@@ -110,8 +106,8 @@ def append_verified(
 
     Args:
         verifier: the transaction coordinator; None to trust the producer.
-        transactional_id: of the producer.
-        batches: of one producer and one request.
+        transactional_id: transactional id of the producer.
+        batches: batches of one producer and one request.
         version: see `transaction_version`.
         now_ms: the current time.
     """

@@ -218,7 +218,7 @@ class ConsumerMember:
         return self.topics, self.regex
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Return whether it owns exactly its partitions in an assignment of this epoch."""
+        """Return whether the member owns exactly its partitions in an assignment of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 

@@ -1,5 +1,4 @@
-"""The next step of a member towards the target assignment: revoke first, then move to the epoch, then take new
-partitions.
+"""The next step of a member towards the target assignment: revoke first, move to the epoch, take new partitions.
 
 A member never keeps partitions that it is no longer subscribed to, even if the target assignment, which may be older
 than its subscription, includes them.

@@ -1,1 +1,1 @@
-"""What removes and compacts old records."""
+"""Removal and compaction of old records."""

@@ -1,7 +1,7 @@
-"""Long work in small pieces: what blocks runs in the background, what decides runs where requests are handled.
+"""Long jobs in small pieces: blocking pieces run in the background, and decisions where requests are handled.
 
-A job is a generator. It yields what it waits for: a function that begins something, and is given a callback for the end
-of it. The job goes on with the result, or with the error. BackgroundJobs run one at a time, in order.
+A job is a generator. It yields functions that begin an operation and receive a callback for its end. The job then
+continues with the result or the error. Jobs run one at a time, in order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["BackgroundJobs", "Job", "Wait", "in_background"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Begins something, and calls what it is given with the result or the error, once.
+#: Begins an operation, and calls its argument with the result or the error, once.
 Wait: TypeAlias = Callable[[Callable[[Any], None]], None]
 
 Job: TypeAlias = Generator[Wait, Any, None]
@@ -26,12 +26,12 @@ Job: TypeAlias = Generator[Wait, Any, None]
 def in_background(
     queue: BackgroundQueue, work: Callable[[], Any], is_wanted: Callable[[], bool] = lambda: True
 ) -> Wait:
-    """Return what waits for `work`, done in the queue.
+    """Return an operation that runs `work` in the queue.
 
     Args:
         queue: see `BackgroundQueue`.
-        work: blocks; what it returns is the result.
-        is_wanted: asked when the step's turn comes; if it says no, nothing is done and the result is None.
+        work: blocking work that returns the result.
+        is_wanted: checked when the step's turn comes; if False, the work is skipped and the result is None.
     """
 
     def begin(done: Callable[[Any], None]) -> None:
@@ -57,7 +57,7 @@ class _Planned(NamedTuple):
 
 
 class BackgroundJobs:
-    """BackgroundJobs that run one at a time."""
+    """Jobs that run one at a time."""
 
     def __init__(self) -> None:
         self._jobs: deque[_Planned] = deque()
@@ -65,23 +65,23 @@ class BackgroundJobs:
         self._is_stopped = False
 
     def add(self, job: Job, failed: Callable[[Exception], None]) -> None:
-        """Run a job after those that wait.
+        """Run a job after all waiting ones.
 
         Args:
-            job: see above.
-            failed: called with the error that ends it, if one does.
+            job: a generator, see above.
+            failed: called with the error, if one ends the job.
         """
         self._jobs.append(_Planned(job, failed))
         if not self._is_busy:
             self._run(None)
 
     def stop(self) -> None:
-        """Let no job go on."""
+        """Stop all jobs."""
         self._is_stopped = True
         self._jobs.clear()
 
     def _run(self, result: Any) -> None:
-        """Go on with the first job, and those after it, until one has to wait."""
+        """Run the first job and later ones, until one has to wait."""
         self._is_busy = True
         while self._jobs and not self._is_stopped:
             wait = self._advance(result)
@@ -96,7 +96,7 @@ class BackgroundJobs:
         self._is_busy = False
 
     def _advance(self, result: Any) -> Wait | None:
-        """Return what the first job waits for next; None if it has ended, and was removed."""
+        """Return the next operation of the first job; None if it has ended and was removed."""
         job, failed = self._jobs[0]
         try:
             return job.throw(result) if isinstance(result, Exception) else job.send(result)
@@ -109,7 +109,7 @@ class BackgroundJobs:
 
 
 class _Arrival:
-    """Takes the result of what a job waits for, at once or later."""
+    """Receives the result of an operation, at once or later."""
 
     __slots__ = ("go_on", "values")
 

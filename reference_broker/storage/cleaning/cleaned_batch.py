@@ -1,4 +1,4 @@
-"""What compaction leaves of a batch: all of it, some of its records, its header, or nothing.
+"""The part of a batch that survives compaction: all of it, some records, its header, or nothing.
 
 Source: `Cleaner.cleanInto`, `shouldRetainRecord`, `MemoryRecords.filterTo` in Apache Kafka.
 """
@@ -18,11 +18,11 @@ __all__ = ["Cleaning", "LastRecord"]
 
 
 class LastRecord(NamedTuple):
-    """The last thing that a producer has written, which keeps its batch.
+    """The last record or marker of a producer, whose batch must be kept.
 
     Attributes:
-        epoch: of the producer.
-        offset: of its last record; None if it is known by a marker alone.
+        epoch: epoch of the producer.
+        offset: offset of its last record; None if only a marker is known.
     """
 
     epoch: int
@@ -35,8 +35,8 @@ class Cleaning:
     Args:
         keys: the latest offset of each key.
         transactions: see `CleanedTransactions`.
-        producers: the last record of each producer that is known.
-        end_offset: where what could be compacted ends; the last batch before it is kept.
+        producers: the last record of each known producer.
+        end_offset: end of the compactable part; the last batch before it is kept.
         delete_retention_ms: how long tombstones and markers are kept after their first compaction.
         now_ms: the current time.
     """
@@ -55,16 +55,16 @@ class Cleaning:
         self._producers = producers
         self._end_offset = end_offset
         horizon_ms = int64(now_ms + delete_retention_ms)
-        #: None if the sum overflows: then batches get no horizon, and what has none does not go.
+        #: None if the sum overflows: then batches get no horizon, and those without one stay.
         self._horizon_ms = horizon_ms if horizon_ms >= 0 else None
         self._now_ms = now_ms
 
     def left_of(self, batch: RecordBatch) -> Buffer | None:
-        """Return what is left of the next batch, None if nothing is.
+        """Return the remaining part of the next batch, None if it is empty.
 
         Raises:
-            DecodeError: it is damaged.
-            EncodeError: it cannot be written again.
+            DecodeError: the batch is damaged.
+            EncodeError: the batch cannot be rewritten.
         """
         horizon_ms = batch.delete_horizon_ms
         is_over = horizon_ms is not None and horizon_ms <= self._now_ms

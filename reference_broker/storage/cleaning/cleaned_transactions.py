@@ -1,6 +1,6 @@
-"""Which batches belong to aborted transactions, and which markers are no longer needed, as compaction meets them.
+"""Aborted transactions and unneeded markers, as seen by compaction.
 
-A marker stays until no batch of its transaction is left, and then until its delete horizon.
+A marker stays until all batches of its transaction are gone, and then until its delete horizon.
 
 Source: `CleanedTransactionMetadata` in Apache Kafka.
 """
@@ -19,19 +19,19 @@ __all__ = ["CleanedTransactions"]
 
 
 class CleanedTransactions:
-    """The transactions of a log, from the first batch that is compacted.
+    """The transactions of a log, from the first compacted batch.
 
     Args:
-        aborted: all aborted transactions with a marker from there on.
+        aborted: all aborted transactions with markers from there on.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        #: Those with a batch that was met, in the order of their markers.
+        #: Those with a batch seen so far, in the order of their markers.
         self._kept: list[AbortedTransaction] = []
         self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
-        #: By producer: the aborted transaction that is open, and whether a batch of it was met.
+        #: By producer: the open aborted transaction, and whether a batch of it was seen.
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
-        #: Producers whose open transaction has a batch that was met, and is committed later.
+        #: Producers whose open transaction has a batch seen so far, and commits later.
         self._committed: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:
@@ -47,10 +47,10 @@ class CleanedTransactions:
         return True
 
     def is_needless(self, batch: RecordBatch) -> bool:
-        """Return whether no batch is left of the transaction that a control batch ends."""
+        """Return whether all batches of the transaction that a control batch ends are gone."""
         self._begin(batch.last_offset)
         if not batch.records_count:
-            return True  # the marker is gone
+            return True  # the marker was removed
         kind = control_type(next(batch.views())).type
         if kind == ControlRecordType.ABORT:
             transaction, was_met = self._aborted.pop(batch.producer_id, (None, False))
@@ -65,7 +65,7 @@ class CleanedTransactions:
         return False
 
     def take_kept(self) -> list[AbortedTransaction]:
-        """Return the aborted transactions whose markers were met and are still needed, each once."""
+        """Return the aborted transactions whose markers were seen and are still needed, each once."""
         kept, self._kept = self._kept, []
         return kept
 

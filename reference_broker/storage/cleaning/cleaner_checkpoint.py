@@ -1,4 +1,4 @@
-"""How far each log was compacted, in `cleaner-offset-checkpoint`; what the file does not know is compacted again.
+"""The compaction checkpoint of each log, in `cleaner-offset-checkpoint`; logs that it lacks are compacted again.
 
 Source: `LogCleanerManager.updateCheckpoints` in Apache Kafka.
 """
@@ -23,12 +23,12 @@ class CleanerCheckpoint:
     """The offset up to which each log was compacted.
 
     Args:
-        directory: has the logs and the file.
+        directory: holds the logs and the file.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
-        #: By log, since a topic of the same name may come after one that is gone.
+        #: By log, since a new topic may have the name of a deleted one.
         self._offsets: dict[PartitionLog, int] = {}
         try:
             offsets = read_offsets(directory.services.disk, CLEANER_OFFSETS)
@@ -37,15 +37,15 @@ class CleanerCheckpoint:
             return
         for topic, number, log in directory.logs():
             if (topic, number) in offsets:
-                # A log that was cut, or put aside, ends earlier now.
+                # A log that was truncated or set aside may end earlier now.
                 self._offsets[log] = min(offsets[topic, number], log.next_offset)
 
     def offset_of(self, log: PartitionLog) -> int:
-        """Return where the dirty part of a log begins, as far as is known."""
+        """Return the known start of the dirty part of a log."""
         return self._offsets.get(log, log.log_start_offset)
 
     def note(self, log: PartitionLog, offset: int) -> Job:
-        """Write down that a log was compacted up to an offset.
+        """Record that a log was compacted up to an offset.
 
         Raises:
             OSError: the disk failed.
@@ -54,7 +54,7 @@ class CleanerCheckpoint:
         yield lambda done: self._directory.queue.do(self._write_work, done)
 
     def _write_work(self) -> Callable[[], None]:
-        """Return what writes the file; asked when its turn comes, since a topic may go while it waits."""
+        """Return the work that writes the file; called in turn, since a topic may be deleted while it waits."""
         places = {known: (topic, number) for topic, number, known in self._directory.logs()}
         self._offsets = {known: at for known, at in self._offsets.items() if known in places}
         offsets = {places[known]: at for known, at in self._offsets.items()}

@@ -1,7 +1,7 @@
-"""Compacting a log: the latest record of each key stays; tombstones and markers go after a while.
+"""Compaction of a log: the latest record of each key stays; tombstones and markers are removed after a while.
 
-First the keys of the dirty part are read, as many as fit; then the segments before its end are rewritten in
-groups, each of which becomes one segment. Whatever takes time is done in the background, in small pieces.
+First the keys of the dirty part are read, as many as fit; then the segments before its end are rewritten in groups,
+each of which becomes one segment. Long work is done in the background, in small pieces.
 
 Source: `Cleaner` in Apache Kafka.
 """
@@ -34,17 +34,17 @@ __all__ = ["Compacted", "Compaction", "Tools"]
 
 T = TypeVar("T")
 
-#: How much is read in one piece of work: a few milliseconds.
+#: Bytes read in one piece of work: a few milliseconds.
 _PIECE_BYTES = 256 * 1024
 
 
 class Tools(NamedTuple):
-    """What a compaction needs from outside.
+    """The services of a compaction.
 
     Attributes:
         services: disk and timers.
-        queue: where blocking work is done.
-        keys_bytes: how much memory the keys may take.
+        queue: runs blocking work.
+        keys_bytes: memory for the keys.
         retired: see `Retired`.
     """
 
@@ -55,12 +55,12 @@ class Tools(NamedTuple):
 
 
 class Compacted(NamedTuple):
-    """What became of a compaction.
+    """The result of a compaction.
 
     Attributes:
         end_offset: everything before it is compacted.
-        bytes_before: the size of the segments that were rewritten.
-        bytes_after: their size now.
+        bytes_before: the size of the rewritten segments.
+        bytes_after: their new size.
     """
 
     end_offset: int
@@ -73,8 +73,8 @@ class Compaction:
 
     Args:
         tools: see `Tools`.
-        log: what is compacted.
-        dirt: what is dirty.
+        log: the log.
+        dirt: its dirty part.
         now_ms: the current time.
     """
 
@@ -89,7 +89,7 @@ class Compaction:
         """Compact the log: a job, see `background_jobs.py`.
 
         Raises:
-            BrokerError: what has ended the log meanwhile.
+            BrokerError: the error that ended the log in the meantime.
             DecodeError: a batch is damaged.
             EncodeError: a batch cannot be rewritten.
             OSError: the disk failed.
@@ -124,7 +124,7 @@ class Compaction:
     # Pieces of work.
 
     def _blocking(self, work: Callable[[], T]) -> Generator[Wait, Any, T]:
-        """Do something in the background, unless the log has ended."""
+        """Run work in the background, unless the log has ended."""
         result: T = yield in_background(self._tools.queue, work, lambda: self._log.error is None)
         if self._log.error is not None:
             raise self._log.error.again()
@@ -169,7 +169,7 @@ class Compaction:
     # The segments.
 
     def _replace(self, group: Sequence[Segment], end_offset: int, cleaning: Cleaning) -> Generator[Wait, Any, int]:
-        """Rewrite a group of segments as one, and put it in their place; return its size."""
+        """Rewrite a group of segments as one, and replace them; return its size."""
         log, disk, base_offset = self._log, self._disk, group[0].base_offset
         others = [segment.base_offset for segment in group[1:]]
         cleaned = yield from self._blocking(self._create_at(base_offset))
@@ -183,7 +183,7 @@ class Compaction:
             raise
         try:
             yield from self._blocking(lambda: commit(disk, log.folder, base_offset))
-            # From here on it is read through its open files, until they have their final names.
+            # From here on it is read through its open files, until these have their final names.
             log.segments = log.segments.replaced(group, cleaned)
             self._tools.retired((yield from self._blocking(lambda: complete(disk, log.folder))))
             stored = yield from self._blocking(lambda: self._opened(base_offset, end_offset))
@@ -199,7 +199,7 @@ class Compaction:
         disk, log = self._disk, self._log
 
         def create() -> Segment:
-            discard(disk, log.folder)  # what a failed attempt may have left
+            discard(disk, log.folder)  # a failed attempt may have left files
             return Segment.create(disk, log.folder, base_offset, log.config, CLEANED_SUFFIX)
 
         return create
@@ -211,7 +211,7 @@ class Compaction:
 
 
 def _end_of(log: PartitionLog, segments: Sequence[Segment]) -> int:
-    """Return where the next segment begins."""
+    """Return the start of the next segment."""
     return log.segments.since(segments[-1].base_offset)[1].base_offset
 
 
@@ -220,7 +220,7 @@ def _last_record(producer: Producer) -> LastRecord:
 
 
 def _batches(segment: Segment) -> Iterator[RecordBatch | None]:
-    """Yield the batches of a segment, of which none is damaged; None whenever a piece of the work is done."""
+    """Yield the undamaged batches of a segment, and None after each piece of work."""
     piece_bytes = 0
     for header in segment.headers(0):
         batch = RecordBatch(segment.file.read(header.position, header.size_bytes))
@@ -236,7 +236,7 @@ def _batches(segment: Segment) -> Iterator[RecordBatch | None]:
 
 
 def _write(group: Sequence[Segment], cleaned: Segment, cleaning: Cleaning) -> Iterator[None]:
-    """Write what is left of a group into a new segment, in pieces."""
+    """Write the remaining records of a group into a new segment, in pieces."""
     for segment in group:
         for batch in _batches(segment):
             if batch is None:
@@ -246,7 +246,7 @@ def _write(group: Sequence[Segment], cleaned: Segment, cleaning: Cleaning) -> It
 
 
 def _finish(cleaned: Segment, end_offset: int, cleaning: Cleaning) -> None:
-    """Make a written segment durable; it goes to where the next one begins."""
+    """Make a written segment durable; it extends to the start of the next one."""
     for transaction in cleaning.transactions.take_kept():
         cleaned.transactions.append(transaction)
     cleaned.seal()

@@ -1,4 +1,4 @@
-"""How much of a log compaction has not seen yet, where it must stop, and which segments it joins.
+"""The dirty part of a log: its size, where compaction must stop, and which segments it joins.
 
 Source: `LogCleanerManager.cleanableOffsets`, `LogToClean`, `Cleaner.groupSegmentsBySize` in Apache Kafka.
 """
@@ -18,13 +18,13 @@ __all__ = ["Bounds", "Dirt", "dirt_of", "grouped"]
 
 
 class Bounds(NamedTuple):
-    """Where a log stands.
+    """The offsets of a log that bound compaction.
 
     Attributes:
         cleaned_to: everything before this offset was compacted.
         log_start_offset: the first readable offset.
-        last_stable_offset: nothing from there on is compacted.
-        durable_to: nor from there on, where a restart takes gaps for damage.
+        last_stable_offset: compaction stops before it.
+        durable_to: compaction stops before it, since a restart treats later gaps as damage.
     """
 
     cleaned_to: int
@@ -34,14 +34,14 @@ class Bounds(NamedTuple):
 
 
 class Dirt(NamedTuple):
-    """What there is to compact.
+    """The compactable part of a log.
 
     Attributes:
-        first_offset: the first that compaction has not seen.
-        end_offset: where it has to stop; a segment begins there.
-        cleanable_bytes: between them, in whole segments.
-        clean_bytes: before the first.
-        is_overdue: whether some of it has waited longer than the topic allows.
+        first_offset: the first uncompacted offset.
+        end_offset: the end of the compaction, at the start of a segment.
+        cleanable_bytes: bytes between them, in whole segments.
+        clean_bytes: bytes before the first.
+        is_overdue: whether some records have waited longer than the topic allows.
     """
 
     first_offset: int
@@ -52,20 +52,20 @@ class Dirt(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The cleanable part of it all."""
+        """The cleanable fraction of the log."""
         return self.cleanable_bytes / ((self.clean_bytes + self.cleanable_bytes) or 1)
 
     def is_worth_it(self, config: LogConfig) -> bool:
-        """Return whether the log is compacted now."""
+        """Return whether to compact the log now."""
         return (self.is_overdue and self.cleanable_bytes > 0) or self.ratio > config.min_cleanable_dirty_ratio
 
 
 def dirt_of(segments: Segments, config: LogConfig, bounds: Bounds, now_ms: int) -> Dirt:
-    """Return what there is to compact in a log, on any thread.
+    """Return the compactable part of a log, on any thread.
 
     Args:
-        segments: of the log.
-        config: of the log.
+        segments: segments of the log.
+        config: configuration of the log.
         bounds: see `Bounds`.
         now_ms: the current time.
 
@@ -84,7 +84,7 @@ def dirt_of(segments: Segments, config: LogConfig, bounds: Bounds, now_ms: int) 
         youngest_ms = now_ms - config.min_compaction_lag_ms
         limits += [segment.base_offset for segment in dirty if segment.highest_timestamp() > youngest_ms]
     end = max(first, min(limits))
-    # The segment with that offset stays as it is.
+    # The segment with that offset stays unchanged.
     end = next((segment.base_offset for segment in segments.since(end)), segments.last.base_offset)
     begin = min(first, end)
     is_overdue = config.max_compaction_lag_ms < NEVER_MS and any(
@@ -104,12 +104,12 @@ def _first_timestamp(segment: Segment) -> int:
 
 
 def grouped(segments: Sequence[Segment], config: LogConfig, end_offset: int) -> list[list[Segment]]:
-    """Return the segments in groups, each of which may become one segment; on any thread.
+    """Return the segments in groups, each of which can become one segment; on any thread.
 
     Args:
-        segments: what is compacted, in order.
-        config: of the log.
-        end_offset: of the last of them.
+        segments: the segments to compact, in order.
+        config: configuration of the log.
+        end_offset: the end of the last segment.
 
     Raises:
         OSError: the disk failed.

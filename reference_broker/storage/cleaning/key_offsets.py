@@ -11,11 +11,11 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["KeyOffsets"]
 
-#: Longer keys are kept as a hash, which is longer than any key that is kept as it is.
+#: Longer keys are stored as a hash, which is longer than any key stored directly.
 _KEY_BYTES_MAX = 32
 _HASH_BYTES = 33
 
-#: What an entry takes beside its key: its place in the table, which may be half empty, and two objects.
+#: Size of an entry besides its key: its slot in the table, which may be half empty, and two objects.
 _ENTRY_BYTES = 160
 
 _UNKNOWN = -1
@@ -25,10 +25,10 @@ class KeyOffsets:
     """Offsets by key.
 
     Args:
-        limit_bytes: about what it may take; one key always fits.
+        limit_bytes: approximate memory limit; one key always fits.
 
     Attributes:
-        end_offset: everything before it, from where the reading began, is in it.
+        end_offset: all records before it, from the start of the reading, are included.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -40,7 +40,7 @@ class KeyOffsets:
         return len(self._offsets)
 
     def put(self, key: Buffer, offset: int) -> bool:
-        """Note the offset of a key, which is higher than any before; return False if there is no room for it."""
+        """Add the offset of a key, which is higher than all earlier offsets; return False without room for it."""
         stored = _stored(key)
         if stored not in self._offsets:
             size = _ENTRY_BYTES + len(stored)

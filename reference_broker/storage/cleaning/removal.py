@@ -1,7 +1,7 @@
-"""Remove the segments at the start of a log that nothing keeps any more.
+"""Remove segments from the start of a log that need not be kept.
 
-First the start of the log moves and is written down, then the files are renamed, and later they are removed: a crash
-between any two steps leaves files that the next start removes.
+First the start offset of the log moves and is made durable, then the files are renamed, and later they are removed: a
+crash between any two steps leaves files that the next startup removes.
 
 Source: `UnifiedLog.deleteSegments`, `LocalLog.deleteSegmentFiles` in Apache Kafka.
 """
@@ -23,16 +23,16 @@ __all__ = ["Retired", "remove_files", "remove_old"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Takes the files that were renamed, to remove them after the log's `file.delete.delay.ms`.
+#: Receives renamed files, to remove them after the log's `file.delete.delay.ms`.
 Retired = Callable[[Sequence[str]], None]
 
 
 def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now_ms: int) -> Job:
-    """Remove the segments of a log that may go, if there are any.
+    """Remove the removable segments of a log.
 
     Args:
-        directory: has the log.
-        log: a log of it.
+        directory: holds the log.
+        log: a log of the directory.
         retired: see `Retired`.
         now_ms: the current time.
     """
@@ -50,26 +50,26 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
 
     count = (yield blocking(find)) or 0
     if count == len(segments) and log.next_offset != end_offset:
-        count -= 1  # the last segment has got records meanwhile
+        count -= 1  # the last segment got records in the meantime
     if count and count == len(log.segments):
         yield lambda done: log.roll(lambda: done(None))
         if count == len(log.segments):
-            return  # no new one could be made for now
+            return  # a new segment could not be created for now
     if not count or not is_there():
         return
-    # A sync that is about to write their indexes would write them after they are gone.
+    # A pending sync of their indexes would write them after their removal.
     going = log.segments.first_of(count)
     yield lambda done: log.store(going, lambda: done(None))
     if not is_there():
         return
     dropped = log.drop_first(count)
     logger.info(
-        "%s: the log begins at offset %d now, removing what was before (segments: %d)",
+        "%s: the log begins at offset %d now, removing earlier segments (%d)",
         directory.services.disk.describe(log.folder),
         log.log_start_offset,
         count,
     )
-    # If that fails, they go nevertheless, oldest first: a full disk needs the room. The log begins with what is left.
+    # If that fails, they are removed anyway, oldest first: a full disk needs the room. The log begins with the rest.
     yield lambda done: directory.checkpoint(lambda error: done(None))
 
     def retire() -> list[str]:
@@ -80,7 +80,7 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
 
 
 def remove_files(disk: Disk, paths: Sequence[str]) -> None:
-    """Remove files that were renamed, on any thread; some of them may have gone with their topic.
+    """Remove renamed files, on any thread; some may have been removed with their topic.
 
     Raises:
         OSError: the disk failed.

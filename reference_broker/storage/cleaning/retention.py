@@ -1,7 +1,7 @@
-"""Which segments at the start of a log may go: deleted by a client, or beyond `retention.bytes` or `retention.ms`.
+"""Retention: segments that clients have deleted, or that exceed `retention.bytes` or `retention.ms`.
 
-The age of a segment is that of its highest timestamp; one without timestamps is as old as the one after it, and so is
-a damaged one that lacks its time index.
+The age of a segment is that of its highest timestamp; a segment without timestamps is as old as the next one, and so is
+a damaged one without a time index.
 
 Source: `UnifiedLog.deleteOldSegments` in Apache Kafka.
 """
@@ -22,15 +22,15 @@ __all__ = ["removable"]
 
 
 def removable(segments: Segments, config: LogConfig, log_start_offset: int, end_offset: int, now_ms: int) -> int:
-    """Return how many segments at the start of a log may go, on any thread.
+    """Return the number of removable segments at the start of a log, on any thread.
 
-    If all may go, the log has to be rolled first.
+    If all are removable, the log has to be rolled first.
 
     Args:
-        segments: of the log.
-        config: of the log.
+        segments: segments of the log.
+        config: configuration of the log.
         log_start_offset: the first readable offset.
-        end_offset: the high watermark; nothing at or after it goes.
+        end_offset: the high watermark; records from it on are kept.
         now_ms: the current time.
 
     Raises:
@@ -54,7 +54,7 @@ def removable(segments: Segments, config: LogConfig, log_start_offset: int, end_
 
 
 def _timestamps(segments: Sequence[Segment], now_ms: int) -> Iterator[int]:
-    """Yield the highest timestamp of each segment, or that of the next one that has any."""
+    """Yield the highest timestamp of each segment, or that of the next segment with one."""
     without = 0
     for segment in segments:
         without += 1

@@ -1,6 +1,6 @@
 """The upkeep of logs: retention, compaction, and the removal of files, in the background and one log at a time.
 
-An error concerns its log alone and is logged once; that log is not compacted again before the next start.
+An error only affects its log, and is logged once; that log is not compacted again before the next startup.
 
 Source: `LogManager.cleanupLogs`, `LogCleaner`, `LogCleanerManager` in Apache Kafka.
 """
@@ -36,14 +36,14 @@ class _Dirty(NamedTuple):
 
 
 class UpkeepLimits(NamedTuple):
-    """When the upkeep does what.
+    """The schedule of the upkeep.
 
     Attributes:
-        retention_check_delay_ms: how long after the start logs are first looked at for segments that may go.
-        retention_check_interval_ms: how often that follows.
-        cleaner_backoff_ms: how often to look for logs to compact.
-        cleaner_keys_bytes: how much memory the keys of a log may take while it is compacted.
-        is_cleaner_enabled: whether logs are compacted.
+        retention_check_delay_ms: how long after startup to first check logs for segments to remove.
+        retention_check_interval_ms: interval of these checks.
+        cleaner_backoff_ms: how often to check for logs to compact.
+        cleaner_keys_bytes: memory for the keys of a log during compaction.
+        is_cleaner_enabled: whether to compact logs.
     """
 
     retention_check_delay_ms: int
@@ -57,7 +57,7 @@ class Upkeep:
     """The upkeep of all logs of a directory.
 
     Args:
-        directory: has the logs.
+        directory: holds the logs.
         limits: see `UpkeepLimits`.
         now_ms: the current time.
     """
@@ -67,7 +67,7 @@ class Upkeep:
         self._limits = limits
         self._timers = directory.services.timers
         self._jobs = BackgroundJobs()
-        #: Logs that have had an error.
+        #: Logs with an error.
         self._failed: set[PartitionLog] = set()
         self._is_checking = False
         self._checkpoint = CleanerCheckpoint(directory)
@@ -76,11 +76,11 @@ class Upkeep:
             self._timers.at(now_ms + limits.cleaner_backoff_ms, self._check_compaction)
 
     def change_limits(self, limits: UpkeepLimits) -> None:
-        """Go by other limits from the next look at the logs on; whether logs are compacted stays as it is."""
+        """Use other limits from the next check on; whether logs are compacted does not change."""
         self._limits = limits._replace(is_cleaner_enabled=self._limits.is_cleaner_enabled)
 
     def stop(self) -> None:
-        """Begin nothing further."""
+        """Begin no more work."""
         self._jobs.stop()
 
     # Retention.
@@ -88,12 +88,12 @@ class Upkeep:
     def _check_retention(self, now_ms: int) -> None:
         self._timers.at(now_ms + self._limits.retention_check_interval_ms, self._check_retention)
         if self._is_checking:
-            return  # the last check still runs
+            return  # the previous check is still running
         self._is_checking = True
         logs = {log for _, _, log in self._directory.logs()}
         self._failed &= logs
         for log in logs:
-            # Compacted logs are checked when the cleaner looks at them, if it runs.
+            # The cleaner, if it runs, checks compacted logs itself.
             if not (log.config.is_compacted and self._limits.is_cleaner_enabled):
                 self._add(log, self._remove_old(log, now_ms - self._timers.jumped_ms))
         self._jobs.add(self._checked(), lambda error: None)
@@ -103,10 +103,10 @@ class Upkeep:
         yield from ()
 
     def _now_of(self, begun_ms: int) -> int:
-        """Return when a job began, by the clock as it is now: it may have jumped since.
+        """Return when a job began, by the current clock, which may have jumped since.
 
         Args:
-            begun_ms: the time then, minus how much the clock had jumped until then.
+            begun_ms: the time of the beginning, minus the clock jumps until then.
         """
         return begun_ms + self._timers.jumped_ms
 
@@ -122,7 +122,7 @@ class Upkeep:
 
     def _remove_files(self, log: PartitionLog, paths: Sequence[str]) -> None:
         disk = self._directory.services.disk
-        # A folder of this name may be another topic's by then.
+        # A folder of this name may belong to another topic by then.
         work = in_background(self._directory.queue, lambda: remove_files(disk, paths), lambda: log.error is None)
         self._add(log, (wait for wait in (work,)))
 
@@ -138,7 +138,7 @@ class Upkeep:
 
         def compact_or_end() -> Job:
             if (yield from self._compact_dirtiest(begun_ms)):
-                # The next one comes after what was added meanwhile: with much to compact, retention goes on.
+                # Later jobs come after those added in the meantime: with much to compact, retention continues.
                 self._jobs.add(compact_or_end(), done)
             else:
                 yield from self._trim_compacted(begun_ms)
@@ -156,11 +156,11 @@ class Upkeep:
             yield from self._compact(log, dirt, begun_ms)
         except Exception as error:
             self._fail(log, error)
-            return not is_short_of_descriptors(error)  # the same log would be the dirtiest again, at once
+            return not is_short_of_descriptors(error)  # the same log would be the dirtiest again, immediately
         return True
 
     def _trim_compacted(self, begun_ms: int) -> Job:
-        """Remove what is old in compacted logs."""
+        """Remove old segments of compacted logs."""
         for _, _, log in list(self._directory.logs()):
             has_old = log.config.has_retention or log.log_start_offset > log.segments.first.base_offset
             if log.config.is_compacted and has_old and log.error is None:
@@ -174,7 +174,7 @@ class Upkeep:
         for topic, number, log in list(self._directory.logs()):
             if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
                 continue
-            # Also those whose indexes a reader has found to be lost: compaction stops at the first.
+            # Includes those whose indexes a reader has found to be lost: compaction stops at the first.
             unstored = [segment for segment in log.segments if segment.is_sealed and not segment.is_stored]
             if unstored:
                 yield partial(_store, log, unstored)
@@ -215,9 +215,9 @@ class Upkeep:
         if is_short_of_descriptors(error) and log.error is None:
             services = self._directory.services
             where, now_ms = services.disk.describe(log.folder), services.clock()
-            services.lines.error(("upkeep", where), now_ms, "%s: upkeep is tried again later: %s", where, error)
+            services.lines.error(("upkeep", where), now_ms, "%s: upkeep will be retried later: %s", where, error)
             return
-        # Once, although retention is retried; and not for what has ended the log.
+        # Once, although retention is retried, and not for the error that ended the log.
         if log not in self._failed and log.error is None:
             self._failed.add(log)
             where = self._directory.services.disk.describe(log.folder)

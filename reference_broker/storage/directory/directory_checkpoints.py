@@ -1,11 +1,11 @@
-"""The checkpoints of a data directory: where logs begin, and what of them is durable.
+"""The checkpoints of a data directory: start offsets and recovery points of logs.
 
-The files are Kafka's and name a topic, not its id. So no topic begins to exist while one of them may have an entry of
-another topic of its name: deletions drop the entries, together if many come at once, and what they left because of a
-crash, or of an error of the disk, the next start or the creation drops.
+The files are Kafka's and name a topic, not its id. So no topic is created while one of them may have an entry of
+another topic with its name: deletions drop the entries, together if there are many at once, and entries that remain
+after a crash or a disk error are dropped by the next startup or the creation.
 
-Recovery points on the disk never go back while a broker runs: what compaction has left before them has gaps, which
-after them a start takes for damage.
+Recovery points on disk never move back while a broker runs: compaction leaves gaps before them, which a startup would
+treat as damage after them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["DirectoryCheckpoints"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: The files, and what follows if one is damaged.
+#: The files, and the consequence of a damaged one.
 _FILES = {
     LOG_START_OFFSETS: "logs start at their first segment",
     RECOVERY_POINTS: "all segments are checked",
@@ -32,7 +32,7 @@ _FILES = {
 
 
 class DirectoryCheckpoints:
-    """The checkpoints of all logs. Whatever blocks is one step after the other, see `BackgroundQueue`.
+    """The checkpoints of all logs. Blocking steps run one after another, see `BackgroundQueue`.
 
     Args:
         disk: the data directory.
@@ -41,8 +41,8 @@ class DirectoryCheckpoints:
         OSError: the disk failed.
 
     Attributes:
-        are_points_sound: whether the recovery points could be read at the start.
-        recovery_points: by topic and partition, as they are on the disk.
+        are_points_sound: whether the recovery points could be read at startup.
+        recovery_points: by topic and partition, as on disk.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -52,41 +52,41 @@ class DirectoryCheckpoints:
         self.are_points_sound = points is not None
         self.recovery_points: Mapping[Partition, int] = points or {}
         self._starts: Mapping[Partition, int] = found[LOG_START_OFFSETS] or {}
-        # What the file does not name yet was not compacted; if the file is gone, that is not known of any log.
+        # A log that the file lacks was not compacted; if the file is missing, that is unknown for every log.
         self._unnamed = 0 if self.are_points_sound and RECOVERY_POINTS in disk.names("") else None
-        #: Topics that are gone, and may have entries.
+        #: Deleted topics that may have entries.
         self._gone = {name for offsets in found.values() for name, _ in offsets or ()}
-        #: Files of which nobody knows whether the last write is durable.
+        #: Files whose last write may not be durable.
         self._unsure = {LOG_START_OFFSETS}
 
     def start_of(self, place: Partition) -> int:
-        """Return where a log began at the start."""
+        """Return the start offset of a log at startup."""
         return self._starts.get(place, 0)
 
     def recovery_point_of(self, place: Partition) -> int | None:
-        """Return the offset before which everything is durable in a log, None if nobody knows."""
+        """Return the offset before which a log is durable, None if unknown."""
         return self.recovery_points.get(place, self._unnamed)
 
-    # Topics that are gone.
+    # Deleted topics.
 
     def keep_only(self, present: Collection[str]) -> None:
-        """Drop the entries of all topics but these, at the start; an error of the disk is no reason not to start."""
+        """Drop the entries of all other topics at startup; a disk error does not prevent the startup."""
         self._gone.difference_update(present)
         self.forget_if_possible()
 
     def note_deleted(self, name: str) -> None:
-        """Note that a topic does not exist any more."""
+        """Record that a topic was deleted."""
         self._gone.add(name)
 
     def forget_if_possible(self) -> None:
-        """Drop the entries of topics that are gone; if that fails, they go before others of their names come."""
+        """Drop the entries of deleted topics; after an error, `clear_name` drops them before a name is reused."""
         try:
             self._forget()
         except OSError as error:
             logger.warning("checkpoints keep entries of deleted topics for now: %s", error)
 
     def clear_name(self, name: str) -> None:
-        """Have no entry of another topic of this name, before one begins to exist.
+        """Drop entries of other topics of this name, before one is created.
 
         Raises:
             OSError: the disk failed.
@@ -101,7 +101,7 @@ class DirectoryCheckpoints:
         for path, otherwise in _FILES.items():
             offsets = offsets_if_sound(self._disk, path, otherwise) if path in present else None
             if offsets is None:
-                continue  # nor does a start find anything there
+                continue  # nor does a startup find entries there
             kept = self._without_gone(offsets)
             if len(kept) < len(offsets) or path in self._unsure:
                 self.write(path, kept)
@@ -117,14 +117,14 @@ class DirectoryCheckpoints:
         """Replace a file.
 
         Raises:
-            OSError: the disk failed; the file says what it did before, or this.
+            OSError: the disk failed; the file has the old or the new content.
         """
         self._unsure.add(path)
         write_offsets(self._disk, path, offsets)
         self._unsure.remove(path)
 
     def work(self, logs: Iterable[tuple[str, int, PartitionLog]]) -> Callable[[], None]:
-        """Return what writes where the logs begin now, and what of them is durable.
+        """Return the work that writes the current start offsets and recovery points.
 
         Args:
             logs: all of them, with topic and partition.
@@ -141,11 +141,11 @@ class DirectoryCheckpoints:
                 points[place] = log.stored_to
                 if not log.epochs.is_stored:
                     changed.append(log)
-            # What a log that went offline says may not be true.
+            # The state of a log that went offline may be wrong.
             elif place in self.recovery_points:
                 points[place] = self.recovery_points[place]
             else:
-                # A file without this log would say that it was not compacted.
+                # A file without this log would state that it was not compacted.
                 are_known = are_known and self._unnamed is not None
 
         def work() -> None:

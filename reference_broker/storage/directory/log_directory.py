@@ -4,11 +4,11 @@ Layout, Kafka's own apart from the folder `topics`, which stands in for the meta
 
     .lock, meta.properties, recovery-point-offset-checkpoint, log-start-offset-checkpoint, .kafka_cleanshutdown
     dynamic-configs                     see `metadata/dynamic_configs.py`
-    producer-ids                        the first producer id that was not reserved yet
+    producer-ids                        the first unreserved producer id
     topics/                             see `topic_files.py`
     <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata
 
-Topics are created and deleted, and checkpoints written, in the background, one after the other.
+Creation and deletion of topics and writes of checkpoints run in the background, one after another.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ logger = logging.getLogger("kafkawire.broker")
 
 _NEXT_PRODUCER_ID = "next.producer.id"
 
-#: No broker gives as many ids in its life; a higher one in a file is damage, one in a log a client's invention.
+#: No broker assigns as many ids in its life; a higher one in a file is damage, and in a log a client's invention.
 _GIVEN_IDS_MAX = 2**62
 _KNOWN_IDS_MAX = _GIVEN_IDS_MAX // 2
 
-#: Where the reservation of producer ids is lost, so many are left out after those in logs: producers that have written
-#: nothing so far may have them, and two producers with one id would be taken for one that repeats itself.
+#: If the reservation of producer ids is lost, this many ids are skipped after those in logs: producers that have not
+#: written yet may have them, and two producers with one id would look like one that repeats itself.
 _SILENT_IDS = 2**32
 
 
@@ -84,7 +84,7 @@ class Topic:
     logs: list[PartitionLog] = field(default_factory=list)
 
     def as_file(self) -> TopicFile:
-        """Return what is written down of it."""
+        """Return its file content."""
         return TopicFile(self.name, self.topic_id, len(self.logs), self.configs)
 
 
@@ -98,7 +98,7 @@ class LogDirectory:
         defaults: topic configurations that apply unless a topic overrides them.
 
     Raises:
-        ConfigurationError: the directory belongs to another broker, is in use, or has a file that cannot be understood.
+        ConfigurationError: the directory belongs to another broker, is in use, or has a malformed file.
         OSError: the disk failed.
 
     Attributes:
@@ -108,7 +108,7 @@ class LogDirectory:
         topics: by name.
         topics_by_id: by topic id.
         was_clean: whether the last shutdown was clean.
-        dynamic_configs: what the file of that name had at the start.
+        dynamic_configs: content of the file of that name at startup.
         checkpoints: see `DirectoryCheckpoints`.
     """
 
@@ -140,7 +140,7 @@ class LogDirectory:
             self.dynamic_configs = read_properties(self._disk, DYNAMIC_CONFIGS)
             self._open_topics()
             self._next_producer_id = self._find_next_producer_id()
-            if self._files.doomed:  # beside the steps: nobody else knows these folders
+            if self._files.doomed:  # not queued: no other code knows these folders
                 self.services.background(partial(self._files.remove, self._files.doomed), self._removed)
         except DamagedFile as error:
             self._lock.release()
@@ -164,7 +164,7 @@ class LogDirectory:
         return known.cluster_id
 
     def _take_marker(self) -> bool:
-        """Remove the mark of a clean shutdown, durably, before anything is written."""
+        """Remove the marker of a clean shutdown, durably, before any write."""
         if not has_file(self._disk, CLEAN_SHUTDOWN):
             return False
         self._disk.remove(CLEAN_SHUTDOWN)
@@ -184,7 +184,7 @@ class LogDirectory:
                 try:
                     has_new_folders |= self._files.settle_folder(file, number, is_there=folder in present)
                 except OSError as error:
-                    problem = error  # which stops no other partition
+                    problem = error  # which does not affect other partitions
                 log = PartitionLog(
                     self.services,
                     folder,
@@ -216,7 +216,7 @@ class LogDirectory:
             log.on_sealed = self.checkpoint
 
     def change_defaults(self, defaults: Mapping[str, str]) -> None:
-        """Have other topic configurations apply to topics that do not override them, from now on."""
+        """Change the topic configurations for topics that do not override them."""
         self._defaults = dict(defaults)
         for topic in self.topics.values():
             config = self.config_of(topic.configs)
@@ -235,7 +235,7 @@ class LogDirectory:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The path of the directory."""
         return self._disk.describe("")
 
     def measure(self, done: Callable[[Volume | BrokerError | None], None]) -> None:
@@ -262,10 +262,10 @@ class LogDirectory:
     def create(
         self, name: str, partitions: int, configs: Mapping[str, str], done: Callable[[Topic | BrokerError], None]
     ) -> None:
-        """Create a topic that does not exist; name and configurations must have been checked.
+        """Create a topic; name and configurations must have been checked.
 
         Args:
-            name: no topic has it, or is being created with it.
+            name: the name, unused by existing topics and those being created.
             partitions: their number.
             configs: configurations that differ from the defaults.
             done: called with the topic, or with KAFKA_STORAGE_ERROR.
@@ -289,7 +289,7 @@ class LogDirectory:
         self.queue.do(lambda: work, created)
 
     def _maker(self, file: TopicFile, logs: list[PartitionLog]) -> Callable[[int], None]:
-        """Return what makes a partition of a topic, whose log is added to others."""
+        """Return a function that creates a partition of a topic, and adds its log to others."""
         config = self.config_of(file.configs)
 
         def make_partition(number: int) -> None:
@@ -303,13 +303,13 @@ class LogDirectory:
     def delete(
         self, topic: Topic, done: Callable[[BrokerError | None], None], gone: Callable[[], None] = lambda: None
     ) -> None:
-        """Delete a topic and its files; slices handed out before stay readable.
+        """Delete a topic and its files; slices returned before stay readable.
 
         Args:
-            topic: a present one.
-            done: called when the topic will not come back, with None, or with the error: it was deleted before, or
+            topic: an existing topic.
+            done: called with None once the deletion is durable, or with the error: it was deleted before, or
                 KAFKA_STORAGE_ERROR.
-            gone: called before that if the topic is deleted: it is not listed any more, its logs have not ended yet.
+            gone: called before `done` if the topic is deleted: it is no longer listed, but its logs have not ended yet.
         """
 
         def deleted(outcome: Topic | BrokerError) -> None:
@@ -322,7 +322,7 @@ class LogDirectory:
             end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
             for log in topic.logs:
                 log.end(end)
-            # A sync or a roll in flight would write into the folder of the next topic of this name.
+            # A running sync or roll would write into the folder of the next topic of this name.
             remove = partial(self._files.finish_delete, topic.as_file())
             self.queue.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
             self._forget_deleted()
@@ -333,13 +333,13 @@ class LogDirectory:
     def configure(
         self, topic: Topic, changes: Mapping[str, str | None], done: Callable[[Topic | BrokerError], None]
     ) -> None:
-        """Change configurations of a topic on the disk; its logs are left to the caller.
+        """Change configurations of a topic on disk; the caller configures its logs.
 
         Args:
-            topic: a present one.
+            topic: an existing topic.
             changes: values by Kafka's names, checked; None stands for the default.
             done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR; if the disk
-                fails again then, nobody knows which configurations it will have after a restart.
+                fails again then, its configurations after a restart are unknown.
         """
 
         def merged() -> Mapping[str, str]:
@@ -356,11 +356,11 @@ class LogDirectory:
         self._change(topic, "configured", work, configured)
 
     def add_partitions(self, topic: Topic, count: int, done: Callable[[Topic | BrokerError], None]) -> None:
-        """Give a topic more partitions.
+        """Add partitions to a topic.
 
         Args:
-            topic: a present one.
-            count: how many it is to have in all, more than when the turn of this comes.
+            topic: an existing topic.
+            count: the new total, more than when this step's turn comes.
             done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR; if the disk
                 fails again then, it may have the partitions after a restart, without records.
         """
@@ -384,12 +384,12 @@ class LogDirectory:
         work: Callable[[TopicFile], None],
         done: Callable[[Topic | BrokerError], None],
     ) -> None:
-        """Change the files of a topic in the background, after those who came before.
+        """Change the files of a topic in the background, after earlier steps.
 
         Args:
-            topic: a present one.
-            changed: what happens to it, for the log.
-            work: makes the change, given what is written down of the topic when its turn comes.
+            topic: an existing topic.
+            changed: the change, for the log.
+            work: makes the change, given the current file content of the topic.
             done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR.
         """
 
@@ -412,7 +412,7 @@ class LogDirectory:
         self.queue.do(prepare, worked)
 
     def _forget_deleted(self) -> None:
-        """Drop the entries of deleted topics from the checkpoints, once for all whose deletion waits already."""
+        """Drop the entries of deleted topics from the checkpoints, once for all waiting deletions."""
         if self._is_forgetting:
             return
         self._is_forgetting = True
@@ -425,12 +425,12 @@ class LogDirectory:
 
     def _removed(self, error: Exception | None) -> None:
         if error is not None:
-            logger.warning("files of a deleted topic stay until the next start: %s", error)
+            logger.warning("files of a deleted topic stay until the next startup: %s", error)
 
-    # Checkpoints and the end.
+    # Checkpoints and shutdown.
 
     def reserve_producer_ids(self, count: int) -> int:
-        """Reserve producer ids on the disk, so that they are never given twice, and return the first of them.
+        """Reserve producer ids on the disk, so that they are never assigned twice, and return the first of them.
 
         Raises:
             OSError: the reservation could not be written.
@@ -444,7 +444,7 @@ class LogDirectory:
         replace_file(self._disk, PRODUCER_IDS, properties_content({_NEXT_PRODUCER_ID: number}))
 
     def _find_next_producer_id(self) -> int:
-        """Return the first id that was not reserved; if that is lost, one far after those that logs know."""
+        """Return the first unreserved id; if that is lost, one far above those in logs."""
         where = self._disk.describe(PRODUCER_IDS)
         try:
             if not has_file(self._disk, PRODUCER_IDS):
@@ -456,14 +456,14 @@ class LogDirectory:
         except DamagedFile as error:
             known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
             first = max((number for number in known if number <= _KNOWN_IDS_MAX), default=-1) + 1 + _SILENT_IDS
-            logger.warning("%s; producer ids go on at %d, far after those in the logs", error, first)
+            logger.warning("%s; producer ids continue at %d, far after those in the logs", error, first)
             return first
 
     def checkpoint(self, done: Callable[[BrokerError | None], None] = lambda error: None) -> None:
         """Write the checkpoints of recovery points and log start offsets, in the background.
 
         Args:
-            done: called when what they are now is durable, with None, or with KAFKA_STORAGE_ERROR.
+            done: called with None once their current state is durable, or with KAFKA_STORAGE_ERROR.
         """
         self._checkpoint_waiting.append(done)
         if len(self._checkpoint_waiting) > 1:
@@ -480,23 +480,23 @@ class LogDirectory:
             for waiting_done in waiting:
                 waiting_done(None if error is None else storage_error(error))
 
-        self.queue.do(prepare, written, place=1)  # not behind thousands of topics, which come forward too
+        self.queue.do(prepare, written, place=1)  # not behind thousands of topics, which are queued, too
 
     def begin_end(self) -> None:
-        """Leave what is still there of deleted topics to the next start."""
+        """Leave the remaining files of deleted topics to the next startup."""
         self._files.is_ending = True
 
     def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.
 
         Args:
-            each: closes the logs; a disk syncs several at once in less time than one after the other.
+            each: closes the logs; a disk syncs several at once faster than one after another.
         """
         self.queue.close()
         each(log.close for _, _, log in self.logs())
         try:
             self.checkpoints.work(self.logs())()
-            # A log that is offline has to be checked at the next start.
+            # A log that is offline has to be checked at the next startup.
             if not any(log.is_offline for _, _, log in self.logs()):
                 replace_file(self._disk, CLEAN_SHUTDOWN, clean_shutdown_text().encode())
         except OSError as error:
@@ -504,7 +504,7 @@ class LogDirectory:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the directory as a crash would: nothing more is written."""
+        """Release the directory as a crash would, without further writes."""
         self.begin_end()
         self.queue.close()
         self.topics.clear()

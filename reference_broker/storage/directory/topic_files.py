@@ -1,13 +1,13 @@
-"""Which topics exist, kept in the folder `topics` so that a crash leaves each one whole or not at all.
+"""The files of topics in the folder `topics`, where a crash leaves each topic whole or not at all.
 
     <name>.topic          the topic exists: its id, number of partitions, configurations
-    <topic id>.creating   its partitions are being made; at a restart they are removed
-    <topic id>.changing   it gets other configurations, or more partitions; at a restart the new ones are removed
-    <topic id>.deleting   it is deleted; its folders are being renamed, at a restart the rest of them
+    <topic id>.creating   its partitions are being created; a restart removes them
+    <topic id>.changing   its configurations or partitions are changing; a restart removes new partitions
+    <topic id>.deleting   it is deleted; its folders are being renamed, and a restart renames the rest
 
-A topic begins to exist when `.creating` is renamed to `.topic`, after everything else is durable; a change counts when
-`.changing` is. It ceases to exist when `.deleting` is durable. Its renamed folders are removed one by one, which takes
-long: a stop leaves the rest, and a start does not wait for them. Every step blocks, and runs in the background.
+A topic exists once `.creating` is renamed to `.topic`, after everything else is durable; a change takes effect when
+`.changing` is renamed. It ceases to exist once `.deleting` is durable. Removing its renamed folders one by one takes
+long: a stop leaves the rest, and a startup does not wait for them. Every step blocks, and runs in the background.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _TOPIC = ".topic"
 _CREATING = ".creating"
 _CHANGING = ".changing"
 _DELETING = ".deleting"
-#: Folders whose files are being removed, and folders that belong to no topic.
+#: Suffixes of folders whose files are being removed, and of folders that belong to no topic.
 _DELETED = "-delete"
 _STRAY = "-stray"
 
-#: Of `partition.metadata`; what has more is something else.
+#: Largest size of `partition.metadata`; a larger file is something else.
 _METADATA_BYTES_MAX = 1024
 
-#: What differs from our own in so few bytes is damage: the ids of two topics hardly agree in more than a few.
+#: A content that differs from ours in at most this many bytes is damaged: the ids of two topics differ in almost all.
 _DAMAGED_BYTES_MAX = 4
 
 _TOPIC_ID = "topic.id"
@@ -70,7 +70,7 @@ _PARTITIONS = "partitions"
 
 
 class TopicFile(NamedTuple):
-    """What is written down of a topic.
+    """The file content of a topic.
 
     Attributes:
         name: unique among the present topics.
@@ -86,18 +86,18 @@ class TopicFile(NamedTuple):
 
 
 class TopicFiles:
-    """The topics written down on a disk; what a crash has interrupted is finished or undone here.
+    """The files of topics on a disk; steps that a crash has interrupted are completed or undone.
 
     Args:
         disk: the data directory.
 
     Raises:
-        DamagedFile: a file of a topic cannot be understood.
+        DamagedFile: a file of a topic is malformed.
         OSError: the disk failed.
 
     Attributes:
-        doomed: the folders that earlier deletions have left, to be removed by `remove`.
-        is_ending: whether the folders of deleted topics that are still there stay until the next start.
+        doomed: folders left by earlier deletions, to be removed by `remove`.
+        is_ending: whether remaining folders of deleted topics stay until the next startup.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -111,7 +111,7 @@ class TopicFiles:
         """Return the topics that exist.
 
         Raises:
-            DamagedFile: a file of a topic cannot be understood.
+            DamagedFile: a file of a topic is malformed.
             OSError: the disk failed.
         """
         return [self._read(name) for name in self._disk.names(_FOLDER) if name.endswith(_TOPIC)]
@@ -120,8 +120,8 @@ class TopicFiles:
         """Create a topic.
 
         Args:
-            topic: what to write down.
-            make_partition: creates what is in the folder of a partition.
+            topic: its file content.
+            make_partition: creates the content of a partition's folder.
 
         Raises:
             OSError: the disk failed; the topic does not exist.
@@ -136,15 +136,15 @@ class TopicFiles:
             raise
 
     def change(self, before: TopicFile, after: TopicFile, make_partition: Callable[[int], None]) -> None:
-        """Change the configurations of a topic that exists, or give it more partitions.
+        """Change the configurations of a topic, or add partitions to it.
 
         Args:
-            before: what is written down.
-            after: what is to be written down; it has at least as many partitions.
-            make_partition: creates what is in the folder of a partition.
+            before: its current file content.
+            after: its new file content, with at least as many partitions.
+            make_partition: creates the content of a partition's folder.
 
         Raises:
-            OSError: the disk failed; the topic is what it was, or will be changed after a restart if that could not be
+            OSError: the disk failed; the topic is unchanged, or changes after a restart if the step could not be
                 undone.
         """
         journal = self._journal(after, _CHANGING)
@@ -158,7 +158,7 @@ class TopicFiles:
             raise
 
     def _make_partitions(self, topic: TopicFile, first: int, make_partition: Callable[[int], None]) -> None:
-        """Have the folders of the partitions from one number on, durably."""
+        """Create the folders of the partitions from a number on, durably."""
         for number in range(first, topic.partitions):
             self.make_folder(topic, number)
             self.write_metadata(topic, number)
@@ -166,19 +166,19 @@ class TopicFiles:
         self._disk.sync_folder("")
 
     def _commit(self, topic: TopicFile, journal: str) -> None:
-        """Have what a journal says count."""
+        """Make the changes in a journal effective."""
         self._disk.rename(journal, self._file(topic.name))
         self._disk.sync_folder(_FOLDER)
 
     def make_folder(self, topic: TopicFile, number: int) -> None:
-        """Make the folder of a partition; one that is there is put aside.
+        """Create the folder of a partition; an existing one is set aside.
 
         Raises:
             OSError: the disk failed.
         """
         folder = folder_of(topic.name, number)
         if self._exists(folder):
-            # Renamed, not removed: nobody knows whose records these are.
+            # Renamed instead of removed, since it may hold records of unknown origin.
             stray = self._free_name(topic, number, _STRAY)
             describe = self._disk.describe
             logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
@@ -186,7 +186,7 @@ class TopicFiles:
         self._disk.make_folder(folder)
 
     def _free_name(self, topic: TopicFile, number: int, suffix: str) -> str:
-        """Return a name for a folder that counts no more: another that an earlier error has left may have the first."""
+        """Return a free name for setting a folder aside: one left by an earlier error may have the first name."""
         stem = f"{format_uuid(topic.topic_id)}.{number}"
         others = (f"{stem}.{again}{suffix}" for again in count(1))
         return next(name for name in chain((f"{stem}{suffix}",), others) if not self._exists(name))
@@ -199,15 +199,15 @@ class TopicFiles:
         return True
 
     def settle_folder(self, topic: TopicFile, number: int, *, is_there: bool) -> bool:
-        """Have the folder of a partition at the start, one that says whose it is; return whether it is a new one.
+        """Make sure at startup that a partition has a folder with metadata; return whether it is new.
 
         Args:
-            topic: whose partition it is.
-            number: of the partition.
-            is_there: whether there is something of its name.
+            topic: the topic of the partition.
+            number: number of the partition.
+            is_there: whether the name exists.
 
         Raises:
-            OSError: the disk failed, or what is there is no such folder.
+            OSError: the disk failed, or the name belongs to something else.
         """
         is_new = not is_there or self.is_of_another(topic, number)
         if is_new:
@@ -222,7 +222,7 @@ class TopicFiles:
         return metadata is not None and _names_another(metadata, topic.topic_id)
 
     def write_metadata(self, topic: TopicFile, number: int) -> None:
-        """Write the topic's id into the folder of a partition; it is not synced, since it can be written again."""
+        """Write the topic's id into the folder of a partition; without a sync, since it can be written again."""
         path = f"{folder_of(topic.name, number)}/{PARTITION_METADATA}"
         content = partition_metadata_content(topic.topic_id)
         if self._metadata(folder_of(topic.name, number)) != content:
@@ -239,18 +239,18 @@ class TopicFiles:
             self.remove(self._rename_folders(topic))
             self._remove_journal(topic, _CREATING)
         except OSError as error:
-            logger.warning("what was made of the topic %s stays until the next start: %s", topic.name, error)
+            logger.warning("files of the incomplete topic %s stay until the next startup: %s", topic.name, error)
 
     def _undo_change(self, before: TopicFile, after: TopicFile, journal: str) -> None:
         try:
             if self._read(f"{after.name}{_TOPIC}") != before:
-                # The change may be durable already. It stays if this fails, and so must its partitions.
+                # The change may already be durable. It stays if this fails, and so must its partitions.
                 replace_file(self._disk, journal, _content(before))
                 self._commit(before, journal)
             self.remove(self._rename_folders(after, before.partitions))
             self._remove_journal(after, _CHANGING)
         except OSError as error:
-            logger.warning("the topic %s may have changed after the next start: %s", after.name, error)
+            logger.warning("the topic %s may have changed after the next startup: %s", after.name, error)
 
     def _remove_journal(self, topic: TopicFile, suffix: str) -> None:
         for name in (suffix, suffix + TEMPORARY_SUFFIX):
@@ -259,11 +259,11 @@ class TopicFiles:
         self._disk.sync_folder(_FOLDER)
 
     def begin_delete(self, topic: TopicFile) -> None:
-        """Delete a topic; after this call it never comes back.
+        """Delete a topic; it never returns after this call.
 
         Raises:
             OSError: the disk failed; the topic still exists.
-            UndecidedError: the disk failed twice; nobody knows whether the topic will exist after a restart.
+            UndecidedError: the disk failed twice; it is unknown whether the topic will exist after a restart.
         """
         journal = self._journal(topic, _DELETING)
         try:
@@ -280,11 +280,11 @@ class TopicFiles:
             self._disk.remove(journal)
         except FileNotFoundError:
             if is_short_of_descriptors(error):
-                return  # not even begun, and there may be none to sync the folder either
+                return  # not even begun, and there may be no descriptor for syncing the folder either
         self._disk.sync_folder(_FOLDER)
 
     def finish_delete(self, topic: TopicFile) -> None:
-        """Remove the files of a deleted topic; what cannot be removed is removed after the next start.
+        """Remove the files of a deleted topic; the next startup removes the rest after an error.
 
         Raises:
             OSError: the disk failed.
@@ -292,7 +292,7 @@ class TopicFiles:
         self.remove(self._retire(topic))
 
     def _retire(self, topic: TopicFile) -> list[str]:
-        """Have no file of a deleted topic under a name that counts, and return the folders that are to be removed."""
+        """Rename the files of a deleted topic to names that do not count, and return the folders to remove."""
         if self._id_in(self._file(topic.name)) == topic.topic_id:
             self._disk.remove(self._file(topic.name))
         doomed = self._rename_folders(topic)
@@ -301,11 +301,11 @@ class TopicFiles:
         return doomed
 
     def _rename_folders(self, topic: TopicFile, first: int = 0) -> list[str]:
-        """Rename the folders of a topic, so that a half-removed one is never taken for a partition, and return them.
+        """Rename the folders of a topic, so that a half-removed one is never mistaken for a partition, and return them.
 
         Args:
-            topic: whose.
-            first: the number of the first partition whose folder goes.
+            topic: the topic.
+            first: the number of the first partition to rename.
         """
         doomed = []
         for number in range(first, topic.partitions):
@@ -317,7 +317,7 @@ class TopicFiles:
         return doomed
 
     def remove(self, doomed: Sequence[str]) -> None:
-        """Remove folders that were renamed, as long as the broker does not stop.
+        """Remove renamed folders, until the broker stops.
 
         Raises:
             OSError: the disk failed.
@@ -343,13 +343,13 @@ class TopicFiles:
             return True
         if metadata is not None and _names_another(metadata, topic.topic_id):
             return False
-        # The file is not synced: a crash may have emptied it. Then the name decides.
+        # The file is not synced, and a crash may have emptied it. Then the name decides.
         return self._id_in(self._file(topic.name)) in (None, topic.topic_id)
 
-    # At the start.
+    # Startup.
 
     def _tidy(self) -> None:
-        """Finish or undo what a crash has interrupted."""
+        """Complete or undo steps that a crash has interrupted."""
         for name in self._disk.names(_FOLDER):
             path = f"{_FOLDER}/{name}"
             if name.endswith(TEMPORARY_SUFFIX):
@@ -365,12 +365,12 @@ class TopicFiles:
                 self._disk.remove(path)
 
     def tell_strays(self, folders: Collection[str]) -> None:
-        """Log what is in the data directory and does not belong there; it is left alone.
+        """Log unknown folders in the data directory, which are left alone.
 
-        Apache Kafka puts aside folders of partitions that no topic has, and does not start beside others.
+        Apache Kafka sets aside folders of unknown partitions, and does not start with other unknown folders.
 
         Args:
-            folders: of the partitions.
+            folders: folders of the partitions.
 
         Raises:
             OSError: the disk failed.
@@ -391,12 +391,12 @@ class TopicFiles:
             raise DamagedFile(self._disk.describe(path), f"{type(error).__name__}: {error}") from None
 
     def _partitions_of(self, topic: TopicFile) -> int:
-        """Return how many partitions a topic has by its file, 0 if it does not exist."""
+        """Return the number of partitions in a topic's file, 0 if it does not exist."""
         path = self._file(topic.name)
         return self._read(f"{topic.name}{_TOPIC}").partitions if self._id_in(path) == topic.topic_id else 0
 
     def _id_in(self, path: str) -> bytes | None:
-        """Return the topic id in the file of a topic, None if there is no file."""
+        """Return the topic id in the file of a topic, None without a file."""
         if not has_file(self._disk, path):
             return None
         return self._read(path.removeprefix(f"{_FOLDER}/")).topic_id
@@ -410,11 +410,11 @@ class TopicFiles:
 
 
 class UndecidedError(OSError):
-    """The disk failed, and what it did cannot be undone."""
+    """The disk failed, and its last change cannot be undone."""
 
 
 def _names_another(metadata: bytes, topic_id: bytes) -> bool:
-    """Return whether a `partition.metadata` is that of another topic, and not what a crash or the disk made of ours."""
+    """Return whether a `partition.metadata` belongs to another topic, rather than being a damaged file of ours."""
     own = partition_metadata_content(topic_id)
     if len(metadata) != len(own) or sum(map(ne, metadata, own)) <= _DAMAGED_BYTES_MAX:
         return False

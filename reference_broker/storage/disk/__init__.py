@@ -1,1 +1,1 @@
-"""The disk as an interface: the machine's, and one in memory that loses, tears, fills and fails."""
+"""The disk interface, with the machine's disk, and one in memory that can lose, tear, run full and fail."""

@@ -1,9 +1,9 @@
-"""What the broker asks of a disk; everything under a data directory goes through it.
+"""The broker's interface to a disk; all access to a data directory goes through it.
 
-`MachineDisk` is the real one; `MemoryDisk` keeps everything in the process and can lose power, run full and fail.
-Two things last through a power cut: content, once its file was synced, and names (a file created, renamed or removed),
-once their folder was synced. Paths are relative to the data directory, with forward slashes; "" is the directory
-itself. A call raises OSError if it fails, which names the file.
+`MachineDisk` is the real one; `MemoryDisk` keeps everything in the process and can lose power, run full and fail. Two
+things survive a power cut: content, once its file was synced, and names (files created, renamed or removed), once their
+folder was synced. Paths are relative to the data directory, with forward slashes; "" is the directory itself. A failing
+call raises an OSError that names the file.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ __all__ = [
     "write_file",
 ]
 
-#: Of a file that is renamed when it is durable.
+#: Suffix of a file that is renamed once it is durable.
 TEMPORARY_SUFFIX = ".tmp"
 
-#: What `FileSlice` reads of a file at once; any file of the broker is smaller.
+#: Bytes that `FileSlice` reads of a file at once; any other file of the broker is smaller.
 _WHOLE_BYTES = 2**31 - 1
 
 
 class File(Protocol):
     """An open file: appended to, and read at any position.
 
-    It is closed with the last reference: a slice that is being sent keeps its file readable, even if the file was
-    removed meanwhile.
+    It is closed with the last reference: a slice that is being sent keeps its file readable, even after the file was
+    removed.
     """
 
     @property
     def size_bytes(self) -> int:
-        """The length when it was opened, and what was done through this object since."""
+        """The size at opening, plus changes made through this object."""
         ...
 
     def fileno(self) -> int | None:
-        """Return the descriptor, for `sendfile`; None if the operating system does not know the file."""
+        """Return the descriptor, for `sendfile`; None if the operating system has no such file."""
         ...
 
     def append(self, data: Buffer) -> None:
-        """Append; if that fails, a part may be in the file, and `size_bytes` counts it."""
+        """Append; a failing append may write a part, which `size_bytes` counts."""
         ...
 
     def read(self, position: int, size_bytes: int) -> bytes:
@@ -60,11 +60,11 @@ class File(Protocol):
         ...
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file off after `size_bytes` bytes; a shorter one is filled with zeros."""
+        """Truncate the file to `size_bytes` bytes; a shorter one is extended with zeros."""
         ...
 
     def sync(self) -> None:
-        """Wait until the content is durable. After a failure, earlier writes may be lost whatever later calls say."""
+        """Wait until the content is durable. A failure may lose earlier writes, even if later calls succeed."""
         ...
 
 
@@ -73,7 +73,7 @@ class Volume(NamedTuple):
 
     Attributes:
         total_bytes: its size.
-        usable_bytes: what this process may still write.
+        usable_bytes: bytes that this process can still write.
     """
 
     total_bytes: int
@@ -89,10 +89,10 @@ class Lock(Protocol):
 
 
 class Disk(Protocol):
-    """A tree of files and folders. Calls may come from several threads."""
+    """A tree of files and folders. Calls can come from several threads."""
 
     def describe(self, path: str) -> str:
-        """Return how a log line names a path."""
+        """Return the description of a path for log lines."""
         ...
 
     def open(self, path: str, *, create: bool = False, stays: bool = False) -> File:
@@ -101,10 +101,10 @@ class Disk(Protocol):
         Args:
             path: the file.
             create: whether to create it, empty, if it does not exist.
-            stays: whether it may be open for ever; the last descriptors are not for such files.
+            stays: whether it can stay open forever; the last descriptors are not available to such files.
 
         Raises:
-            FileNotFoundError: it does not exist, or its folder does not.
+            FileNotFoundError: the file or its folder does not exist.
         """
         ...
 
@@ -113,7 +113,7 @@ class Disk(Protocol):
         ...
 
     def volume(self) -> Volume | None:
-        """Return the size of the volume, and how much of it is left; None if it has no limit."""
+        """Return the size of the volume, with its free space; None if it has no limit."""
         ...
 
     def names(self, path: str) -> list[str]:
@@ -121,7 +121,7 @@ class Disk(Protocol):
         ...
 
     def make_folder(self, path: str) -> None:
-        """Create a folder; its parent must exist, the folder may."""
+        """Create a folder unless it exists; its parent must exist."""
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -144,13 +144,13 @@ class Disk(Protocol):
         """Lock a path, creating a file there.
 
         Raises:
-            BlockingIOError: somebody else has locked it, in this process or another.
+            BlockingIOError: it is locked already, in this process or another.
         """
         ...
 
 
 class FileSlice:
-    """A region of a file, which a fetch returns instead of the bytes.
+    """A region of a file, which a fetch returns instead of its bytes.
 
     Args:
         file: the file.
@@ -182,15 +182,15 @@ class FileSlice:
 
 
 def is_short_of_descriptors(error: Exception) -> bool:
-    """Return whether a call failed only because this process, or the machine, has too many files open.
+    """Return whether a call failed only because this process, or the machine, has too many open files.
 
-    That says nothing about the disk: nothing was done, and the same call succeeds once others are closed.
+    This does not indicate a disk failure: the call had no effect, and succeeds once other files are closed.
     """
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def has_file(disk: Disk, path: str) -> bool:
-    """Return whether there is a file."""
+    """Return whether a file exists."""
     return read_file(disk, path, 0) is not None
 
 
@@ -206,17 +206,17 @@ def read_file(disk: Disk, path: str, max_bytes: int = _WHOLE_BYTES) -> bytes | N
 def write_file(disk: Disk, path: str, content: bytes) -> None:
     """Write a small file that can be rebuilt: a crash may leave any part of it."""
     file = disk.open(path, create=True)
-    # What was there before, or what a crash has left.
+    # An old file, or one that a crash has left.
     if file.size_bytes:
         file.truncate(0)
     file.append(content)
 
 
 def replace_file(disk: Disk, path: str, content: bytes) -> None:
-    """Replace a small file: a crash leaves the old or the new content, after this call the new one."""
+    """Replace a small file: a crash leaves the old or the new content, and after this call the new one."""
     temporary = path + TEMPORARY_SUFFIX
     file = disk.open(temporary, create=True)
-    # What a crash may have left.
+    # A crash may have left one.
     file.truncate(0)
     file.append(content)
     file.sync()
@@ -225,7 +225,7 @@ def replace_file(disk: Disk, path: str, content: bytes) -> None:
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a folder and what is in it, also folders, which somebody else has put there; nothing if it is missing."""
+    """Remove a folder with its content, including foreign folders in it; a missing folder is ignored."""
     try:
         names = disk.names(path)
     except FileNotFoundError:

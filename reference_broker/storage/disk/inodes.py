@@ -1,4 +1,4 @@
-"""Files and folders of a disk in memory: what the process sees, and what would be left after a power cut."""
+"""Files and folders of a disk in memory: the state that the process sees, and the state after a power cut."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 
 __all__ = ["Folder", "Inode"]
 
-#: What a disk writes whole or not at all.
+#: Unit that a disk writes whole or not at all.
 _SECTOR_BYTES = 512
 
 #: More unsynced writes of one file are treated as one: files of a broker that never syncs would fill the memory.
@@ -20,8 +20,8 @@ class Inode:
     """The content of a file.
 
     Attributes:
-        content: what the process sees.
-        has_name: whether a folder has it; if not, it takes no room and goes with the last who has it open.
+        content: the content that the process sees.
+        has_name: whether it is in a folder; if not, it takes no room and disappears when it is last closed.
     """
 
     __slots__ = ("_cut_from", "_lost", "_synced_bytes", "_unsynced", "content", "has_name")
@@ -29,10 +29,10 @@ class Inode:
     def __init__(self, content: bytes = b"") -> None:
         self.content = bytearray(content)
         self.has_name = True
-        # Files are appended to, so what is durable is a prefix of the content, unless the file was cut meanwhile.
+        # Files are appended to, so the durable part is a prefix of the content, unless the file was truncated since.
         self._synced_bytes = len(content)
         self._cut_from: bytes | None = None
-        #: Regions written since the last sync, and regions whose sync failed: no later sync makes those durable.
+        #: Regions written since the last sync, and those whose sync failed, which no later sync makes durable.
         self._unsynced: list[tuple[int, int]] = []
         self._lost: list[tuple[int, int]] = []
 
@@ -60,7 +60,7 @@ class Inode:
         self._unsynced.clear()
 
     def sync_failed(self) -> None:
-        """Lose what was written since the last sync: the system takes it for written, although it is not."""
+        """Lose the writes since the last sync: the system considers them written, although they are not."""
         self._lost += self._unsynced
         self._unsynced.clear()
 
@@ -73,7 +73,7 @@ class Inode:
         return bytes(durable)
 
     def after_power_cut(self, chance: random.Random) -> bytes:
-        """Return what is left: all that was synced; of each later write all, nothing, or some sectors."""
+        """Return the content after a power cut: all synced writes; of each later one all, nothing, or some sectors."""
         left = bytearray(self._durable())
         if self._cut_from is not None and chance.random() < 0.5:
             del left[self._synced_bytes :]
@@ -91,8 +91,8 @@ class Folder:
     """The names in a folder.
 
     Attributes:
-        entries: what the process sees.
-        durable: what a power cut leaves.
+        entries: names that the process sees.
+        durable: names that survive a power cut.
     """
 
     __slots__ = ("durable", "entries")
@@ -102,7 +102,7 @@ class Folder:
         self.durable: dict[str, Folder | Inode] = {}
 
     def set(self, name: str, entry: Folder | Inode | None) -> None:
-        """Let a name stand for something, or for nothing."""
+        """Set or remove a name."""
         _set(self.entries, name, entry)
 
     def settle(self, name: str, entry: Folder | Inode | None) -> None:

@@ -25,15 +25,15 @@ class MachineDisk:
         root: created if it does not exist, with its parents.
 
     Raises:
-        NotADirectoryError: there is something else, or a link to what does not exist.
-        OSError: it cannot be created.
+        NotADirectoryError: the path is not a folder, or is a broken link.
+        OSError: the folder cannot be created.
     """
 
     def __init__(self, root: str | Path) -> None:
         try:
             Path(root).mkdir(parents=True, exist_ok=True)
         except FileExistsError:
-            reason = "not a folder" if os.path.exists(root) else "a link to what does not exist"
+            reason = "not a folder" if os.path.exists(root) else "a broken link"
             raise NotADirectoryError(errno.ENOTDIR, reason, str(root)) from None
         self._root = os.path.abspath(root)
 
@@ -123,7 +123,7 @@ class _MachineFile:
 
     def read(self, position: int, size_bytes: int) -> bytes:
         try:
-            # Never more than there is: the memory for an answer is reserved before it is read.
+            # At most the size of the file: memory is reserved for the result before reading.
             wanted_bytes = min(size_bytes, max(self.size_bytes - position, 0))
             data = os.pread(self._descriptor, wanted_bytes, position)
             while 0 < len(data) < wanted_bytes:
@@ -171,7 +171,7 @@ class _MachineLock:
 
 
 def _reserve_reached(descriptor: int) -> str:
-    """Return why a file may not stay open, empty if it may: all descriptors below a new one are in use."""
+    """Return why a file may not stay open, or "": all descriptors below a new one are in use."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     kept = kept_from_logs(limit)
     if limit == resource.RLIM_INFINITY or descriptor < limit - kept:
@@ -180,5 +180,5 @@ def _reserve_reached(descriptor: int) -> str:
 
 
 def _named(error: OSError, path: str) -> OSError:
-    """Return an error that says which file it concerns: the system does not know that of a descriptor."""
+    """Return an error that names its file, which the system does not know for a descriptor."""
     return OSError(error.errno, error.strerror, path)

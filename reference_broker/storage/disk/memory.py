@@ -1,7 +1,7 @@
 """A disk in memory, which can lose power, run full, and fail.
 
-It keeps apart what the process sees and what is durable: content by file, names by folder. `crash` returns the disk
-that a power cut leaves: of what was not synced, writes are lost, kept or torn, and names are kept in order up to some
+It separates the state that the process sees from the durable state: content by file, names by folder. `crash` returns
+the disk after a power cut: unsynced writes are lost, kept or torn, and unsynced names are kept in order up to some
 point. Every call is numbered and named, so that a test can fail or cut the power at each call of a workload.
 """
 
@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 __all__ = ["DiskCall", "MemoryDisk", "PowerCut", "cut_power_at", "fail_at", "fail_sometimes"]
 
 
-#: Fewer changes of names than this are not worth looking for ones to forget.
+#: Fewer changes of names are not worth a search for ones to drop.
 _CHANGES_MIN = 100
 
 
@@ -31,8 +31,8 @@ class DiskCall(NamedTuple):
 
     Attributes:
         number: from 1, in order.
-        name: of the method: `append`, `sync_folder`, …
-        path: what it concerns.
+        name: name of the method: `append`, `sync_folder`, …
+        path: the path of the file or folder.
     """
 
     number: int
@@ -41,10 +41,10 @@ class DiskCall(NamedTuple):
 
 
 class PowerCut(BrokerEnd):
-    """The power is gone; no error handler may go on after it."""
+    """The power is cut; no error handler may continue after it."""
 
 
-#: Asked before each call; raises the OSError that the call fails with, or `PowerCut`.
+#: Called before each disk call; raises the OSError that the call fails with, or `PowerCut`.
 Plan = Callable[[DiskCall], None]
 
 
@@ -70,7 +70,7 @@ def fail_sometimes(seed: int, probability: float, code: int = errno.EIO) -> Plan
 
 
 def cut_power_at(number: int) -> Plan:
-    """Return a plan by which the power goes during one call, and stays away."""
+    """Return a plan that cuts the power during one call, permanently."""
 
     def plan(call: DiskCall) -> None:
         if call.number >= number:
@@ -83,11 +83,11 @@ class MemoryDisk:
     """Files in memory.
 
     Args:
-        capacity_bytes: what all files together may hold; None for no limit.
+        capacity_bytes: total size of all files; None for no limit.
 
     Attributes:
         plan: see `Plan`; None lets every call succeed.
-        calls: how many there were.
+        calls: the number of calls.
         used_bytes: the size of all files.
         capacity_bytes: see above.
     """
@@ -99,23 +99,23 @@ class MemoryDisk:
         self.used_bytes = 0
         self.mutex = threading.RLock()
         self._root = Folder()
-        #: Changes of names that are not durable yet, in order: folders with the name and what it now stands for.
+        #: Changes of names that are not durable yet, in order: folders with the name and its new entry.
         self._changes: list[list[tuple[Folder, str, Folder | Inode | None]]] = []
         self._changes_max = _CHANGES_MIN
         self._locked: set[str] = set()
 
     def call(self, name: str, path: str) -> None:
-        """Count a call, and let it fail if it is planned to."""
+        """Count a call, and fail if the plan says so."""
         with self.mutex:
             self.calls += 1
             if self.plan is not None:
                 self.plan(DiskCall(self.calls, name, path))
 
     def crash(self, seed: int | None = None) -> MemoryDisk:
-        """Return the disk after a power cut, or after a crash of the process alone.
+        """Return the disk after a power cut, or after a crash of only the process.
 
         Args:
-            seed: decides what is left of what was not synced; None keeps everything, as when only the process died.
+            seed: determines which unsynced data survives; None keeps everything, as when only the process died.
         """
         after = MemoryDisk(self.capacity_bytes)
         with self.mutex:
@@ -135,7 +135,7 @@ class MemoryDisk:
         after.used_bytes = after._root.size_bytes()
         return after
 
-    # What `Disk` asks for.
+    # Methods of `Disk`.
 
     def describe(self, path: str) -> str:
         return f"memory:{path}"
@@ -234,7 +234,7 @@ class MemoryDisk:
                 self._forget_unreachable()
 
     def _forget_unreachable(self) -> None:
-        """Forget changes in folders that are gone for good: nobody can sync those any more."""
+        """Drop changes in removed folders, which can no longer be synced."""
         known: set[Folder] = set()
         pending: dict[Folder, list[Folder | Inode | None]] = {}
         for change in self._changes:
@@ -281,7 +281,7 @@ class MemoryDisk:
         return entry
 
     def _folder(self, path: str, asked: str | None = None) -> Folder:
-        """Return a folder; if there is none, the error names what was asked for."""
+        """Return a folder; if it does not exist, the error names the requested path."""
         folder = self._root
         for name in path.split("/") if path else ():
             entry = folder.entries.get(name)

@@ -1,7 +1,7 @@
-"""What of a log is durable, and what has to be done for the rest.
+"""The durable part of a log, and the syncs of the rest.
 
-A sync takes the log as it is when it begins: `work` runs on any thread, and `note` takes note of its success where
-requests are handled. The log decides when to sync; one sync is in flight at a time.
+A sync covers the log at its beginning: `work` runs on any thread, and `note` records its success where requests are
+handled. The log decides when to sync; one sync is in flight at a time.
 
 Source: `UnifiedLog.flush` in Apache Kafka.
 """
@@ -22,13 +22,13 @@ __all__ = ["Durability", "Sync"]
 
 
 class Sync(NamedTuple):
-    """What makes a log durable as it was at some moment.
+    """A sync of a log as of some moment.
 
     Attributes:
         work: syncs the files, on any thread.
             Raises OSError if the disk fails.
-        note: takes note of its success, given the segments that the log has by then; returns whether complete segments
-            are durable that were not before.
+        note: records its success, given the log's current segments; returns whether complete segments have become
+            durable.
     """
 
     work: Callable[[], None]
@@ -36,19 +36,19 @@ class Sync(NamedTuple):
 
 
 class Durability:
-    """What of one log is durable.
+    """The durable part of a log.
 
     Args:
         services: see `LogServices`.
-        folder: of the log.
-        snapshots: of its producers.
+        folder: folder of the log.
+        snapshots: snapshots of its producers.
 
     Attributes:
         recovery_point: everything before this offset is on disk.
-        stored_to: likewise, complete segments with their indexes; it never goes back, although a reader may find that
-            an index was lost since, as the next start would.
+        stored_to: likewise, as complete segments with their indexes; it never moves back, although a reader may find
+            that an index was lost since, as the next startup would.
         unstored: sealed segments whose indexes are not durable yet, without those of the sync in flight.
-        has_new_names: whether names that were there when the log was opened may not be durable; a roll syncs its own.
+        has_new_names: whether names that existed when the log was opened may not be durable; a roll syncs its own.
     """
 
     def __init__(self, services: LogServices, folder: str, snapshots: Snapshots) -> None:
@@ -58,17 +58,17 @@ class Durability:
         self._disk = services.disk
         self._folder = folder
         self._snapshots = snapshots
-        #: Of the sync in flight.
+        #: Sealed segments of the running sync.
         self._storing: Sequence[Segment] = ()
-        #: Callers that wait for segments to be durable with their indexes.
+        #: Callbacks that wait for segments to be durable with their indexes.
         self._when_stored: list[tuple[Sequence[Segment], Callable[[], None]]] = []
 
     def sync(self, all_segments: Segments, end_offset: int) -> Sync:
-        """Return what makes the log durable as it is now.
+        """Return a sync of the current log.
 
         Args:
-            all_segments: of the log.
-            end_offset: of the log.
+            all_segments: segments of the log.
+            end_offset: end of the log.
         """
         disk, folder, snapshots = self._disk, self._folder, self._snapshots
         self._storing = sealed = self.unstored
@@ -78,7 +78,7 @@ class Durability:
         self.has_new_names = False
 
         def work() -> None:
-            # Retention may take the records; then only the snapshot knows who wrote them.
+            # Retention may remove the records; then only the snapshot knows their producers.
             for segment in sealed:
                 snapshots.sync_from(segment.next_offset)
             make_durable(disk, folder, sealed, segments, with_names=has_new_names)
@@ -94,12 +94,12 @@ class Durability:
         return Sync(work, note)
 
     def take_back(self) -> None:
-        """Take note that the sync in flight has not begun: all of it is still to be done."""
+        """Record that the announced sync has not begun: all of it is still to be done."""
         self.unstored = [*self._storing, *self.unstored]
         self._storing = ()
         self.has_new_names = True
 
-    # Those who wait.
+    # Waiting callbacks.
 
     def when_stored(self, segments: Sequence[Segment], done: Callable[[], None]) -> None:
         """Call `done` once segments are durable with their indexes, see `tell`."""
@@ -108,7 +108,7 @@ class Durability:
     def tell(self, *, has_ended: bool) -> bool:
         """Call those whose segments are durable now, or all if the log has ended; return whether others need a sync.
 
-        Also of segments that were durable before: a reader rebuilds an index that it finds damaged.
+        A segment that was durable may need one, too: a reader rebuilds an index that it finds damaged.
         """
         waiting, self._when_stored = self._when_stored, []
         for segments, done in waiting:

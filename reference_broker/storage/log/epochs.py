@@ -1,10 +1,10 @@
-"""The leader epochs of a partition: which epoch began at which offset, in `leader-epoch-checkpoint`.
+"""The leader epochs of a partition and their start offsets, in `leader-epoch-checkpoint`.
 
-A start after a crash begins an epoch: the log may have been cut, and a client that has read what is gone finds out by
-asking where an older epoch ends. (Kafka begins one at every start.) The file can be rebuilt from the batches, each of
-which names its epoch, so it is not synced. What a power cut leaves of both may name a lower epoch than clients have
-seen; so the highest one of all partitions is kept durably, in a file of the data directory, and no partition starts
-below it.
+A startup after a crash begins a new epoch: the log may have been truncated, and a client that has read lost records
+detects this by asking where an older epoch ends. (Kafka begins one at every startup.) The file can be rebuilt from the
+batches, each of which contains its epoch, so it is not synced. After a power cut, both may have a lower epoch than
+clients have seen; so the highest epoch of all partitions is kept durably, in a file of the data directory, and no
+partition starts below it.
 
 Source: `LeaderEpochFileCache` in Apache Kafka.
 """
@@ -34,7 +34,7 @@ logger = logging.getLogger("kafkawire.broker")
 #: The first epoch of a partition.
 _FIRST_EPOCH = 0
 
-#: More than any epoch has digits.
+#: Longer than the digits of any epoch.
 _EPOCH_BYTES_MAX = 20
 
 
@@ -45,7 +45,7 @@ class LeaderEpochs:
         entries: (epoch, first offset), both ascending; at least one.
 
     Attributes:
-        is_stored: whether the file says the same.
+        is_stored: whether the file has the same content.
     """
 
     def __init__(self, entries: list[tuple[int, int]]) -> None:
@@ -63,9 +63,9 @@ class LeaderEpochs:
         return self._epochs[max(bisect_right(self._starts, offset) - 1, 0)]
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the highest epoch up to `epoch`, and where it ends; (-1, -1) for an epoch that has not begun.
+        """Return the highest epoch up to `epoch`, and its end offset; (-1, -1) for an epoch that has not begun.
 
-        Everything of an epoch before the first known one is gone, up to where that one begins.
+        All records of epochs before the first known one are gone, so they end where that one begins.
         """
         if epoch == self.current:
             return epoch, log_end_offset
@@ -75,7 +75,7 @@ class LeaderEpochs:
         return self._epochs[later - 1] if later else epoch, self._starts[later]
 
     def begin(self, epoch: int, offset: int) -> None:
-        """Begin a new epoch at the end of the log; one that nothing was written in is forgotten."""
+        """Begin a new epoch at the end of the log; an epoch without records is dropped."""
         while self._starts and self._starts[-1] >= offset:
             del self._epochs[-1], self._starts[-1]
         self._epochs.append(epoch)
@@ -83,7 +83,7 @@ class LeaderEpochs:
         self.is_stored = False
 
     def begin_at(self, offset: int) -> None:
-        """Forget what was before `offset`, where the log now begins."""
+        """Drop epochs before `offset`, the new start of the log."""
         first = max(bisect_right(self._starts, offset) - 1, 0)
         if first or self._starts[0] < offset:
             self._epochs, self._starts = (
@@ -93,7 +93,7 @@ class LeaderEpochs:
             self.is_stored = False
 
     def store(self, disk: Disk, folder: str) -> None:
-        """Write the file, on any thread, if it says something else.
+        """Write the file, on any thread, if its content differs.
 
         Raises:
             OSError: the disk failed.
@@ -123,14 +123,15 @@ def load_epochs(
     """Load the epochs of a partition, or rebuild them if the file is missing or damaged.
 
     Args:
-        disk: where the file is.
+        disk: holds the file.
         folder: the partition's folder.
-        end_offset: the end of the log; an epoch may begin there, but not after it, where recovery may have cut.
-        segments: of each, the epochs of batches with the offset of the first of those; read only to rebuild the file.
-            What is behind damage in one is not known: an epoch that begins there seems to begin in the next. If there
-            is none, a new epoch begins, since an older one must not go on.
-        last_epoch: the partition goes on in this one at least; an epoch that begins is higher.
-        is_cut: whether a new epoch begins, since what clients have read may be gone.
+        end_offset: the end of the log; an epoch can begin there, but not after it, since recovery may have truncated
+            the log.
+        segments: for each segment, the epochs of its batches with their first offsets; only read to rebuild the file.
+            Batches after damage in a segment are unknown: an epoch that begins there seems to begin in the next
+            segment. Without a next one, a new epoch begins, since an older one must not continue.
+        last_epoch: lowest epoch in which the partition continues; a new epoch is higher.
+        is_cut: whether to begin a new epoch, since records that clients have read may be lost.
 
     Raises:
         OSError: the disk failed.
@@ -158,10 +159,10 @@ def load_epochs(
                 logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
     epochs = LeaderEpochs([entry for entry in known if entry[1] <= end_offset] or [(_FIRST_EPOCH, end_offset)])
     if is_cut or is_unknown:
-        # Also after one of which everything is gone.
+        # Includes epochs whose records are all gone.
         epochs.begin(max([last_epoch, epochs.current, *(epoch for epoch, _ in known)]) + 1, end_offset)
     elif epochs.current < last_epoch:
-        # Nothing is gone, but the file may be older than the partition's last epoch.
+        # No records are lost, but the file may be older than the partition's last epoch.
         epochs.begin(last_epoch, end_offset)
     epochs.is_stored = epochs.entries() == stored
     epochs.store(disk, folder)
@@ -169,7 +170,7 @@ def load_epochs(
 
 
 def read_last_epoch(disk: Disk) -> int:
-    """Return the highest epoch of all partitions when the broker started last.
+    """Return the highest epoch of all partitions at the last startup.
 
     Raises:
         OSError: the disk failed.
@@ -177,17 +178,17 @@ def read_last_epoch(disk: Disk) -> int:
     content = (read_file(disk, LAST_EPOCH, _EPOCH_BYTES_MAX) or b"0").strip()
     if content.isdigit() and len(content) <= len(str(INT32_MAX)) and int(content) < INT32_MAX:
         return int(content)
-    logger.warning("%s: %.20r is no leader epoch and is left out", disk.describe(LAST_EPOCH), content)
+    logger.warning("%s: %.20r is not a leader epoch and is ignored", disk.describe(LAST_EPOCH), content)
     return 0
 
 
 def write_last_epoch(disk: Disk, before: int, epochs: Iterable[int]) -> None:
-    """Keep the highest epoch of all partitions, durably, before anything is written in it.
+    """Store the highest epoch of all partitions, durably, before batches are written in it.
 
     Args:
-        disk: of the data directory.
-        before: what the file says.
-        epochs: the current one of each partition.
+        disk: holds the data directory.
+        before: its current content.
+        epochs: the current epoch of each partition.
 
     Raises:
         OSError: the disk failed.

@@ -1,6 +1,6 @@
-"""What a log does to its files in the background, counted.
+"""Counted background work on a log's files.
 
-The folder of a log must not be removed, and created for another topic, while that goes on.
+The folder of a log must not be removed, or created for another topic, while such work runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["FileWork", "when_all_quiet"]
 
 
 class FileWork:
-    """The work in the background of one log.
+    """The background work of one log.
 
     Args:
         services: see `LogServices`.
@@ -24,11 +24,11 @@ class FileWork:
     def __init__(self, services: LogServices) -> None:
         self._services = services
         self._in_flight = 0
-        #: Callers that wait until nothing is in flight.
+        #: Callbacks that wait until no work runs.
         self._when_quiet: list[Callable[[], None]] = []
 
     def do(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        """Do something to the files in the background; see `Background`."""
+        """Run work on the files in the background; see `Background`."""
         self._in_flight += 1
 
         def ended(error: Exception | None) -> None:
@@ -42,7 +42,7 @@ class FileWork:
         self._services.background(work, ended)
 
     def when_quiet(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once nothing in the background touches the files; a log that has ended begins nothing new."""
+        """Call `callback` once no background work uses the files; a log that has ended begins no more."""
         self._when_quiet.append(callback)
         if not self._in_flight:
             self._call_when_quiet()
@@ -58,7 +58,7 @@ class _HasQuiet(Protocol):
 
 
 def when_all_quiet(logs: Sequence[_HasQuiet], callback: Callable[[], None]) -> None:
-    """Call `callback` once nothing in the background touches the files of logs that have ended."""
+    """Call `callback` once no background work uses the files of logs that have ended."""
     left = len(logs) + 1
 
     def quiet() -> None:

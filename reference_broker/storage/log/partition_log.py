@@ -2,11 +2,11 @@
 
 Batches arrive checked (`validation.py`) and get their offsets and leader epoch here, in place; they are stored and sent
 unchanged. An append is one write to the page cache. All producers that wait for a sync share the next one, and one is
-in flight at a time. New segment files are made in the background. After any failed write or sync the log is offline,
-and every request is told so; a file that could not be opened because the process has too many is tried again.
+in flight at a time. New segment files are made in the background. After any failed write or sync, the log is offline,
+and every request gets that error; opening a file is retried if the process had too many open.
 
-A log knows its end, and how much of it may be acknowledged as far as this disk is concerned. Up to where all replicas
-have it, the high watermark, its owner says (`commit_to`), who is told when there is something to decide.
+A log knows its end, and the part that can be acknowledged by the state of this disk. Its owner sets the high watermark,
+up to which all replicas have the records (`commit_to`), and is notified of relevant changes.
 
 Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 """
@@ -53,11 +53,11 @@ T = TypeVar("T")
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: How much of the log, beyond the last two segments, is searched for what a producer may send again after a crash.
+#: Size of the log, beyond the last two segments, that is searched for batches that a producer may resend after a crash.
 _RECALLED_BYTES = 64 * 1024 * 1024
 
 
-#: When what found no file descriptor is tried again.
+#: Delay before retrying after a lack of file descriptors.
 _RETRY_MS = 1_000
 
 
@@ -65,8 +65,8 @@ class Appended(NamedTuple):
     """The result of an append.
 
     Attributes:
-        base_offset: of the first record.
-        last_offset: of the last record.
+        base_offset: offset of the first record.
+        last_offset: offset of the last record.
         log_append_time_ms: the timestamp of all records, `NO_TIMESTAMP` if they keep the producer's.
     """
 
@@ -75,7 +75,7 @@ class Appended(NamedTuple):
     log_append_time_ms: int
 
 
-#: Called once with what became of an append.
+#: Called once with the outcome of an append.
 Done = Callable[[Appended | BrokerError], None]
 
 
@@ -84,9 +84,9 @@ class _Append(NamedTuple):
 
     Attributes:
         batch: its header.
-        now_ms: when it was asked for.
+        now_ms: when it was requested.
         done: see `append`.
-        make: makes it.
+        make: performs it.
     """
 
     batch: BatchHeader
@@ -96,29 +96,29 @@ class _Append(NamedTuple):
 
 
 class LogOwner(Protocol):
-    """Decides how much of a log is committed, and is told what it needs to know for that."""
+    """Decides how much of a log is committed, from the notifications below."""
 
     def transaction_begun(self, first_offset: int) -> None:
-        """Take note of the first batch of a transaction, before `appended` does of that batch."""
+        """Record the first batch of a transaction; called before `appended` for that batch."""
 
     def appended(self, end_offset: int, size_bytes: int) -> None:
-        """Take note of a batch that is in the log."""
+        """Record an appended batch."""
 
     def moved(self) -> None:
-        """Decide anew: the log has a new end, or more of it may be acknowledged."""
+        """Decide again: the log has a new end, or more of it can be acknowledged."""
 
     def trimmed(self) -> None:
-        """Take note that the log begins at a later offset."""
+        """Record that the log begins at a later offset."""
 
     def prepared(self) -> None:
-        """Take note that segments that could not be searched before can be searched now."""
+        """Record that more segments can be searched now."""
 
     def ended(self, error: BrokerError) -> None:
-        """Take note that nothing more comes."""
+        """Record that the log has ended."""
 
 
 def _nobody() -> None:
-    """Stands for no owner: all that the log's own disk has is committed then."""
+    """Stands for no owner: all records on the log's own disk are committed then."""
 
 
 class PartitionLog:
@@ -130,22 +130,22 @@ class PartitionLog:
         config: see `LogConfig`.
         is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
         log_start_offset: from the checkpoint; 0 for a new log.
-        recovery_point: everything before this offset is on disk, None if nobody knows.
+        recovery_point: everything before this offset is on disk, None if unknown.
         last_epoch: see `load_epochs`.
-        problem: why its folder cannot be used; the log is offline then, and its files are left alone.
+        problem: the reason if its folder cannot be used; the log is then offline, and its files are not used.
 
     Attributes:
         folder: see above.
         config: see above.
         segments: replaced when they change.
-        epochs: which leader wrote which offsets.
+        epochs: the leader epochs by offset.
         producers: see `Producers`.
         snapshots: see `Snapshots`.
         next_offset: the offset of the next record, Kafka's log end offset.
         log_start_offset: the first readable offset.
         high_watermark: the first offset that consumers may not read; the owner moves it with `commit_to`.
-        error: why nothing can be read or appended, None while all is well.
-        on_sealed: called when the recovery point has passed a complete segment, which is worth a checkpoint.
+        error: the error that prevents reading and appending, None while the log is online.
+        on_sealed: called when the recovery point has passed a complete segment, so that a checkpoint is useful.
         truncated_bytes: bytes that recovery cut off.
     """
 
@@ -175,7 +175,7 @@ class PartitionLog:
         self._services = services
         self._files = FileWork(services)
         self._durability = Durability(services, folder, self.snapshots)
-        # Not a circle: the files of a log are closed as soon as nobody has it.
+        # Not a cycle: the files of a log are closed as soon as it is released.
         this = weakref.proxy(self)
         self._reader = LogReader(services, folder, self._files.do, lambda: this._prepared())
         self._is_syncing = False
@@ -192,7 +192,7 @@ class PartitionLog:
         except OSError as error:
             self.fail(error)
         except Exception as error:
-            # A defect, which must not keep the broker from serving the other partitions.
+            # A defect, which must not keep the broker from serving other partitions.
             logger.exception("%s: the log cannot be opened", services.disk.describe(folder))
             self.fail(error)
 
@@ -209,7 +209,7 @@ class PartitionLog:
         durability.has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
         self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
         durability.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
-        # What is before it is not looked at again, so not even an index may be missing there.
+        # Records before it are not checked again, so not even an index may be missing there.
         durability.stored_to = durability.recovery_point
         self.epochs = load_epochs(
             disk,
@@ -220,8 +220,8 @@ class PartitionLog:
             is_cut=not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point,
         )
         self._load_producers(is_clean=is_clean)
-        # What a crash has left becomes readable once it is durable; and gaps that a checkpoint does not cover, once it
-        # is written again, the next start would take for damage.
+        # Records left by a crash become readable once they are durable. Gaps after the checkpoint would look like
+        # damage at the next startup once it is rewritten.
         if self._unsynced_records >= self.config.flush_messages or places.may_have_gaps:
             self._sync_in_place()
         self.commit_to(self.next_offset)
@@ -232,7 +232,7 @@ class PartitionLog:
             segment.release()
 
     def _load_producers(self, *, is_clean: bool) -> None:
-        """Load what is known of producers, and find the aborted transactions that an index lacks."""
+        """Load the state of producers, and find the aborted transactions that an index lacks."""
         incomplete = [segment for segment in self.segments if not segment.transactions.is_complete]
 
         def aborted(ended: CompletedTransaction) -> None:
@@ -269,7 +269,7 @@ class PartitionLog:
         return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     def readable_to(self, *, is_committed: bool) -> int:
-        """Return the first offset that a consumer may not read, one of committed records or any other."""
+        """Return the first offset that a consumer may not read, by isolation level."""
         return self.last_stable_offset if is_committed else self.high_watermark
 
     @property
@@ -284,7 +284,7 @@ class PartitionLog:
 
     @property
     def acknowledged_to(self) -> int:
-        """The offset up to which this disk allows acknowledgement: the end, or what `flush.messages` has had synced."""
+        """The offset up to which this disk allows acknowledgement: the end, or the part synced by `flush.messages`."""
         return self.next_offset if self._unsynced_records < self.config.flush_messages else self.recovery_point
 
     @property
@@ -302,7 +302,7 @@ class PartitionLog:
         return self.next_offset - self._durability.recovery_point
 
     def configure(self, config: LogConfig) -> None:
-        """Go by another configuration from now on, also in the segment that is appended to."""
+        """Use another configuration from now on, also in the active segment."""
         self.config = config
         if self.error is not None:
             return
@@ -319,29 +319,30 @@ class PartitionLog:
         """Set the owner, which decides how much of this log is committed.
 
         Args:
-            owner: see `LogOwner`. The log does not keep it alive: the files of both are closed when nobody has them.
+            owner: see `LogOwner`. The log only has a weak reference: the files of both are closed once both are
+                released.
         """
         self._owner = weakref.ref(owner)
 
     # Its two ends.
 
     def commit_to(self, offset: int) -> list[int]:
-        """Move the high watermark: all replicas that must have what is before it do.
+        """Move the high watermark: all required replicas have the records before it.
 
         Args:
-            offset: not after the end of the log; a lower one than before changes nothing.
+            offset: not after the end of the log; a lower offset has no effect.
 
         Returns:
-            The first offsets of the transactions that do not hold back the last stable offset any more.
+            The first offsets of the transactions that no longer hold back the last stable offset.
         """
         self.high_watermark = max(self.high_watermark, offset)
         return self.producers.note_high_watermark(offset)
 
     def begin_at(self, offset: int) -> None:
-        """Move the start of the log; what is before it is not read any more.
+        """Move the start of the log; earlier records are no longer readable.
 
         Args:
-            offset: up to the high watermark; a lower one than before changes nothing.
+            offset: up to the high watermark; a lower offset has no effect.
         """
         if offset > self.log_start_offset:
             self.log_start_offset = offset
@@ -350,10 +351,10 @@ class PartitionLog:
                 owner.trimmed()
 
     def drop_first(self, count: int) -> tuple[Segment, ...]:
-        """Begin the log with a later segment; return those before it, whose files are no longer needed.
+        """Begin the log with a later segment; return the earlier ones, whose files are no longer needed.
 
         Args:
-            count: how many go; they are durable, and before the high watermark.
+            count: the number of removed segments, which are durable, and before the high watermark.
         """
         dropped, self.segments = self.segments.without_first(count)
         self.begin_at(self.segments.first.base_offset)
@@ -380,7 +381,7 @@ class PartitionLog:
             is_committed: whether to read to the last stable offset, and look for aborted transactions.
 
         Raises:
-            NotPrepared: the index of a segment is being rebuilt; the owner is told when it is there.
+            NotPrepared: the index of a segment is being rebuilt; the owner is notified when it is ready.
             BrokerError: OFFSET_OUT_OF_RANGE; CORRUPT_MESSAGE, a batch is damaged; KAFKA_STORAGE_ERROR; or `error`.
         """
         self._check()
@@ -398,7 +399,7 @@ class PartitionLog:
         )
 
     def headers(self) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the header of every batch, and the file that the batch is in.
+        """Yield the header of every batch, and the file with the batch.
 
         Raises:
             DecodeError: a batch is damaged.
@@ -407,7 +408,7 @@ class PartitionLog:
         return self.segments.headers()
 
     def offset_for_timestamp(self, timestamp: int, *, is_committed: bool = False) -> TimestampAndOffset | None:
-        """Return the first record at or after `timestamp`; None if no record is that recent, or that cannot be read.
+        """Return the first record at or after `timestamp`; None if no such record exists or is readable.
 
         Args:
             timestamp: milliseconds since the epoch.
@@ -422,7 +423,7 @@ class PartitionLog:
         return found if found is not None and found.offset < self.readable_to(is_committed=is_committed) else None
 
     def max_timestamp(self, *, is_committed: bool = False) -> TimestampAndOffset | None:
-        """Return the first record that has the highest timestamp; None in an empty log, or if it cannot be read.
+        """Return the first record that has the highest timestamp; None in an empty log, or if the record is unreadable.
 
         Raises:
             NotPrepared, BrokerError: as `offset_for_timestamp`.
@@ -432,7 +433,7 @@ class PartitionLog:
         return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, is_committed=is_committed)
 
     def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
-        """Read as soon as what the read needs is there; see `LogReader.when_prepared`."""
+        """Read as soon as its prerequisites are ready; see `LogReader.when_prepared`."""
         self._reader.when_prepared(read, done)
 
     def epoch_at(self, offset: int) -> int:
@@ -440,7 +441,7 @@ class PartitionLog:
         return self.epochs.at(offset)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the highest leader epoch up to `epoch`, and where it ends; see `LeaderEpochs.end_of`.
+        """Return the highest leader epoch up to `epoch`, and its end offset; see `LeaderEpochs.end_of`.
 
         Raises:
             BrokerError: `error`.
@@ -475,10 +476,10 @@ class PartitionLog:
                 timestamp if the topic uses log append time.
             batch: its header.
             now_ms: the current time.
-            done: called once: when the batch is in the log, usually before `append` returns, or with the error; it
-                may be acknowledged when the high watermark has passed it.
+            done: called once, when the batch is in the log, usually before `append` returns, or with the error; the
+                batch can be acknowledged once the high watermark has passed it.
             is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: what begins a transaction here, see `Producers.begin_verification`.
+            verification: permission to begin a transaction here, see `Producers.begin_verification`.
         """
         if self.config.is_log_append_time:
             batch = batch._replace(max_timestamp=now_ms)
@@ -488,10 +489,10 @@ class PartitionLog:
             self._wait(batch, now_ms, done, lambda: self._append(data, batch, now_ms, done, is_client, verification))
 
     def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
-        """Append the marker that ends a transaction; a marker that finds none open is appended as well.
+        """Append the marker that ends a transaction; without an open one, the marker is appended as well.
 
         Args:
-            marker: what the coordinator writes.
+            marker: the coordinator's marker.
             transaction_version: the coordinator's, see `Producers.check_marker`.
             now_ms: the current time.
             done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
@@ -511,7 +512,7 @@ class PartitionLog:
         return not self.segments.last.is_full_for(batch, now_ms)
 
     def _wait(self, batch: BatchHeader, now_ms: int, done: Done, make: Callable[[], None]) -> None:
-        """Make an append when there is a segment for it."""
+        """Perform an append once there is a segment for it."""
         if self.error is not None:
             done(self.error)
             return
@@ -551,7 +552,7 @@ class PartitionLog:
     def _write(
         self, data: bytearray | memoryview, batch: BatchHeader, now_ms: int, done: Done, marker: Marker | None
     ) -> None:
-        """Append what has been checked: records, or a marker."""
+        """Append a checked batch of records, or a marker."""
         base_offset, log_append_time_ms = self.next_offset, NO_TIMESTAMP
         if self.config.is_log_append_time:
             log_append_time_ms = now_ms
@@ -582,7 +583,7 @@ class PartitionLog:
             owner.appended(self.next_offset, batch.size_bytes)
         try:
             done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
-        finally:  # whatever the caller makes of it, the batch is in the log
+        finally:  # whatever the callback does, the batch is in the log
             self._moved()
             if self.config.flush_ms < NEVER_MS:
                 self._flush_by(now_ms + self.config.flush_ms)
@@ -604,7 +605,7 @@ class PartitionLog:
                 return
             if error is not None:
                 if is_short_of_descriptors(error):
-                    # Nothing has changed: the next append, or what waits for a new segment, tries again.
+                    # No state has changed: the next append, or a callback waiting for a new segment, retries.
                     self._tell_shortage(error)
                     self._refuse_waiting(storage_error(error))
                 else:
@@ -612,10 +613,10 @@ class PartitionLog:
                 return
             sealed = self.segments.last
             sealed.seal()
-            # Also one that nobody has appended to since the start, which the next sync stores again.
+            # Includes a segment without appends since startup, which the next sync stores again.
             sealed.is_stored = False
             self._durability.unstored.append(sealed)
-            created[0].configure(self.config)  # which may be another than when its file was created
+            created[0].configure(self.config)  # which may differ from that when its file was created
             self.segments = self.segments.rolled(created[0])
             self._sync()
             self._append_waiting()
@@ -637,7 +638,7 @@ class PartitionLog:
         """Begin a new segment although the last one has room; it must not be empty.
 
         Args:
-            done: called when there is one, when the log has ended, or when none could be made for now.
+            done: called when there is a new segment, when the log has ended, or when none could be created for now.
         """
         self._when_rolled.append(done)
         if self.error is not None:
@@ -653,7 +654,7 @@ class PartitionLog:
     # Syncing.
 
     def _moved(self) -> None:
-        """Have the owner look at the log again, and sync it if `flush.messages` asks for that."""
+        """Notify the owner of a change, and sync the log if `flush.messages` requires it."""
         if (owner := self._owner()) is not None:
             owner.moved()
         else:
@@ -662,7 +663,7 @@ class PartitionLog:
             self._sync()
 
     def _flush_by(self, deadline_ms: int) -> None:
-        """Sync at some time, unless that is planned already."""
+        """Sync by a deadline, unless a sync is already planned."""
         if self._flush_timer is None and self._unsynced_records:
             self._flush_timer = self._services.timers.at(deadline_ms, self._flush)
 
@@ -671,7 +672,7 @@ class PartitionLog:
         self._sync()
 
     def _sync(self) -> None:
-        """Make everything in the log durable; if a sync is in flight, another one follows it."""
+        """Make everything in the log durable; if a sync is running, another one follows it."""
         if self._is_syncing:
             self._wants_sync = True
         if self._is_syncing or self.error is not None:
@@ -699,7 +700,7 @@ class PartitionLog:
         self._files.do(work, done)
 
     def _sync_later(self, error: Exception) -> None:
-        """Sync again after a while what could not be opened: no sync has failed, so nothing is lost meanwhile."""
+        """Retry a sync that could not open a file after a while: no sync has failed, so no data is lost."""
         self._tell_shortage(error)
         self._durability.take_back()
         if self._flush_timer is not None:
@@ -708,7 +709,7 @@ class PartitionLog:
 
     def _tell_shortage(self, error: Exception) -> None:
         where = self._services.disk.describe(self.folder)
-        text = "%s: tried again later, for want of file descriptors (ulimit -n): %s"
+        text = "%s: retrying later because of too few file descriptors (ulimit -n): %s"
         self._services.lines.error(("descriptors", where), self._services.clock(), text, where, error)
 
     def _sync_in_place(self) -> None:
@@ -717,16 +718,16 @@ class PartitionLog:
         self._synced(note)
 
     def _synced(self, note: Callable[[Segments], bool]) -> None:
-        """Take note of a sync that has succeeded."""
+        """Record a successful sync."""
         if note(self.segments) and self.on_sealed is not None:
             call(self.on_sealed)
 
     def store(self, segments: Sequence[Segment], done: Callable[[], None]) -> None:
-        """Make complete segments durable with their indexes; their files may go only after that.
+        """Make complete segments durable with their indexes; only then can their files be removed.
 
         Args:
-            segments: of this log.
-            done: called when they are, or the log has ended.
+            segments: segments of this log.
+            done: called when they are durable, or the log has ended.
         """
         self._durability.when_stored(segments, done)
         self._tell_stored()
@@ -742,12 +743,12 @@ class PartitionLog:
     # Ending.
 
     def fail(self, error: Exception) -> None:
-        """Go offline: what the disk holds is no longer what this log believes."""
+        """Go offline: the disk no longer matches the state of this log."""
         logger.error("%s: the log is offline: %s", self._services.disk.describe(self.folder), error)
         self.end(storage_error(error))
 
     def end(self, error: BrokerError) -> None:
-        """End the log: every request that waits, and every later one, is answered with `error`."""
+        """End the log: all waiting and later requests are answered with `error`."""
         if self.error is None:
             self.error = error
             if self._flush_timer is not None:
@@ -761,13 +762,13 @@ class PartitionLog:
         """Complete the indexes and make everything durable; the log is not used afterwards."""
         if self.error is None:
             self._complete()
-        self._release()  # others need the file descriptors to be closed
+        self._release()  # others need the file descriptors
 
     def _complete(self) -> None:
         self.segments.last.seal()
         unstored = self._durability.unstored = [segment for segment in self.segments if not segment.is_stored]
         if not self.next_offset or not unstored:
-            return  # nobody has appended since the start
+            return  # no appends since startup
         try:
             self.snapshots.prepared(self.producers, is_last=True)()
             self._sync_in_place()

@@ -1,7 +1,6 @@
-"""Reading a log: searches in its segments, and what becomes of a read that fails.
+"""Reading a log: searches in its segments, and the handling of failed reads.
 
-Segments are never changed under a reader; a read that fails concerns its request alone, since nothing that was
-acknowledged is at stake.
+Segments never change under a reader; a failed read only affects its request, since no acknowledged data is at stake.
 
 Source: `UnifiedLog.read`, `fetchOffsetByTimestamp` in Apache Kafka.
 """
@@ -31,9 +30,9 @@ class LogReader:
 
     Args:
         services: see `LogServices`.
-        folder: of the log.
+        folder: folder of the log.
         background: see `Background`.
-        prepared: called when a segment that could not be searched can be.
+        prepared: called when a segment has become searchable.
     """
 
     def __init__(
@@ -89,11 +88,11 @@ class LogReader:
         return self._guarded(lambda: segments.max_timestamp(partial(self._preparation.times, segments)))
 
     def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
-        """Read as soon as what the read needs is there.
+        """Read as soon as the prerequisites are ready.
 
         Args:
             read: may raise NotPrepared.
-            done: called once with what it returns, or the error; usually before this returns.
+            done: called once with the result, or the error; usually before this returns.
         """
         try:
             found: T | BrokerError = read()
@@ -103,14 +102,14 @@ class LogReader:
         except BrokerError as error:
             found = error
         except Exception as error:
-            # A defect; the request that waits has to be answered.
+            # A defect; the waiting request has to be answered.
             where, now_ms = self._services.disk.describe(self._folder), self._services.clock()
             self._services.lines.exception(("defect", where), now_ms, "%s: a read failed", where)
             found = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         done(found)
 
     def _guarded(self, read: Callable[[], T]) -> T:
-        """Read; a client may ask again and again, so lines about the same file are held back."""
+        """Read; clients may retry in a loop, so lines about the same file are suppressed."""
         disk, lines, clock = self._services.disk, self._services.lines, self._services.clock
         try:
             return read()

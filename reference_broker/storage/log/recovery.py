@@ -1,8 +1,8 @@
-"""Open the segments of a partition, and repair what a crash has left.
+"""Open the segments of a partition, and repair them after a crash.
 
-After a clean shutdown only the end of the last segment is read. After a crash every segment that is not known to be
-durable is checked batch by batch; the log ends before the first batch that is damaged or missing, and a log line says
-what was cut off, where and why.
+After a clean shutdown only the end of the last segment is read. After a crash every segment that may not be durable is
+checked batch by batch; the log ends before the first damaged or missing batch, and a log line tells what was cut off,
+where and why.
 
 Source: `LogLoader` in Apache Kafka.
 """
@@ -40,21 +40,21 @@ logger = logging.getLogger("kafkawire.broker")
 _COPY_SUFFIX = ".copy"
 _LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 
-#: Of the files that are named after an offset, and the names of the others.
+#: Suffixes of files named after an offset, and names of other files.
 _KINDS = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
 _OTHERS = (LEADER_EPOCHS, PARTITION_METADATA, SYNC_FAILED)
 
-#: Most that is copied at once.
+#: Most bytes copied at once.
 _CHUNK_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Places(NamedTuple):
-    """What the checkpoints say of a partition.
+    """The checkpoints of a partition.
 
     Attributes:
         log_start_offset: the base offset of the first segment, if it has to be created.
         recovery_point: everything before this offset is durable.
-        may_have_gaps: whether offsets may be missing after it too, because of compaction; before it they always may.
+        may_have_gaps: whether offsets may be missing after it, too, because of compaction; before it they always may.
     """
 
     log_start_offset: int
@@ -67,7 +67,7 @@ class Opened(NamedTuple):
 
     Attributes:
         segments: in order of their base offsets; never empty, and only the last one can be appended to.
-        truncated_bytes: what was cut off or deleted.
+        truncated_bytes: bytes that were cut off or deleted.
     """
 
     segments: list[Segment]
@@ -75,13 +75,13 @@ class Opened(NamedTuple):
 
 
 def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *, is_clean: bool) -> Opened:
-    """Open the segments of a partition; create the first one if there is none.
+    """Open the segments of a partition; create the first one if necessary.
 
     Args:
-        disk: where the files are.
+        disk: holds the files.
         folder: the partition's folder.
-        config: of the log.
-        places: what the checkpoints say.
+        config: configuration of the log.
+        places: the checkpoints.
         is_clean: whether the last shutdown was clean.
 
     Raises:
@@ -118,13 +118,13 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
     end = segments[-1].next_offset
     if end < recovery_point:
         logger.error(
-            "%s: the log ends at offset %d, although everything before offset %d was durable: the rest is gone",
+            "%s: the log ends at offset %d, although everything before offset %d was durable: the rest is lost",
             disk.describe(folder),
             end,
             recovery_point,
         )
     if end < log_start_offset:
-        # Clients know the start of the log: no offset before it may be given again.
+        # Clients know the start of the log: earlier offsets must not be assigned again.
         reason = f"the log begins at offset {log_start_offset}"
         truncated += _delete_from(disk, folder, config, [segment.base_offset for segment in segments], reason)
         segments = [Segment.create(disk, folder, log_start_offset, config)]
@@ -132,7 +132,7 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
 
 
 def _load_last(segment: Segment) -> int:
-    """Load the last segment of a log that was closed in order; damage at its end is cut off."""
+    """Load the last segment of a log that was closed cleanly; damage at its end is cut off."""
     try:
         return segment.load()
     except DecodeError:
@@ -140,20 +140,20 @@ def _load_last(segment: Segment) -> int:
 
 
 def _reason_to_delete(segments: list[Segment], segment: Segment, *, may_have_gaps: bool, has_cut: bool) -> str:
-    """Return why a segment cannot follow those before it, empty if it can."""
+    """Return why a segment cannot follow earlier ones, or ""."""
     if has_cut:
-        return "it follows what was cut off"
+        return "it follows a segment that was cut off"
     if segments and segments[-1].next_offset > segment.base_offset:
         return f"the segment before it goes to offset {segments[-1].next_offset}"
     if segments and segments[-1].next_offset < segment.base_offset and not may_have_gaps:
-        return f"the segment before it ends at offset {segments[-1].next_offset}, what follows was never written"
+        return f"the segment before it ends at offset {segments[-1].next_offset}, the next records were never written"
     return ""
 
 
 def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], reason: str) -> int:
     deleted = 0
     for base in reversed(bases):
-        # From the end, so that a crash meanwhile leaves no gap.
+        # From the end, so that a crash in between leaves no gap.
         segment = Segment(disk, folder, base, config)
         deleted += segment.size_bytes
         segment.delete()
@@ -170,7 +170,7 @@ def _delete_from(disk: Disk, folder: str, config: LogConfig, bases: list[int], r
 
 
 def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) -> None:
-    """Delete indexes whose segment is gone."""
+    """Delete indexes without a segment."""
     for name in names:
         if any(name.endswith(suffix) and offset_in(name, suffix) not in bases for suffix in INDEX_SUFFIXES):
             logger.warning("%s: an index without its segment is removed", disk.describe(f"{folder}/{name}"))
@@ -178,9 +178,9 @@ def _remove_orphans(disk: Disk, folder: str, names: list[str], bases: set[int]) 
 
 
 def _without_leftovers(disk: Disk, folder: str) -> list[str]:
-    """Return the names in a folder, without those of files that a crash has left, which are removed.
+    """Return the names in a folder, after removing files left by a crash.
 
-    Files that no log has are left alone. (Apache Kafka does not open a log with `x-1.log` in its folder.)
+    Unknown files are left alone. (Apache Kafka does not open a log with `x-1.log` in its folder.)
     """
     names = disk.names(folder)
     if settle(disk, folder, names):
@@ -188,7 +188,7 @@ def _without_leftovers(disk: Disk, folder: str) -> list[str]:
     kept = []
     for name in names:
         if not _is_of_log(name):
-            logger.warning("%s: no log has a file of this name, it is left alone", disk.describe(f"{folder}/{name}"))
+            logger.warning("%s: unknown file, left alone", disk.describe(f"{folder}/{name}"))
         elif name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
         else:
@@ -204,7 +204,7 @@ def _is_of_log(name: str) -> bool:
 
 
 def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int], log_start_offset: int) -> list[int]:
-    """Return the base offsets of the segments that count; those before the start of the log were to be removed."""
+    """Return the base offsets of the segments that count; those before the start of the log were due for removal."""
     first = max(bisect_right(bases, log_start_offset) - 1, 0)
     for base in bases[:first]:
         segment = Segment(disk, folder, base, config)
@@ -214,8 +214,8 @@ def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int
 
 
 def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
-    """Write what no sync will write any more: the segments that were not durable when a sync failed."""
-    what = "a sync has failed, what may not be durable is written again"
+    """Rewrite segments that later syncs skip: those that were not durable when a sync failed."""
+    what = "a sync has failed, segments that may not be durable are rewritten"
     logger.warning("%s: %s (segments: %d)", disk.describe(folder), what, len(bases))
     for base in bases:
         path = f"{folder}/{file_name(base, LOG_SUFFIX)}"

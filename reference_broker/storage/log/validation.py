@@ -29,7 +29,7 @@ def validate(
         allow_zstandard: whether the version of the request allows Zstandard.
 
     Returns:
-        The batch in writable memory, copied only if it was read-only or gets another compression, and its header.
+        The batch in writable memory, copied only if it was read-only or is recompressed, and its header.
 
     Raises:
         InvalidBatch: some of its records are refused.
@@ -55,7 +55,7 @@ def validate(
 
 
 def _writable(records: Buffer, size: int) -> bytearray | memoryview:
-    """Return the batch without what follows it, copied only if its memory is read-only."""
+    """Return the batch without trailing bytes, copied only if its memory is read-only."""
     if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
         return bytearray(memoryview(records)[:size])
     return records if len(records) == size else memoryview(records)[:size]

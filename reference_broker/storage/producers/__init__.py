@@ -1,1 +1,1 @@
-"""Which producers a log knows, for duplicates and transactions."""
+"""The producers known to a log, for detecting duplicates and tracking transactions."""

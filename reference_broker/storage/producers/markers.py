@@ -1,4 +1,4 @@
-"""Transaction markers as control batches: made for the log, and found in it.
+"""Transaction markers as control batches: building them for the log, and finding them in it.
 
 Source: `MemoryRecords.withEndTransactionMarker`, `EndTransactionMarker`, `ProducerAppendInfo.appendEndTxnMarker` in
 Apache Kafka.
@@ -23,7 +23,7 @@ class ReadableFile(Protocol):
     """A file with batches."""
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Return a part of it."""
+        """Return a part of the file."""
         ...
 
 
@@ -32,7 +32,7 @@ class StoredMarker(NamedTuple):
 
     Attributes:
         marker: the marker.
-        offset: where it is.
+        offset: its offset.
         timestamp: when it was written.
     """
 
@@ -45,7 +45,7 @@ def build_marker(marker: Marker, now_ms: int) -> tuple[memoryview, BatchHeader]:
     """Return the control batch of a marker, which the log stamps, and its header.
 
     Args:
-        marker: which transaction ends, and how.
+        marker: the transaction, and whether it commits.
         now_ms: its timestamp.
     """
     builder = BatchBuilder(
@@ -64,8 +64,8 @@ def markers_in(file: ReadableFile, header: BatchHeader) -> Iterator[StoredMarker
     """Yield the markers in a control batch; it may hold other control records, or none after compaction.
 
     Args:
-        file: has the batch.
-        header: of the batch.
+        file: holds the batch.
+        header: header of the batch.
     """
     for batch in walk(file.read(header.position, header.size_bytes)):
         for record in batch.records():

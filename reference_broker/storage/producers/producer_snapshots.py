@@ -1,6 +1,6 @@
-"""What snapshots say of producers, see `sdk/storage/producer_snapshots.py`, and what the log knows of them.
+"""Conversion between producer snapshots, see `sdk/storage/producer_snapshots.py`, and the producers of a log.
 
-A snapshot is written when the log rolls and when it is closed. It spares a restart the records before it.
+A snapshot is written when the log rolls and when it is closed. A restart need not read the records before it.
 
 Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka.
 """
@@ -22,13 +22,13 @@ _NO_OFFSET = -1
 
 
 class Known(NamedTuple):
-    """What a snapshot says of a producer.
+    """The state of a producer in a snapshot.
 
     Attributes:
         producer_id: 0 or higher.
-        epoch: of its last batch or marker, -1 if there was none.
-        coordinator_epoch: of the coordinator that wrote its last marker, -1 if none did.
-        last_timestamp: of its last batch or marker.
+        epoch: epoch of its last batch or marker, -1 without one.
+        coordinator_epoch: epoch of the coordinator that wrote its last marker, -1 without one.
+        last_timestamp: timestamp of its last batch or marker.
         transaction_start: the first offset of its open transaction; None if none is open.
         last: its last batch of this epoch; None if there is none.
     """
@@ -45,7 +45,7 @@ P = TypeVar("P", Producer, Known)
 
 
 def known_of(producers: Iterable[Producer]) -> list[Known]:
-    """Return what a snapshot says of producers; taken in a moment, so that the rest may be done in the background."""
+    """Return the snapshot state of producers; it is copied quickly, so that the rest can run in the background."""
     return [
         Known(
             producer.producer_id,
@@ -60,9 +60,9 @@ def known_of(producers: Iterable[Producer]) -> list[Known]:
 
 
 def encode_snapshot(known: Iterable[Known]) -> bytes:
-    """Return the content of a snapshot, with the producers in Kafka's order.
+    """Encode a snapshot, with the producers in Kafka's order.
 
-    May be called on any thread; 30,000 producers take a tenth of a second.
+    Callable on any thread; 30,000 producers take a tenth of a second.
     """
     entries = []
     for producer in in_table_order(known):
@@ -83,10 +83,10 @@ def encode_snapshot(known: Iterable[Known]) -> bytes:
 
 
 def decode_snapshot(data: Buffer) -> list[Producer]:
-    """Return the producers of a snapshot; of the batches of each only the last is known.
+    """Return the producers of a snapshot, which only contains the last batch of each.
 
     Raises:
-        DamagedContent: its version is not known, or it is damaged.
+        DamagedContent: its version is unknown, or it is damaged.
     """
     return [_producer(entry) for entry in parse_snapshot(data)]
 
@@ -108,7 +108,7 @@ def _offset(offset: int | None) -> int:
 def in_table_order(producers: Iterable[P]) -> list[P]:
     """Return producers as Kafka's hash table orders them, for the same bytes from the same history.
 
-    Those that share a bucket stay in the given order, that of arrival. After a restart it may be another, since it is
-    not known of producers which batch was their first.
+    Those that share a bucket stay in the given order, that of arrival. It may differ after a restart, since the first
+    batch of each producer is then unknown.
     """
     return java_order(list(producers), lambda producer: long_hash(producer.producer_id))

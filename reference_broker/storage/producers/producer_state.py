@@ -1,4 +1,4 @@
-"""The producers of a log when it is opened: its latest snapshot, and the batches after it.
+"""Loading of the producers of a log: from its latest snapshot, and the batches after it.
 
 Source: `UnifiedLog.rebuildProducerState`, `ProducerStateManager.truncateAndReload`, `removeStraySnapshots` in Apache
 Kafka.
@@ -30,8 +30,8 @@ __all__ = ["Snapshots", "load_producers", "note_stored"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: The batches of a log from an offset on, up to those that begin at another or after it, with the file that each is in;
-#: at least those that `last_batches` in `sdk/records/` chooses.
+#: Returns the batches of a log that begin between two offsets, each with its file; at least those that `last_batches`
+#: in `sdk/records/` chooses.
 StoredBatches = Callable[[int, int], Iterable[tuple[ReadableFile, BatchHeader]]]
 
 
@@ -39,37 +39,38 @@ class Snapshots:
     """The snapshots of a log.
 
     Args:
-        disk: has them.
-        folder: of the partition.
+        disk: holds them.
+        folder: folder of the partition.
 
     Attributes:
-        offsets: of the snapshots, ascending.
+        offsets: offsets of the snapshots, ascending.
     """
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
         self._folder = folder
         self.offsets: list[int] = []
-        #: Of the one that was synced when it was written.
+        #: Offset of the snapshot that was synced when written.
         self._synced: int | None = None
 
     @property
     def where(self) -> str:
-        """How a log line names the partition."""
+        """The description of the partition for log lines."""
         return self._disk.describe(self._folder)
 
     def find(self) -> None:
-        """Find out which snapshots there are."""
+        """List the existing snapshots."""
         names = self._disk.names(self._folder)
         self.offsets = sorted(offset for name in names if (offset := offset_in(name, SNAPSHOT_SUFFIX)) is not None)
 
     def prepared(self, producers: Producers, *, is_last: bool = False) -> Callable[[], None]:
-        """Return what writes the producers as they are now, on any thread; nothing if the last snapshot says the same.
+        """Return the work that writes the current producers, on any thread; it does nothing if the last snapshot is
+        current.
 
         Args:
-            producers: of the log.
-            is_last: whether the log is closed. The snapshot is synced then: at any other time a damaged one is noticed
-                and does no harm. Without a producer and without a snapshot there is nothing for the next start to find.
+            producers: producers of the log.
+            is_last: whether the log is closed. The snapshot is then synced: at other times, a damaged one is detected
+                and harmless. Without producers and snapshots, none is written.
         """
         offset = producers.end_offset
         if (self.offsets and self.offsets[-1] >= offset) or (is_last and not self.offsets and not len(producers)):
@@ -88,7 +89,7 @@ class Snapshots:
         return write
 
     def store(self, producers: Producers) -> None:
-        """Write the producers as they are now, durably; nothing if there are none.
+        """Write the current producers, durably; without producers, do nothing.
 
         Raises:
             OSError: the disk failed.
@@ -108,7 +109,7 @@ class Snapshots:
         self.offsets.remove(offset)
 
     def sync_from(self, offset: int) -> None:
-        """Make the first snapshot at an offset or after it durable, on any thread: the records before it may go.
+        """Make the first snapshot at or after an offset durable, on any thread, since earlier records may be removed.
 
         Raises:
             OSError: the disk failed.
@@ -118,7 +119,7 @@ class Snapshots:
             self._disk.open(self._path(later)).sync()
 
     def retire(self, offsets: Collection[int]) -> list[str]:
-        """Rename snapshots, so that they do not count any more, and return what is to be removed later, on any thread.
+        """Rename snapshots so that they do not count, and return the files to remove later, on any thread.
 
         Raises:
             OSError: the disk failed.
@@ -146,18 +147,18 @@ def load_producers(
     aborted_from: int | None = None,
     recalled_from: int | None = None,
 ) -> Producers:
-    """Return the producers of a log, and remove the snapshots that nothing needs.
+    """Return the producers of a log, and remove unneeded snapshots.
 
     Args:
-        snapshots: of the log.
-        base_offsets: of its segments; the snapshots there are kept, and the latest.
-        end_offset: of the log.
+        snapshots: snapshots of the log.
+        base_offsets: base offsets of its segments; snapshots at these are kept, and the latest one.
+        end_offset: end of the log.
         batches: see `StoredBatches`.
-        is_clean: whether the log was closed in order; without a snapshot it had no producers then.
-        aborted: called with the aborted transactions whose markers are found on the way.
-        aborted_from: the offset from which on all of them have to be found; None if nobody needs them.
-        recalled_from: where to look for the last batches of each producer, beside the very last, which a snapshot has;
-            None if all was answered.
+        is_clean: whether the log was closed cleanly; it then had no producers if it has no snapshot.
+        aborted: called with the aborted transactions whose markers are found during the load.
+        aborted_from: the offset from which all of them must be found; None if they are not needed.
+        recalled_from: where to begin the search for the last batches of each producer, besides the very last, which a
+            snapshot contains; None if all were acknowledged.
     """
     snapshots.find()
     bases = set(base_offsets)
@@ -174,7 +175,7 @@ def load_producers(
     if producers.end_offset < end_offset and (had_snapshots or not is_clean or aborted_from is not None):
         last_base = max(bases)
         if not is_clean and producers.end_offset < last_base:
-            # A power cut took the snapshot of the last roll, and retention may take the records before the next roll.
+            # A power cut lost the snapshot of the last roll, and retention may remove the records before the next roll.
             _note_all(producers, batches, last_base, aborted, snapshots.where)
             producers.end_offset = last_base
             snapshots.store(producers)
@@ -184,10 +185,10 @@ def load_producers(
 
 
 def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> None:
-    """Find the batches before the last one of each producer: a snapshot does not have them.
+    """Find the batches before the last one of each producer, which a snapshot does not contain.
 
-    A batch whose answer was lost in a crash is sent again, and must not be refused. Kafka answers it with
-    OUT_OF_ORDER_SEQUENCE_NUMBER; its client then begins a new epoch, and sends what follows a second time.
+    A batch whose response was lost in a crash is resent, and must not be refused. Kafka refuses it with
+    OUT_OF_ORDER_SEQUENCE_NUMBER; its client then begins a new epoch, and sends later batches a second time.
     """
     recent: dict[int, deque[BatchHeader]] = {}
     for _, header in batches(from_offset, producers.end_offset) if len(producers) else ():
@@ -199,7 +200,7 @@ def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> N
                 break
             first = producer.batches[0]
             if header.last_offset >= first.first_offset:
-                continue  # the snapshot has it
+                continue  # the snapshot contains it
             before = AppendedBatch(
                 sequence_after(header.base_sequence, header.last_offset_delta),
                 header.last_offset,
@@ -218,7 +219,7 @@ def _note_all(
     aborted: Callable[[CompletedTransaction], None],
     where: str,
 ) -> None:
-    """Take account of the batches up to `end_offset`; what is damaged there is left out, with a log line."""
+    """Apply the batches up to `end_offset`; damaged ones are skipped, with a log line."""
     for file, header in batches(producers.end_offset, end_offset):
         try:
             for ended in note_stored(producers, file, header):
@@ -229,12 +230,12 @@ def _note_all(
 
 
 def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -> list[CompletedTransaction]:
-    """Take account of a batch that is found in the log.
+    """Apply a batch from the log.
 
     Args:
-        producers: of the log.
-        file: has the batch.
-        header: of the batch.
+        producers: producers of the log.
+        file: holds the batch.
+        header: header of the batch.
 
     Returns:
         The transactions that it ends; the aborted ones belong in the transaction index.
@@ -247,7 +248,7 @@ def note_stored(producers: Producers, file: ReadableFile, header: BatchHeader) -
 
 
 def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
-    """Return what the latest snapshot, or the latest up to an offset, says; damaged ones are removed."""
+    """Return the content of the latest snapshot, optionally up to an offset; damaged ones are removed."""
     producers = Producers()
     for offset in sorted(snapshots.offsets, reverse=True):
         if up_to is not None and offset > up_to:

@@ -1,8 +1,8 @@
-"""What a log knows of its idempotent and transactional producers: a machine without I/O.
+"""The state of a log's idempotent and transactional producers, without I/O.
 
 A batch is checked before it is appended and noted afterwards; when a log is opened, its batches are noted again. An
-unknown producer may begin with any sequence number: its earlier records may be gone. UNKNOWN_PRODUCER_ID is no longer
-answered.
+unknown producer may begin with any sequence number: its earlier records may have been removed. UNKNOWN_PRODUCER_ID is
+no longer used.
 
 Source: `ProducerStateManager`, `ProducerAppendInfo`, `ProducerStateEntry`, `VerificationStateEntry` in Apache Kafka.
 """
@@ -30,14 +30,14 @@ __all__ = [
     "Verification",
 ]
 
-#: Batches of a producer among which a duplicate is recognised; as many as a client may have in flight.
+#: Batches of a producer that are checked for duplicates; as many as a client may have in flight.
 BATCHES_KEPT = 5
 
 NO_COORDINATOR_EPOCH = -1
 
 _INT16_MAX = 2**15 - 1
 
-#: The first version of transactions whose markers have an epoch of their own (KIP-890).
+#: The first version of transactions whose markers have a new epoch (KIP-890).
 _EPOCH_PER_TRANSACTION = 2
 
 
@@ -45,10 +45,10 @@ class AppendedBatch(NamedTuple):
     """A batch that a producer has appended.
 
     Attributes:
-        last_sequence: of its last record.
-        last_offset: likewise.
+        last_sequence: sequence number of its last record.
+        last_offset: offset of its last record.
         offset_delta: number of its records minus one.
-        timestamp: its highest.
+        timestamp: its highest timestamp.
     """
 
     last_sequence: int
@@ -69,15 +69,15 @@ class AppendedBatch(NamedTuple):
 
 
 class Producer:
-    """What is known of one producer.
+    """The state of one producer.
 
     Attributes:
         producer_id: 0 or higher.
-        epoch: of its last batch or marker, -1 if there was none.
-        coordinator_epoch: of the coordinator that wrote its last marker, -1 if none did.
-        last_timestamp: of its last batch or marker.
+        epoch: epoch of its last batch or marker, -1 without one.
+        coordinator_epoch: epoch of the coordinator that wrote its last marker, -1 without one.
+        last_timestamp: timestamp of its last batch or marker.
         transaction_start: the first offset of its open transaction; None if none is open.
-        batches: the last ones of this epoch, the oldest first.
+        batches: the last batches of this epoch, oldest first.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_start")
@@ -100,11 +100,11 @@ class Producer:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of its last record, -1 if none of this epoch is known."""
+        """The sequence number of its last record, -1 if this epoch has none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def begin(self, epoch: int) -> None:
-        """Forget the batches of another epoch."""
+        """Begin a new epoch, without batches."""
         if epoch != self.epoch:
             self.batches.clear()
             self.epoch = epoch
@@ -114,10 +114,10 @@ class Marker(NamedTuple):
     """The end of a transaction, as a coordinator writes it.
 
     Attributes:
-        producer_id: whose transaction ends.
-        producer_epoch: that the producer has from then on.
+        producer_id: the producer whose transaction ends.
+        producer_epoch: the epoch of the producer from then on.
         is_commit: commit or abort.
-        coordinator_epoch: of the coordinator.
+        coordinator_epoch: epoch of the coordinator.
     """
 
     producer_id: int
@@ -130,11 +130,11 @@ class CompletedTransaction(NamedTuple):
     """A transaction that a marker has ended.
 
     Attributes:
-        producer_id: whose it was.
-        first_offset: of its first record.
-        last_offset: of the marker.
+        producer_id: its producer.
+        first_offset: offset of its first record.
+        last_offset: offset of the marker.
         is_aborted: whether it belongs in the transaction index.
-        last_stable_offset: the one after it, once the high watermark has passed the marker.
+        last_stable_offset: the last stable offset, once the high watermark has passed the marker.
     """
 
     producer_id: int
@@ -145,13 +145,14 @@ class CompletedTransaction(NamedTuple):
 
 
 class Verification:
-    """A request that has asked the coordinator whether its transaction is open; only its own batch may begin there.
+    """A pending verification by the coordinator that a transaction is open; only the batch of that request may begin
+    one here.
 
     Attributes:
-        epoch: of the producer.
-        lowest_sequence: of the batches of this epoch that have asked.
-        has_epoch_per_transaction: whether the producer's epoch rises with each transaction (KIP-890).
-        since_ms: when it asked first.
+        epoch: epoch of the producer.
+        lowest_sequence: lowest sequence number among verified batches of this epoch.
+        has_epoch_per_transaction: whether the producer's epoch increases with each transaction (KIP-890).
+        since_ms: time of the first request.
     """
 
     __slots__ = ("epoch", "has_epoch_per_transaction", "lowest_sequence", "since_ms")
@@ -177,8 +178,8 @@ class Producers:
         self.end_offset = end_offset
         self._producers: dict[int, Producer] = {}
         self._verifications: dict[int, Verification] = {}
-        # Transactions by first offset. The open ones, with their producer, are in order; the ended ones, with the
-        # offset of their marker, stay until the high watermark has passed that.
+        # Transactions by first offset. The open ones, with their producer, are in order; the ended ones, with their
+        # marker's offset, stay until the high watermark has passed it.
         self._open: dict[int, int] = {}
         self._ended: dict[int, int] = {}
 
@@ -189,11 +190,11 @@ class Producers:
         return len(self._producers)
 
     def get(self, producer_id: int) -> Producer | None:
-        """Return what is known of a producer."""
+        """Return the state of a producer."""
         return self._producers.get(producer_id)
 
     def restore(self, producers: Iterable[Producer], end_offset: int) -> None:
-        """Begin with what a snapshot says of the log before `end_offset`."""
+        """Restore the state from a snapshot of the log before `end_offset`."""
         self._producers = {producer.producer_id: producer for producer in producers}
         starts = [(found.transaction_start, found.producer_id) for found in self if found.transaction_start is not None]
         self._open = dict(sorted(starts))
@@ -210,10 +211,11 @@ class Producers:
         Args:
             batch: its header; only one with a producer id can be refused.
             is_client: whether a client produced it; coordinators write without sequence numbers.
-            verification: what `begin_verification` returned to the request, once the coordinator has agreed.
+            verification: what `begin_verification` returned to the request, once the coordinator has confirmed the
+                transaction.
 
         Returns:
-            What was appended before, if the batch is a duplicate; it must not be appended again.
+            The earlier batch, if this one is a duplicate; it must not be appended again.
 
         Raises:
             BrokerError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
@@ -258,7 +260,7 @@ class Producers:
             raise _out_of_order(batch, str(expected))
 
     def note(self, batch: BatchHeader, base_offset: int) -> None:
-        """Take account of a batch of records that was appended, or is found in the log.
+        """Apply a batch of records that was appended, or was read from the log.
 
         Args:
             batch: its header.
@@ -270,7 +272,7 @@ class Producers:
             return
         producer = self._known(batch.producer_id)
         producer.begin(batch.producer_epoch)
-        # Coordinators write without sequence numbers; their batches can have no duplicates.
+        # Coordinators write without sequence numbers, so their batches have no duplicates.
         last_sequence = NO_SEQUENCE
         if batch.base_sequence != NO_SEQUENCE:
             last_sequence = sequence_after(batch.base_sequence, batch.last_offset_delta)
@@ -294,17 +296,17 @@ class Producers:
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, has_epoch_per_transaction: bool
     ) -> Verification | None:
-        """Note that a request asks the coordinator whether a transaction is open.
+        """Begin the coordinator's verification, for a request, that a transaction is open.
 
         Args:
-            producer_id: who wants to append.
-            epoch: of its batch.
-            sequence: of the first record in its batch.
+            producer_id: the producer that wants to append.
+            epoch: epoch of its batch.
+            sequence: sequence number of the first record in its batch.
             now_ms: the current time.
             has_epoch_per_transaction: see `Verification`.
 
         Returns:
-            What the request must bring to `check`; None if it needs none, since the transaction is open here.
+            The verification that the request must pass to `check`; None if the transaction is already open here.
 
         Raises:
             BrokerError: INVALID_PRODUCER_EPOCH.
@@ -326,20 +328,20 @@ class Producers:
         return found
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Return whether a producer of this epoch has a transaction open in the log."""
+        """Return whether a producer of this epoch has an open transaction in the log."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.transaction_start is not None and producer.epoch == epoch
 
     def has_transaction_from(self, first_offset: int) -> bool:
-        """Return whether a transaction that is open begins at an offset."""
+        """Return whether an open transaction begins at an offset."""
         return first_offset in self._open
 
     def check_marker(self, marker: Marker, transaction_version: int) -> None:
         """Check a marker before it is appended.
 
         Args:
-            marker: what the coordinator wants to write.
-            transaction_version: the coordinator's; from 2 on each transaction has an epoch of its own.
+            marker: the marker that the coordinator wants to write.
+            transaction_version: the coordinator's; from 2 on, each transaction has a new epoch.
 
         Raises:
             BrokerError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
@@ -347,25 +349,25 @@ class Producers:
         producer = self._producers.get(marker.producer_id) or Producer(marker.producer_id)
         is_late = marker.producer_epoch < producer.epoch
         if transaction_version >= _EPOCH_PER_TRANSACTION and marker.producer_epoch == producer.epoch:
-            # Written again, it finds no transaction open. The highest epoch cannot rise.
+            # A repeated marker finds no open transaction. The highest epoch cannot increase.
             is_late = producer.transaction_start is not None and marker.producer_epoch != _INT16_MAX
         if is_late:
             reason = f"producer {marker.producer_id} has epoch {producer.epoch}, the marker has {marker.producer_epoch}"
             raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         if marker.coordinator_epoch < producer.coordinator_epoch:
-            reason = f"coordinator epoch {marker.coordinator_epoch}, {producer.coordinator_epoch} has written before"
+            reason = f"coordinator epoch {marker.coordinator_epoch}, the last marker has {producer.coordinator_epoch}"
             raise BrokerError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, reason)
 
     def note_marker(self, marker: Marker, offset: int, timestamp: int) -> CompletedTransaction | None:
-        """Take account of a marker that was appended, or is found in the log.
+        """Apply a marker that was appended, or was read from the log.
 
         Args:
             marker: the marker.
-            offset: where it is.
+            offset: its offset.
             timestamp: when it was written.
 
         Returns:
-            The transaction that it ends; None if it finds none open.
+            The transaction that it ends; None without an open one.
         """
         self.end_offset = offset + 1
         producer = self._known(marker.producer_id)
@@ -376,7 +378,7 @@ class Producers:
         verification = self._verifications.get(marker.producer_id)
         if verification is not None and not (
             verification.has_epoch_per_transaction and verification.epoch == marker.producer_epoch
-        ):  # the next transaction may have begun to ask
+        ):  # the next transaction may have begun verification
             del self._verifications[marker.producer_id]
         if start is None:
             return None
@@ -386,7 +388,7 @@ class Producers:
         return CompletedTransaction(marker.producer_id, start, offset, not marker.is_commit, stable)
 
     def note_high_watermark(self, high_watermark: int) -> list[int]:
-        """Forget the transactions whose markers are before the high watermark, and return their first offsets."""
+        """Drop the transactions whose markers are before the high watermark, and return their first offsets."""
         if not self._ended:
             return []
         decided = [first for first, last in self._ended.items() if last < high_watermark]
@@ -396,7 +398,7 @@ class Producers:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest transaction that is open, or whose marker is not before the high watermark."""
+        """The first offset of the oldest transaction that is open, or ended by an uncommitted marker."""
         first_open = next(iter(self._open), None)
         first_ended = min(self._ended, default=None)
         if first_open is None or first_ended is None:
@@ -406,11 +408,11 @@ class Producers:
     # Expiry.
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget the producers without an open transaction that have been idle.
+        """Drop idle producers without an open transaction.
 
         Args:
             now_ms: the current time.
-            expiration_ms: `producer.id.expiration.ms`; verifications are forgotten after it too.
+            expiration_ms: `producer.id.expiration.ms`; it also applies to verifications.
         """
         idle = [
             producer.producer_id

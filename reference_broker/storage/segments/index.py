@@ -1,8 +1,8 @@
 """The two sparse indexes of a segment: offset to position, timestamp to offset.
 
-Entries of the segment that is appended to are kept in memory; the file is written when the segment is complete, and
-read again when somebody searches there. Both can be rebuilt from the segment, so a damaged file is dropped rather than
-repaired. How they are stored: `sdk/storage/index_entries.py`.
+Entries of the active segment are kept in memory; the file is written when the segment is complete, and read again for
+searches. Both can be rebuilt from the segment, so a damaged file is dropped rather than repaired. For the file format
+see `sdk/storage/index_entries.py`.
 
 Source: Kafka's `OffsetIndex` (`.index`) and `TimeIndex` (`.timeindex`).
 """
@@ -23,7 +23,7 @@ class _Index:
     """Pairs of numbers, both ascending.
 
     Args:
-        disk: where the file is.
+        disk: holds the file.
         path: the file, which `store` writes.
         base_offset: the segment's base offset, which the offsets in the file are relative to.
         max_bytes: largest size of the file, Kafka's `segment.index.bytes`.
@@ -44,7 +44,7 @@ class _Index:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further entry may be added, so that the segment must be rolled."""
+        """Whether the index has no room for another entry, so that the segment must be rolled."""
         return len(self._keys) >= self._max_entries
 
     def load(self) -> bool:
@@ -69,7 +69,7 @@ class _Index:
         return True
 
     def stored_bytes(self) -> int:
-        """Return the size of the file, on any thread; 0 if it is missing, and rebuilt when it is needed.
+        """Return the size of the file, on any thread; 0 if it is missing, which is then rebuilt on demand.
 
         Raises:
             OSError: the disk failed.
@@ -80,20 +80,20 @@ class _Index:
             return 0
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         del self._keys[:], self._values[:]
 
     def store(self) -> None:
         """Replace the file, on any thread; the caller syncs the folder.
 
-        Not in place: the old one may be trusted already, and a power cut may leave a part that looks whole.
+        Not in place: the old file may already be trusted, and a power cut may leave a part that looks whole.
         """
         temporary = self._path + TEMPORARY_SUFFIX
         file = self._disk.open(temporary, create=True)
         had_content = file.size_bytes > 0
         if had_content:
             file.truncate(0)
-        if self._keys or had_content:  # a file that was always empty is durable with its name
+        if self._keys or had_content:  # a file that was always empty is durable once its name is
             file.append(index_content(self._keys, self._values, self._FORMAT))
             file.sync()
         self._disk.rename(temporary, self._path)
@@ -112,7 +112,7 @@ class OffsetIndex(_Index):
         """Add an entry for a batch.
 
         Args:
-            last_offset: the batch's last offset, higher than in any earlier entry.
+            last_offset: the batch's last offset, higher than those of earlier entries.
             position: its first byte in the segment.
         """
         self._add(last_offset - self._base_offset, position)
@@ -123,7 +123,7 @@ class OffsetIndex(_Index):
         return self._values[entry] if entry >= 0 else 0
 
     def offset_from(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch at `position` or after it; None if there is none.
+        """Return the last offset of the first indexed batch at or after `position`; None if there is none.
 
         Kafka's search does not find the first entry by its own position, but the one after it.
         """
@@ -150,15 +150,15 @@ class TimeIndex(_Index):
 
     @property
     def is_full(self) -> bool:
-        """Whether there is room for the last entry only, which is added when the segment is complete."""
+        """Whether only the last entry still fits, which is added when the segment is complete."""
         return len(self._keys) >= self._max_entries - 1
 
     def append(self, timestamp: int, last_offset: int) -> None:
-        """Add an entry for the highest timestamp so far, if there is one, and it is higher than that of the last entry.
+        """Add an entry for the highest timestamp so far, if one exists and is higher than that of the last entry.
 
         Args:
             timestamp: milliseconds since the epoch.
-            last_offset: the last offset of the batch that has it.
+            last_offset: the last offset of its batch.
         """
         if timestamp > (self._keys[-1] if self._keys else NO_TIMESTAMP):
             self._add(timestamp, last_offset - self._base_offset)

@@ -1,4 +1,4 @@
-"""Making the indexes of a segment anew from its batches, where their files are missing or damaged.
+"""Rebuilding the indexes of a segment from its batches, if their files are missing or damaged.
 
 Source: `LogSegment.recover` in Apache Kafka.
 """
@@ -17,13 +17,13 @@ __all__ = ["Rebuilt", "rebuild"]
 
 
 class Rebuilt(NamedTuple):
-    """Indexes that were made anew.
+    """Rebuilt indexes.
 
     Attributes:
         offsets: the index by offset.
         times: the index by time.
-        survey: what the batches say together.
-        problem: what is wrong with the first that is damaged; the indexes end before it.
+        survey: the combined properties of the batches.
+        problem: the problem of the first damaged batch; the indexes end before it.
     """
 
     offsets: OffsetIndex
@@ -33,14 +33,14 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild(file: File, base_offset: int, interval_bytes: int, index: OffsetIndex, time_index: TimeIndex) -> Rebuilt:
-    """Fill the indexes of a segment as far as no batch is damaged, on any thread.
+    """Fill the indexes of a segment up to the first damaged batch, on any thread.
 
     Args:
         file: with the batches.
-        base_offset: of the segment.
-        interval_bytes: how far entries are apart.
-        index: an empty one.
-        time_index: likewise.
+        base_offset: base offset of the segment.
+        interval_bytes: distance between entries.
+        index: an empty index by offset.
+        time_index: an empty index by time.
 
     Raises:
         OSError: the disk failed.

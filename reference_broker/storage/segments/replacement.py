@@ -1,11 +1,11 @@
-"""Put a compacted segment in place of those that it was made from, so that a crash leaves the old ones or the new one.
+"""Replacement of segments by their compacted one, so that a crash leaves the old ones or the new one.
 
     1. the files of the new segment are written as `.cleaned`, and synced
     2. they become `.swap`, the `.log` file last: from then on it counts; each further segment that it replaces has an
        empty `.log.swap`, since the new one may end before it
     3. the old files become `.deleted`, and the new ones lose their suffix, the `.log` file first
 
-A start undoes what it finds before the end of step 2, and completes the rest.
+A startup undoes a replacement interrupted before the end of step 2, and completes a later one.
 
 Source: `LocalLog.replaceSegments`, `LogLoader` in Apache Kafka.
 """
@@ -33,16 +33,16 @@ logger = logging.getLogger("kafkawire.broker")
 
 
 def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) -> None:
-    """Do everything that can still be undone before a written segment counts.
+    """Perform all steps that can be undone before a written segment counts.
 
     Args:
-        disk: has the partition.
-        folder: of the partition.
-        base_offset: of the new segment, and of the first that it replaces.
+        disk: holds the partition.
+        folder: folder of the partition.
+        base_offset: that of the new segment, and of the first one that it replaces.
         others: base offsets of the others that it replaces.
 
     Raises:
-        OSError: the disk failed; `discard` undoes what was done.
+        OSError: the disk failed; `discard` undoes the steps.
     """
     for other in others:
         disk.open(_stem(folder, other) + LOG_SUFFIX + SWAP_SUFFIX, create=True)
@@ -54,12 +54,12 @@ def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) ->
 
 
 def commit(disk: Disk, folder: str, base_offset: int) -> None:
-    """Let a prepared segment count.
+    """Make a prepared segment count.
 
     Args:
-        disk: has the partition.
-        folder: of the partition.
-        base_offset: of the new segment.
+        disk: holds the partition.
+        folder: folder of the partition.
+        base_offset: base offset of the new segment.
 
     Raises:
         OSError: the disk failed.
@@ -70,7 +70,7 @@ def commit(disk: Disk, folder: str, base_offset: int) -> None:
 
 
 def complete(disk: Disk, folder: str) -> list[str]:
-    """Let a segment that counts take its place; return the files that are to be removed later.
+    """Move a segment that counts to its place; return the files to remove later.
 
     Raises:
         OSError: the disk failed.
@@ -80,12 +80,12 @@ def complete(disk: Disk, folder: str) -> list[str]:
     indexes = [name for name in swapped if not name.endswith(LOG_SUFFIX)]
     new = {stem for stem in logs if _is_new(disk, f"{folder}/{stem}", stem, indexes)}
     retired = []
-    for stem in sorted(logs, reverse=True):  # the new segment, which has the lowest offset, comes last
+    for stem in sorted(logs, reverse=True):  # the new segment, which has the lowest offset, is last
         path = f"{folder}/{stem}"
         if not any(each <= stem for each in new):
-            # Nothing takes the place of its segment.
+            # No file replaces its segment.
             stray = path + LOG_SUFFIX + SWAP_SUFFIX
-            logger.warning("%s: an empty file, of no compaction, is removed", disk.describe(stray))
+            logger.warning("%s: removing an empty file without a compaction", disk.describe(stray))
             disk.remove(stray)
             continue
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
@@ -103,7 +103,7 @@ def complete(disk: Disk, folder: str) -> list[str]:
 
 
 def discard(disk: Disk, folder: str) -> None:
-    """Remove what was written of a segment that does not count; last its `.log` file, which says so.
+    """Remove the files of a segment that does not count, ending with its `.log` file, which marks it.
 
     Raises:
         OSError: the disk failed.
@@ -115,12 +115,12 @@ def discard(disk: Disk, folder: str) -> None:
 
 
 def settle(disk: Disk, folder: str, names: Sequence[str]) -> bool:
-    """Undo or complete what a crash has interrupted; return whether there was anything.
+    """Undo or complete a replacement interrupted by a crash; return whether there was one.
 
     Args:
-        disk: has the partition.
-        folder: of the partition.
-        names: in the folder.
+        disk: holds the partition.
+        folder: folder of the partition.
+        names: names in the folder.
 
     Raises:
         OSError: the disk failed.
@@ -144,7 +144,7 @@ def _written(names: Sequence[str], suffix: str) -> list[str]:
 
 
 def _is_new(disk: Disk, path: str, stem: str, indexes: Sequence[str]) -> bool:
-    """Return whether a segment is the new one, and no mark of one that it replaces."""
+    """Return whether a segment is the new one, rather than the mark of a replaced one."""
     return any(name.startswith(stem) for name in indexes) or disk.size_of(path + LOG_SUFFIX + SWAP_SUFFIX) > 0
 
 

@@ -1,6 +1,6 @@
-"""What a search in a segment has to wait for: indexes that are made anew, and a highest timestamp that has to be read.
+"""Preparation of segments for searches: rebuilding indexes, and reading the highest timestamp.
 
-Both may take seconds for a segment of 1 GiB, so they are done in the background, once for all who wait.
+Both may take seconds for a segment of 1 GiB, so they run in the background, once for all waiting requests.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ __all__ = ["NotPrepared", "Preparation"]
 
 T = TypeVar("T")
 
-#: So many highest timestamps are looked up before a search begins again: a few milliseconds.
+#: Highest timestamps looked up before a search restarts: a few milliseconds.
 _LOOKED_UP_TOGETHER = 64
 
 
 class NotPrepared(BrokerError):
-    """A segment cannot be searched yet; `Preparation.when_done` says when to try again.
+    """A segment cannot be searched yet; `Preparation.when_done` reports when to retry.
 
     Args:
-        base_offset: of the segment.
+        base_offset: base offset of the segment.
     """
 
     def __init__(self, base_offset: int) -> None:
@@ -37,27 +37,27 @@ class Preparation:
     """Prepares the segments of one log for searches.
 
     Args:
-        background: where that is done.
-        told: called whenever more is prepared, or could not be.
+        background: runs the preparation.
+        told: called whenever a preparation has succeeded or failed.
     """
 
     def __init__(self, background: Background, told: Callable[[], None]) -> None:
         self._background = background
         self._told = told
         self._running: set[Segment] = set()
-        #: What the next search is told of a failure; the one after it tries again.
+        #: Failures reported to the next search, by base offset; the search after it retries.
         self._failed: dict[Segment, Exception] = {}
         self._waiting: list[Callable[[], None]] = []
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once, the next time that `told` is called; what waits is one entry for a partition of a request."""
+        """Call back once, the next time that `told` is called; each partition of a request waits with one entry."""
         self._waiting.append(callback)
 
     def indexes(self, segment: Segment) -> None:
-        """Have the indexes of a segment; see `Prepare`.
+        """Make sure that the indexes of a segment are loaded; see `Prepare`.
 
         Raises:
-            NotPrepared: they are being rebuilt.
+            NotPrepared: the indexes are being rebuilt.
             OSError: the disk failed.
         """
         self._check(segment)
@@ -65,14 +65,14 @@ class Preparation:
             self._begin(segment, segment.rebuild, segment.take)
 
     def times(self, segments: Segments, segment: Segment) -> None:
-        """Have the highest timestamp of a segment; see `Prepare`.
+        """Make sure that the highest timestamp of a segment is known; see `Prepare`.
 
         Args:
-            segments: of the log; others of them may be wanted next.
+            segments: segments of the log; others may be needed next.
             segment: one of them.
 
         Raises:
-            NotPrepared: it is being looked up.
+            NotPrepared: the timestamp is being looked up.
             OSError: the disk failed.
         """
         self._check(segment)
@@ -113,8 +113,8 @@ def _look_up(wanted: Segment, segments: Sequence[Segment]) -> None:
         try:
             segment.highest_timestamp()
         except DecodeError:
-            pass  # a request that asks is told
+            pass  # the next request gets the error
         except OSError:
             if segment is wanted:
                 raise
-            return  # it is tried again when it is wanted
+            return  # it is retried on demand

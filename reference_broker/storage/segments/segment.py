@@ -1,8 +1,8 @@
 """One segment of a log: the batches from a base offset on, with their indexes.
 
 A segment is appended to until it is sealed, and read by position. An append is one write to the `.log` file. Indexes
-are written when the segment is sealed, and rebuilt from that file if need be; all have Kafka's formats. The files of a
-segment are opened when somebody needs them, so that a restart is quick, and partitions that nobody uses have none open.
+are written when the segment is sealed, and rebuilt from that file if necessary; all have Kafka's formats. The files of
+a segment are opened on demand, so that a restart is quick, and unused partitions have no open files.
 
 Source: `LogSegment` in Apache Kafka.
 """
@@ -38,20 +38,21 @@ class Segment:
     """A segment file and its indexes.
 
     Args:
-        disk: where the files are.
+        disk: holds the files.
         folder: the partition's folder.
-        base_offset: names the files; the lowest offset allowed in them.
+        base_offset: the lowest allowed offset, which names the files.
         config: sizes and intervals.
-        sealed_at: the offset after the last one, if the segment is complete and its content was checked before; it is
-            then loaded when it is first used. None for a segment to `create`, `load` or `recover`.
-        suffix: of the names of its files, as long as it does not count.
+        sealed_at: the offset after the last one, if the segment is complete and already checked; it is then loaded at
+            first use. None for a segment to `create`, `load` or `recover`.
+        suffix: suffix of its file names, as long as it does not count.
 
     Attributes:
         next_offset: the offset after the last one in the file.
         is_sealed: whether it is complete.
         is_stored: whether the files of its indexes are complete and durable.
-        has_producers: whether a batch may be of an idempotent producer, or a marker; `recover` may find that none is.
-        transactions: the transactions that were aborted here.
+        has_producers: whether it may hold batches of idempotent producers, or markers; `recover` may find that it does
+            not.
+        transactions: the transactions aborted by markers in it.
     """
 
     def __init__(
@@ -72,45 +73,45 @@ class Segment:
         self._path, *_, transactions_path = self._paths
         self._config = config
         self._file: File | None = None
-        self._opening = Lock()  # a file knows its size: two of them would soon disagree
+        self._opening = Lock()  # a file tracks its size: two objects would soon disagree
         self._size_bytes: int | None = None
         self._index, self._time_index = self._new_indexes()
         self.transactions = TransactionIndex(disk, transactions_path, base_offset)
         self._is_indexed = sealed_at is None
-        #: Whether a damaged batch has ended the index by time before the segment ends: it is never stored.
+        #: Whether a damaged batch ends the index by time before the segment's end: such an index is never stored.
         self._is_partial = False
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, base_offset
-        #: Of a sealed segment, once somebody has asked.
+        #: Index sizes of a sealed segment, once requested.
         self._highest: int | DecodeError | None = None
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
-        #: When something was appended first, in this run: the age of a segment whose first batch has no timestamp.
+        #: Time of the first append in this run: the age of a segment whose first batch has no timestamp.
         self._since_ms: int | None = None
-        #: Not by chance, but as good: it differs between segments, so that not all partitions roll at once.
+        #: Deterministic jitter: it differs between segments, so that not all partitions roll at once.
         self._jitter_ms = crc32c(self._path.encode()) % config.segment_jitter_ms if config.segment_jitter_ms else 0
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, suffix: str = "") -> Segment:
-        """Return a new, empty segment; the arguments are those of the class.
+        """Return a new, empty segment; for the arguments see the class.
 
         Raises:
-            OSError: its file could not be created.
+            OSError: the file could not be created.
         """
         segment = cls(disk, folder, base_offset, config, suffix=suffix)
         file = disk.open(segment._path, create=True)
         if file.size_bytes:
-            file.truncate(0)  # what is left of a segment of this name that no longer counts
+            file.truncate(0)  # left by a segment of this name that no longer counts
         segment._size_bytes = 0
         return segment
 
     def configure(self, config: LogConfig) -> None:
-        """Go by another configuration from now on; the indexes keep the size that they were made for."""
+        """Use another configuration from now on; the indexes keep their size."""
         self._config = replace(config, segment_index_bytes=self._config.segment_index_bytes)
 
     @property
     def file(self) -> File:
-        """The file with the batches, opened when first asked for, on any thread."""
-        if (file := self._file) is None:  # another thread may release it meanwhile
+        """The file with the batches, opened on first use, on any thread."""
+        if (file := self._file) is None:  # another thread may release it in the meantime
             with self._opening:
                 file = self._file = self._file or self._disk.open(self._path, stays=True)
         return file
@@ -126,12 +127,12 @@ class Segment:
 
     @property
     def where(self) -> str:
-        """How a log line names the file with the batches."""
+        """The description of the file with the batches for log lines."""
         return self._disk.describe(self._path)
 
     @property
     def knows_highest_timestamp(self) -> bool:
-        """Whether `highest_timestamp` needs no disk."""
+        """Whether `highest_timestamp` needs no disk access."""
         return (self._is_indexed and not self._is_partial) or self._highest is not None
 
     def highest_timestamp(self) -> int:
@@ -147,11 +148,11 @@ class Segment:
             try:
                 self._highest = self._look_up_highest()
             except DecodeError as error:
-                logger.error("%s: the highest timestamp is not known: %s", self.where, error)
+                logger.error("%s: the highest timestamp is unknown: %s", self.where, error)
                 self._highest = error
         if isinstance(self._highest, DecodeError):
             raise self._highest.again()
-        return max(self._highest, self._max_timestamp)  # more may have been appended since
+        return max(self._highest, self._max_timestamp)  # more batches may have been appended since
 
     def _look_up_highest(self) -> int:
         _, index = self._new_indexes()
@@ -173,7 +174,7 @@ class Segment:
         """Return whether the log must be rolled before `batch` is appended.
 
         Args:
-            batch: its header; if the topic uses log append time, with that.
+            batch: its header, with the log append time if the topic uses that.
             now_ms: the current time.
         """
         config = self._config
@@ -198,10 +199,10 @@ class Segment:
             data: the stamped batch.
             batch: its header, as produced.
             base_offset: its base offset in the log.
-            now_ms: the current time; only the age of a segment that is appended to depends on it.
+            now_ms: the current time; it only affects the age of the active segment.
 
         Raises:
-            OSError: it could not be written; the file was cut back, unless that failed too.
+            OSError: the write failed; the file was truncated to its old size, unless that failed too.
         """
         position = (file := self.file).size_bytes
         self.is_stored = False
@@ -209,7 +210,7 @@ class Segment:
         try:
             file.append(data)
         except OSError:
-            # If the disk refuses this as well, recovery finds half a batch.
+            # If the disk refuses this as well, recovery finds a partial batch.
             with contextlib.suppress(OSError):
                 file.truncate(position)
             raise
@@ -231,19 +232,19 @@ class Segment:
         self.next_offset = last_offset + 1
 
     def seal(self) -> None:
-        """Complete the segment: nothing is appended any more; the highest timestamp ends the time index."""
+        """Complete the segment: no more appends; the highest timestamp ends the time index."""
         if not self.is_sealed:
             self.is_sealed = True
             self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
 
     def sync(self, *, with_indexes: bool) -> bool:
-        """Make the batches durable, and which of them were aborted, on any thread.
+        """Make the batches and the transaction index durable, on any thread.
 
         Args:
             with_indexes: whether to write and sync the other indexes too; the segment must be sealed.
 
         Returns:
-            Whether the transaction index has a new file, or none any more.
+            Whether the file of the transaction index was created or removed.
         """
         self.file.sync()
         if with_indexes:
@@ -253,7 +254,7 @@ class Segment:
         return self.transactions.store()
 
     def stored(self) -> None:
-        """Note that the indexes are durable; they are read again when somebody needs them."""
+        """Record that the indexes are durable; they are read again on demand."""
         if not self.is_stored:
             self.is_stored = True
             self._is_indexed = False
@@ -261,12 +262,12 @@ class Segment:
             self._time_index.clear()
 
     def release(self) -> None:
-        """Let go of the file of a segment that is stored or empty, until somebody needs it: a log may never be used."""
+        """Release the file of a stored or empty segment until it is needed: a log may never be used."""
         if self._file is not None and (self.is_stored or not self.size_bytes):
             self._size_bytes, self._file = self._file.size_bytes, None
 
     def retire(self) -> list[str]:
-        """Rename the files, so that they do not count any more, and return what is to be removed later, on any thread.
+        """Rename the files so that they do not count, and return the files to remove later, on any thread.
 
         Raises:
             OSError: the disk failed.
@@ -279,7 +280,7 @@ class Segment:
         return retired
 
     def delete(self) -> None:
-        """Delete the files; slices handed out before stay readable."""
+        """Delete the files; slices returned before stay readable."""
         for path in self._paths:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(path)
@@ -287,7 +288,7 @@ class Segment:
     # Opening.
 
     def load(self) -> int:
-        """Load the last segment of a log that was closed in order; if its index is damaged, recover the segment.
+        """Load the last segment of a log that was closed cleanly; if its index is damaged, recover the segment.
 
         Returns:
             The number of bytes that recovery cut off.
@@ -307,7 +308,7 @@ class Segment:
         next_offset = self.base_offset
         for batch in self.headers(self._index.last_position):
             self._bytes_since_entry += batch.size_bytes
-            if batch.position + batch.size_bytes == self.size_bytes:  # the log goes on after it
+            if batch.position + batch.size_bytes == self.size_bytes:  # the log continues after it
                 lowest = max(next_offset, self._index.last_offset - batch.last_offset_delta)
                 check_offsets(batch, lowest, self.base_offset + INT32_MAX)
             next_offset = batch.last_offset + 1
@@ -334,24 +335,24 @@ class Segment:
             self.has_producers = survey.has_producers
             return 0
         cut = self.size_bytes - survey.size_bytes
-        line = "%s: cutting off the last %d of %d bytes, the log goes on at offset %d: %s"
+        line = "%s: cutting off the last %d of %d bytes, the log continues at offset %d: %s"
         logger.warning(line, self.where, cut, self.size_bytes, self.next_offset, problem)
         self.file.truncate(survey.size_bytes)
         return cut
 
     def needs_rebuild(self) -> bool:
-        """Load the indexes of a sealed segment; return whether one is lost: then a search begins with `rebuild`.
+        """Load the indexes of a sealed segment; return whether one is lost, so that a search must begin with `rebuild`.
 
         Raises:
             OSError: the disk failed.
         """
         if not self._is_indexed:
-            # Not before: `highest_timestamp` may be asked on another thread.
+            # Not earlier: `highest_timestamp` may be called on another thread.
             self._is_indexed = self._has_offsets() and self._has_times()
         return not self._is_indexed
 
     def rebuild(self) -> Rebuilt:
-        """Return new indexes by offset and by time, as far as no batch is damaged; on any thread, for `take`.
+        """Return new indexes by offset and by time, up to the first damaged batch; on any thread, for `take`.
 
         Raises:
             OSError: the disk failed.
@@ -359,9 +360,9 @@ class Segment:
         return rebuild(self.file, self.base_offset, self._config.index_interval_bytes, *self._new_indexes())
 
     def take(self, rebuilt: Rebuilt) -> None:
-        """Use rebuilt indexes, where the files are lost; one that ends at damage is not stored.
+        """Use rebuilt indexes where the files are lost; an index that ends at damage is not stored.
 
-        What is damaged stays: fetches fail there, and everything after it can be read.
+        Damaged batches stay: fetches fail there, and later batches can be read.
         """
         if not len(self._index):
             self._index = rebuilt.offsets
@@ -371,7 +372,7 @@ class Segment:
         if self.is_sealed:
             self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
         if rebuilt.problem is not None:
-            logger.error("%s: %s; what is behind it is read slowly", self.where, rebuilt.problem)
+            logger.error("%s: %s; later batches are read slowly", self.where, rebuilt.problem)
         self._is_partial = self.is_stored = rebuilt.problem is not None
         self._is_indexed = True
 
@@ -381,7 +382,7 @@ class Segment:
         return OffsetIndex(disk, path, base_offset, size), TimeIndex(disk, time_path, base_offset, size)
 
     def _has_offsets(self) -> bool:
-        """Load the index by offset; return whether it can be right."""
+        """Load the index by offset; return whether it is plausible."""
         if self._index.load() and self._index.last_position < max(self.size_bytes, 1):
             return True
         self._index.clear()
@@ -389,7 +390,7 @@ class Segment:
         return False
 
     def _has_times(self) -> bool:
-        """Load the index by time; return whether it can be right."""
+        """Load the index by time; return whether it is plausible."""
         if not self._load_times(self._time_index):
             logger.warning("%s: an index is missing or damaged and is rebuilt", self.where)
             return False
@@ -398,9 +399,9 @@ class Segment:
         return True
 
     def _load_times(self, index: TimeIndex) -> bool:
-        """Load an index by time; return whether it can be right, on any thread.
+        """Load an index by time; return whether it is plausible, on any thread.
 
-        It has no entry if no batch has a timestamp: the first one answers for all, which would have to be read.
+        It has no entry if no batch has a timestamp; only the first batch is checked, instead of reading all.
         """
         if not index.load():
             return False
@@ -415,7 +416,8 @@ class Segment:
     # Reading.
 
     def headers(self, position: int, lowest: int | None = None) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches from `position`, the start of a batch, to the end; `lowest` as in `batches`.
+        """Yield the headers of the batches from `position`, the start of a batch, to the end; for `lowest` see
+        `batches.headers`.
 
         Raises:
             DamagedSegment: a batch is damaged, or the file ends inside it.
@@ -429,7 +431,7 @@ class Segment:
         """Return the header of the batch with `offset` or, if compaction left a gap there, of the next one.
 
         Raises:
-            DamagedSegment: a batch before it is damaged, or cannot be where it is.
+            DamagedSegment: a batch before it is damaged, or misplaced.
         """
         self._need_indexes()
         for batch in self.headers(self._index.position_for(offset), self.base_offset):
@@ -438,7 +440,7 @@ class Segment:
         return None
 
     def offset_from(self, position: int) -> int | None:
-        """Return an offset that no batch before `position` has; None if the segment has no such index entry."""
+        """Return an offset above those of all batches before `position`; None if the index has no such entry."""
         self._need_indexes()
         return self._index.offset_from(position)
 
@@ -446,7 +448,7 @@ class Segment:
         """Yield the headers of the batches whose highest timestamp is at least `timestamp`.
 
         Raises:
-            DamagedSegment: a batch on the way there is damaged.
+            DamagedSegment: a batch before them is damaged.
         """
         self._need_indexes()
         offset = self.base_offset if self._is_partial else self._time_index.offset_before(timestamp)

@@ -1,4 +1,4 @@
-"""The segments of a log at one moment: never changed, so that a roll does not disturb a reader.
+"""An immutable snapshot of a log's segments, so that a roll does not disturb a reader.
 
 Source: `LogSegments`, `LocalLog.read`, `UnifiedLog.fetchOffsetByTimestamp` in Apache Kafka.
 """
@@ -28,9 +28,9 @@ class Read(NamedTuple):
     """The result of a read.
 
     Attributes:
-        records: batches from the one with the requested offset; the last may be cut. None at the end.
+        records: batches from the one with the requested offset; the last one may be truncated. None at the end.
         is_first_whole: whether `records` holds at least one whole batch.
-        aborted: the aborted transactions that may have records there, if they were asked for.
+        aborted: the aborted transactions that may have records there, if requested.
     """
 
     records: FileSlice | None
@@ -46,12 +46,12 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int
 
 
-#: Called with a segment before it is searched; raises if that has to wait.
+#: Called with a segment before it is searched; raises if the search has to wait.
 Prepare = Callable[[Segment], None]
 
 
 def in_place(segment: Segment) -> None:
-    """Let a search do itself what has to come before it."""
+    """Prepare a segment synchronously."""
 
 
 class Segments:
@@ -76,7 +76,7 @@ class Segments:
 
     @property
     def first(self) -> Segment:
-        """The first one."""
+        """The first segment."""
         return self._segments[0]
 
     @property
@@ -86,7 +86,7 @@ class Segments:
 
     @property
     def stored_to(self) -> int:
-        """The offset before which all are durable with their indexes."""
+        """The offset before which all segments are durable with their indexes."""
         offset = self.last.next_offset
         for segment in reversed(self._segments):
             if segment.is_stored:
@@ -95,7 +95,7 @@ class Segments:
         return offset
 
     def rolled(self, segment: Segment) -> Segments:
-        """Return these segments with another at the end."""
+        """Return these segments with another one at the end."""
         return Segments((*self._segments, segment))
 
     def first_of(self, count: int) -> tuple[Segment, ...]:
@@ -103,11 +103,11 @@ class Segments:
         return self._segments[:count]
 
     def without_first(self, count: int) -> tuple[tuple[Segment, ...], Segments]:
-        """Return the first segments, and the rest, which must not be empty."""
+        """Return the first segments, and the others, which must not be empty."""
         return self._segments[:count], Segments(self._segments[count:])
 
     def replaced(self, old: Collection[Segment], new: Segment) -> Segments:
-        """Return these segments with one in place of several successive ones."""
+        """Return these segments with one replacing several successive ones."""
         at = next(number for number, segment in enumerate(self._segments) if segment in old)
         return Segments((*self._segments[:at], new, *self._segments[at + len(old) :]))
 
@@ -116,7 +116,7 @@ class Segments:
         return self._segments[max(bisect_right(self.base_offsets, offset) - 1, 0) :]
 
     def recent(self, count: int, size_bytes: int) -> Segment:
-        """Return the first of the last segments: as many as fit into a size, but at least two and at most `count`."""
+        """Return the first of the last segments that fit into a size, at least two and at most `count`."""
         first, left = self.last, size_bytes
         for number, segment in enumerate(reversed(self._segments[-count:])):
             left -= segment.size_bytes
@@ -140,7 +140,7 @@ class Segments:
         Args:
             offset: the first offset to read.
             max_bytes: upper bound of the region.
-            up_to: where to end; a batch begins there, or the log ends.
+            up_to: the end, at the start of a batch or at the end of the log.
             at_least_one: whether to return the first batch whole even if it is larger than `max_bytes`.
             with_aborted: whether to look for aborted transactions.
             prepare: see `Prepare`.
@@ -168,7 +168,7 @@ class Segments:
     def _aborted(self, segment: Segment, offset: int, end_position: int) -> list[AbortedTransaction]:
         """Return the aborted transactions between an offset and a position in its segment, in the order of markers.
 
-        Where the position is not in the index, the next entry counts; clients do not mind transactions that come later.
+        If the position is not in the index, the next entry counts; later transactions do no harm to clients.
         """
         later = self.since(segment.base_offset)
         upper = segment.offset_from(end_position)
@@ -183,15 +183,15 @@ class Segments:
         return found
 
     def headers(self) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the header of every batch, and the file that the batch is in."""
+        """Yield the header of every batch, and the file with the batch."""
         for segment in self._segments:
             for header in segment.headers(0):
                 yield segment.file, header
 
     def producer_batches(self, from_offset: int, end_offset: int) -> Iterator[tuple[File, BatchHeader]]:
-        """Yield the headers of the batches that say everything about producers, between two offsets.
+        """Yield the headers of the batches that determine the state of producers, between two offsets.
 
-        What follows a damaged one in its segment is left out.
+        Batches after a damaged one in its segment are skipped.
         """
         for segment in self.since(from_offset):
             if segment.base_offset >= end_offset:
@@ -208,13 +208,13 @@ class Segments:
     def offset_for_timestamp(
         self, timestamp: int, start_offset: int, *, prepare: Prepare = in_place, prepare_times: Prepare = in_place
     ) -> TimestampAndOffset | None:
-        """Return the first record at or after `timestamp`, from `start_offset` on; None if none is that recent.
+        """Return the first record at or after `timestamp`, from `start_offset` on; None if no record is that recent.
 
         Args:
             timestamp: milliseconds since the epoch.
             start_offset: the first readable offset.
             prepare: see `Prepare`.
-            prepare_times: likewise, before its highest timestamp is asked for.
+            prepare_times: the same for its highest timestamp.
 
         Raises:
             DamagedSegment: a batch is damaged.
@@ -222,7 +222,7 @@ class Segments:
         """
         for segment in self.since(start_offset):
             prepare_times(segment)
-            with contextlib.suppress(DecodeError):  # what is before the damage may be recent enough
+            with contextlib.suppress(DecodeError):  # batches before the damage may be recent enough
                 if segment.highest_timestamp() < timestamp:
                     continue
             prepare(segment)
@@ -249,7 +249,7 @@ class Segments:
 
 
 def _record_at(segment: Segment, batch: BatchHeader, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-    """Return the first record of a batch that is recent enough and can be read."""
+    """Return the first record of a batch that is recent enough and is readable."""
     try:
         for offset, record_timestamp in record_timestamps(segment.file, batch):
             if record_timestamp >= timestamp and offset >= start_offset:

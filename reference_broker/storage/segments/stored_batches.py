@@ -1,6 +1,6 @@
-"""Reading all batches of a segment at the start, in pieces: for its indexes, and for the producers of the log.
+"""Reading all batches of a segment at startup, in pieces: for its indexes, and for the producers of the log.
 
-A piece goes through the record engine, which makes no object of most batches. Where that stops, the batch is looked at
+A piece goes through the record engine, which creates no objects for most batches. Where it stops, the batch is checked
 alone: it is damaged, or larger than a piece.
 
 Source: `LogSegment.recover` in Apache Kafka.
@@ -29,20 +29,20 @@ from kafkawire.sdk.records.survey import Survey, SurveyEntry
 
 __all__ = ["PIECE_BYTES", "epoch_starts", "producer_batches", "survey_file"]
 
-#: Read at once: of the smallest batches 15,000, for which the extension needs a millisecond.
+#: Bytes read at once: 15,000 of the smallest batches, for which the extension needs a millisecond.
 PIECE_BYTES = 1024 * 1024
 
 
 def survey_file(file: File, survey: Survey, note: Callable[[SurveyEntry], None]) -> DecodeError | None:
-    """Add the batches of a file to a survey, up to the first that is cut, damaged or out of order.
+    """Add the batches of a file to a survey, up to the first truncated, damaged or misordered one.
 
     Args:
         file: begins with the batches of the survey.
-        survey: gets the rest.
+        survey: receives the rest.
         note: called with each entry for the indexes.
 
     Returns:
-        What is wrong with the batch that follows; None at the end of the file.
+        The problem of the next batch; None at the end of the file.
 
     Raises:
         OSError: the disk failed.
@@ -58,7 +58,7 @@ def survey_file(file: File, survey: Survey, note: Callable[[SurveyEntry], None])
                 check_stored(file, header, survey.next_offset, survey.base_offset + INT32_MAX)
             except DecodeError as error:
                 return error
-            if header.size_bytes <= size_bytes:  # only a file that changes meanwhile comes here
+            if header.size_bytes <= size_bytes:  # only reached if the file changes in the meantime
                 return DecodeError("batch", position, "changed while it was read")
             size_bytes = header.size_bytes
         for entry in entries:
@@ -69,17 +69,17 @@ def survey_file(file: File, survey: Survey, note: Callable[[SurveyEntry], None])
 def epoch_starts(
     file: File, base_offset: int, headers: Callable[[int], Iterator[BatchHeader]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the leader epochs of the batches of a file, each with the base offset of the first batch that has it.
+    """Yield the leader epochs of the batches of a file, each with the base offset of its first batch.
 
-    No checksum covers the epoch: behind a damaged batch, those count that follow it as far as headers lead.
+    No checksum covers the epoch, so batches after a damaged one count as long as headers can be followed.
 
     Args:
         file: a segment's.
-        base_offset: of the segment.
-        headers: yields the headers of the batches from a position on, up to one that does not lead to the next.
+        base_offset: base offset of the segment.
+        headers: yields the headers of the batches from a position on, up to one that cannot be followed.
 
     Raises:
-        DamagedSegment: a batch is damaged, and there may be more epochs than what has been yielded.
+        DamagedSegment: a batch is damaged, and there may be more epochs than those yielded.
         OSError: the disk failed.
     """
     survey = Survey(base_offset, INT32_MAX)
@@ -97,19 +97,19 @@ def epoch_starts(
 def producer_batches(
     file: File, base_offset: int, from_offset: int, end_offset: int, next_offset: int, size_bytes: int = PIECE_BYTES
 ) -> Iterator[BatchHeader]:
-    """Yield the headers of those batches of a file that say everything about producers, see `last_batches`.
+    """Yield the headers of the batches of a file that determine the state of producers, see `last_batches`.
 
     Args:
         file: a segment's.
-        base_offset: of the segment.
-        from_offset: batches that begin before it are left out.
-        end_offset: likewise those that do not begin before it.
+        base_offset: base offset of the segment.
+        from_offset: batches that begin before it are skipped.
+        end_offset: batches that begin at or after it are skipped.
         next_offset: the offset after the segment.
-        size_bytes: how much is read at once.
+        size_bytes: bytes to read at once.
 
     Raises:
-        DecodeError: a batch is damaged or out of order, or the file ends inside it; it has been yielded if it may be
-            whole.
+        DecodeError: a batch is damaged or out of order, or the file ends inside it; the batch has been yielded if it
+            may be whole.
         OSError: the disk failed.
     """
     position, lowest, before = 0, base_offset, None

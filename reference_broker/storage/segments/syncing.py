@@ -1,7 +1,7 @@
 """Make segments durable, on any thread, and remember a failure.
 
-After a failed sync the operating system takes the pages for written, and every later sync succeeds without writing
-them. A file in the folder says so, and the next start writes those segments again.
+After a failed sync, the operating system considers the pages written, and every later sync succeeds without writing
+them. A file in the folder records the failure, and the next startup rewrites those segments.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkawire.reference_broker.storage.segments.segment import Segment
 
 __all__ = ["SYNC_FAILED", "make_durable"]
 
-#: The file that says that a sync has failed.
+#: The file that records a failed sync.
 SYNC_FAILED = ".sync-failed"
 
 
@@ -24,14 +24,14 @@ def make_durable(
     """Make segments durable.
 
     Args:
-        disk: where they are.
+        disk: holds the segments.
         folder: the partition's folder.
         sealed: complete segments, which are stored with their indexes.
-        others: segments whose batches have to be durable, and which of them were aborted.
-        with_names: whether there are new names in the folder.
+        others: segments whose batches and transaction index have to be durable.
+        with_names: whether the folder has new names.
 
     Raises:
-        OSError: the disk failed; or there was no file descriptor, and the same may be tried again.
+        OSError: the disk failed; or no file descriptor was free, and the sync can be retried.
     """
     try:
         for segment in sealed:

@@ -1,7 +1,8 @@
-"""The transactions that were aborted by a marker in a segment, and their file, see `sdk/storage/transaction_index.py`.
+"""The index of transactions aborted by markers in a segment, and its file, see `sdk/storage/transaction_index.py`.
 
-A fetch at `read_committed` finds there which records its client must leave out. Like the other indexes, it can
-be rebuilt from the log; unlike them, it is written by every sync of the log. The file exists only if there are any.
+A fetch at `read_committed` uses it to tell its client which records to skip. Like the other indexes, it can be rebuilt
+from the log; unlike them, it is written by every sync of the log. The file only exists if there are aborted
+transactions.
 
 Source: `TransactionIndex` in Apache Kafka.
 """
@@ -28,8 +29,8 @@ __all__ = ["TransactionIndex"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Of so many entries the lowest first offset is known. A search looks at those numbers one by one, 1 ms for the seven
-#: million entries of 1 GiB, and at the entries of a block that may overlap its range.
+#: Entries of a block, whose lowest first offset is kept. A search checks these numbers one by one, 1 ms for the seven
+#: million entries of 1 GiB, and the entries of blocks that may overlap its range.
 _BLOCK_ENTRIES = 256
 
 
@@ -37,12 +38,12 @@ class TransactionIndex:
     """The index of one segment.
 
     Args:
-        disk: where the file is.
+        disk: holds the file.
         path: the file, which `store` writes.
-        base_offset: of the segment.
+        base_offset: base offset of the segment.
 
     Attributes:
-        is_complete: whether nothing is missing; otherwise the entries have to be found again in the log.
+        is_complete: whether all entries are present; otherwise they have to be found in the log again.
     """
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
@@ -50,11 +51,11 @@ class TransactionIndex:
         self._disk = disk
         self._path = path
         self._base_offset = base_offset
-        #: The entries as they are in the file: a segment of 1 GiB may have millions.
+        #: The entries as stored in the file: a segment of 1 GiB may have millions.
         self._content = bytearray()
         #: See `_BLOCK_ENTRIES`.
         self._lowest = array("q")
-        #: How much of them is in the file.
+        #: Bytes of the entries that are in the file.
         self._stored_bytes = 0
         self._has_file = False
 
@@ -73,7 +74,7 @@ class TransactionIndex:
         """Read the file, if there is one; a damaged one leaves the index incomplete.
 
         Raises:
-            OSError: it could not be read.
+            OSError: the file could not be read.
         """
         content = read_file(self._disk, self._path)
         self._has_file = content is not None
@@ -87,7 +88,7 @@ class TransactionIndex:
             self._stored_bytes = len(self._content)
 
     def store(self) -> bool:
-        """Write to the file what is not there yet and sync it, on any thread; remove it if there is nothing to write.
+        """Write new entries to the file and sync it, on any thread; remove the file if there are no entries.
 
         Returns:
             Whether the file was created or removed, so that its folder must be synced.
@@ -100,7 +101,7 @@ class TransactionIndex:
         if end > self._stored_bytes:
             new = bytes(self._content[self._stored_bytes : end])
             if had_file and not self._stored_bytes:
-                # Not in place: a crash would leave a file that lacks entries and does not show it.
+                # Not in place: a crash could leave a file that lacks entries without showing it.
                 replace_file(self._disk, self._path, new)
             else:
                 file = self._disk.open(self._path, create=True)
@@ -114,7 +115,7 @@ class TransactionIndex:
     # The entries.
 
     def forget(self) -> None:
-        """Forget all entries, to find them again in the log."""
+        """Remove all entries, to find them again in the log."""
         self.is_complete = False
         self._content, self._lowest = bytearray(), array("q")
         self._stored_bytes = 0
@@ -123,7 +124,7 @@ class TransactionIndex:
         """Add an aborted transaction.
 
         Raises:
-            ValueError: its marker is not after the last one.
+            ValueError: its marker is not after the last entry's.
         """
         if self._content and ended.last_offset <= (last := self._entry(len(self) - 1).last_offset):
             raise ValueError(f"marker at offset {ended.last_offset} after {last}")
@@ -140,10 +141,10 @@ class TransactionIndex:
             end_offset: the offset after it.
 
         Returns:
-            The transactions in the order of their markers, and whether none of a later segment can be among them.
+            The transactions in the order of their markers, and whether later segments cannot contain more of them.
         """
-        # Markers rise from entry to entry, and stable offsets never fall. But they stand still while a transaction is
-        # open, so an old range may have to be looked for among all later entries.
+        # Markers increase from entry to entry, and stable offsets never decrease. But these stay the same while a
+        # transaction is open, so for an old range, all later entries may have to be searched.
         numbers = range(len(self))
         start = bisect_left(numbers, first_offset, key=lambda number: self._entry(number).last_offset)
         last = bisect_left(numbers, end_offset, key=lambda number: self._entry(number).last_stable_offset)
@@ -157,7 +158,7 @@ class TransactionIndex:
 
 
 def _note_lowest(lowest: array[int], number: int, first_offset: int) -> None:
-    """Take account of the first offset of an entry, by its number."""
+    """Update the lowest first offset of a block for an entry, given by its number."""
     if number % _BLOCK_ENTRIES == 0:
         lowest.append(first_offset)
     else:

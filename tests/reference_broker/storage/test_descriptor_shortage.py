@@ -105,7 +105,7 @@ def test_log_goes_on_when_there_are_descriptors_again(first: int, caplog: pytest
     sent = [bench.send() for _ in range(5)]
     assert not all(sent)
     assert len(caplog.messages) == 1, "the same is not said again and again"
-    assert "for want of file descriptors" in caplog.messages[0]
+    assert "too few file descriptors" in caplog.messages[0]
     bench.wait()
     shortage.end()
     bench.wait()
@@ -172,7 +172,7 @@ def test_log_is_compacted_when_there_are_descriptors_again(caplog):
     assert log is not None
     disk.plan = shortage = Shortage(1)
     bench.advance(15_000)
-    assert [message for message in caplog.messages if "upkeep is tried again later" in message]
+    assert [message for message in caplog.messages if "upkeep will be retried later" in message]
     assert (log.error, len(list(records_in(log)))) == (None, 12)
     shortage.end()
     bench.advance(15_000)

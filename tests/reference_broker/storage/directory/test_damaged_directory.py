@@ -49,7 +49,7 @@ def test_reservation_of_producer_ids_is_rebuilt(reopen, tmp_path, caplog, conten
     directory = reopen()
     assert "producer-ids is damaged" in caplog.text
     first = 1701 + 2**32
-    assert f"producer ids go on at {first}, far after those in the logs" in caplog.text
+    assert f"producer ids continue at {first}, far after those in the logs" in caplog.text
     assert directory.reserve_producer_ids(1000) == first
     assert reopen().reserve_producer_ids(1000) == first + 1000
 
@@ -221,7 +221,7 @@ def test_reservation_is_lost_although_no_log_knows_a_producer(reopen, tmp_path, 
     assert reopen().reserve_producer_ids(1000) == 0
     (tmp_path / "producer-ids").unlink()
     assert reopen().reserve_producer_ids(1000) == 2**32
-    assert "producer-ids is damaged: it is missing; producer ids go on at 4294967296" in caplog.text
+    assert "producer-ids is damaged: it is missing; producer ids continue at 4294967296" in caplog.text
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -105,7 +105,7 @@ def test_lock_that_is_refused_leaves_no_descriptor_open(tmp_path, monkeypatch):
 def test_root_that_is_no_folder_is_refused_in_words(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    for name, reason in (("file", "not a folder"), ("link", "a link to what does not exist")):
+    for name, reason in (("file", "not a folder"), ("link", "a broken link")):
         with pytest.raises(NotADirectoryError, match=rf"{reason}: '.*{name}'"):
             MachineDisk(tmp_path / name)
     assert not (tmp_path / "nowhere").exists()

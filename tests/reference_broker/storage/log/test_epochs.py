@@ -206,7 +206,7 @@ def test_last_epoch(disk, epochs, last):
 def test_damaged_last_epoch_is_left_out(disk, caplog, content):
     write_file(disk, "last-leader-epoch", content)
     assert read_last_epoch(disk) == 0
-    assert "is no leader epoch" in caplog.text
+    assert "is not a leader epoch" in caplog.text
 
 
 @pytest.mark.parametrize(

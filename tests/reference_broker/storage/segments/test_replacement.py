@@ -118,7 +118,7 @@ def test_empty_mark_of_no_compaction_replaces_nothing(base, caplog):
     write(disk, name_of(base, ".log.swap"), b"")
     assert state_of(disk) == OLD_STATE
     assert name_of(base, ".log.swap") not in disk.names("t-0")
-    assert f"{name_of(base, '.log.swap')}: an empty file" in caplog.text
+    assert f"{name_of(base, '.log.swap')}: removing an empty file" in caplog.text
 
 
 def test_segment_that_was_swapped_without_indexes_counts_as_in_apache_kafka(caplog):

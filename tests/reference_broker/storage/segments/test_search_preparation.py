@@ -205,7 +205,7 @@ def test_damage_answers_a_lookup_and_is_read_once(caplog, timestamp):
         (error,) = found
         assert isinstance(error, BrokerError)
         assert (error.code, error.detail[:27]) == (ErrorCode.CORRUPT_MESSAGE, "segment 0: batch at byte 0:")
-    assert caplog.text.count("t-0/00000000000000000000.log: the highest timestamp is not known") == 1
+    assert caplog.text.count("t-0/00000000000000000000.log: the highest timestamp is unknown") == 1
 
 
 @pytest.mark.defect

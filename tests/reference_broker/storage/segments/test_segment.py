@@ -108,7 +108,7 @@ def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, caplog, batch, byte
     assert again.next_offset == BASE + 3 * batch
     assert path.stat().st_size == headers[batch].position
     cut = len(content) - headers[batch].position
-    assert f"cutting off the last {cut} of {len(content)} bytes, the log goes on at offset {BASE + 3 * batch}" in (
+    assert f"cutting off the last {cut} of {len(content)} bytes, the log continues at offset {BASE + 3 * batch}" in (
         caplog.text
     )
     # What is wrong is told apart: a length, the format, the checksum.
@@ -361,7 +361,7 @@ def test_damage_that_a_rebuild_meets_is_reported(segment, tmp_path, caplog, is_d
     content[-1] ^= is_damaged
     (tmp_path / f"{BASE:020}.log").write_bytes(content)
     assert new(tmp_path, CONFIG, segment.next_offset).find(BASE) is not None
-    assert ("what is behind it is read slowly" in caplog.text) is is_damaged
+    assert ("later batches are read slowly" in caplog.text) is is_damaged
 
 
 def test_index_that_was_let_go_is_read_for_an_offset_by_position(segment, tmp_path):
