@@ -21,5 +21,5 @@ def monotonic_ms() -> int:
 
 
 def monotonic_ns() -> int:
-    """Return the clock of `monotonic_ms` in nanoseconds, to measure what takes less than a millisecond."""
+    """Return the clock of `monotonic_ms` in nanoseconds, to measure times below a millisecond."""
     return time.monotonic_ns()

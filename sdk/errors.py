@@ -1,6 +1,7 @@
 """The errors that kafkawire raises.
 
-Three families say whose fault it was: `LocalProtocolError` (this program asked for something that the protocol does not
+Three families show the source of an error: `LocalProtocolError` (this program asked for something that the protocol
+does not
 allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with an error code).
 The others are about networks, deadlines and limits. Every text names the thing, the value and the limit; `__cause__`
 is the error behind it, if there is one.
@@ -47,8 +48,8 @@ __all__ = [
 class KafkaWireError(Exception):
     """The base of every error that kafkawire raises on purpose.
 
-    Catch it where any of them is handled alike. `retriable` says whether repeating the same call may help: a client has
-    already done so, until its time limit. After a `fatal` error, close the client and create a new one.
+    Catch it where all of them are handled alike. `retriable` says whether repeating the same call may help: a client
+    has already repeated it until its time limit. After a `fatal` error, close the client and create a new one.
     """
 
     #: Whether the same call may succeed if repeated.
@@ -63,7 +64,8 @@ class KafkaWireError(Exception):
     def again(self) -> Self:
         """Return a copy to raise, for code that keeps the error to raise it more than once.
 
-        Each time that one exception is raised, its traceback grows, and notes and contexts of all who caught it meet.
+        Each time one exception is raised again, its traceback grows, and the notes and contexts of all handlers
+        accumulate in it.
         """
         copied = copy(self)
         if hasattr(self, "__notes__"):
@@ -76,22 +78,22 @@ class KafkaWireError(Exception):
 class LocalProtocolError(KafkaWireError):
     """This program asked for something that the protocol does not allow.
 
-    Nothing was sent. The call is wrong: correct it, repeating it does not help.
+    Nothing was sent. The call is wrong: correct it, since repeating it does not help.
     """
 
 
 class RemoteProtocolError(KafkaWireError):
     """The peer sent something that the protocol does not allow.
 
-    Its connection is closed. If it happens again, make sure that the address is that of a Kafka broker and that its
+    The connection is closed. If this happens again, make sure that the address belongs to a Kafka broker and that its
     listener expects neither TLS nor SASL.
     """
 
 
 class EncodeError(LocalProtocolError):
-    """A value cannot be written.
+    """A value cannot be encoded.
 
-    It has the wrong type, or is too large for its field: correct what `path` names.
+    The value has the wrong type, or is too large for its field: correct the field in `path`.
 
     Args:
         path: the field, for example `topics[3].partitions[0].index`; empty for the message itself.
@@ -105,9 +107,10 @@ class EncodeError(LocalProtocolError):
 
 
 class UnsupportedVersion(LocalProtocolError):
-    """A message, a field of it, or any tagged field does not exist in the version asked for.
+    """A message, a field of it, or any tagged field does not exist in the requested version.
 
-    From a client: the broker is older or newer than what this release supports, or cannot do what was asked. From a
+    From a client: this release does not support the broker's version, or the broker does not support the operation.
+        From a
     codec: choose a version that has it, or leave the field at its default.
     """
 
@@ -120,7 +123,7 @@ class DecodeError(RemoteProtocolError):
 
     Args:
         path: the field that could not be read, for example `topics[3].partitions[0].index`.
-        offset: where the encoding of that field begins, in bytes from the start of the buffer.
+        offset: the start of that field's encoding, in bytes from the start of the buffer.
         reason: what is wrong, with the value and the limit.
     """
 
@@ -132,15 +135,15 @@ class DecodeError(RemoteProtocolError):
 
 
 class PartialBatch(DecodeError):
-    """What remains is not a whole record batch: it was cut off, or the length of the batch is damaged.
+    """The remaining bytes are not a whole record batch: it was cut off, or the length of the batch is damaged.
 
-    A fetch response may end like this; a file or a column may not. If the data is still being written, read it again
-    later; if not, what comes before `offset` is whole and the rest is lost.
+    A fetch response may end like this; a file or a column must not. If the data is still being written, read it again
+    later; otherwise everything before `offset` is intact and the rest is lost.
 
     Args:
-        offset: where the partial batch begins, in bytes from the start of the buffer.
-        left_bytes: how many bytes remain.
-        needed_bytes: how many bytes the batch announces; None if what remains is too short to say.
+        offset: the start of the partial batch, in bytes from the start of the buffer.
+        left_bytes: the number of remaining bytes.
+        needed_bytes: the number of bytes that the batch announces; None if too few bytes remain to tell.
     """
 
     def __init__(self, offset: int, left_bytes: int, needed_bytes: int | None) -> None:
@@ -157,15 +160,15 @@ class PartialBatch(DecodeError):
 class UnknownRecord(DecodeError):
     """A record of an internal topic has a type or a version that this release does not know.
 
-    A newer broker may have written it. Pass over it, or use a release of kafkawire that knows it; the other records of
-    the topic can be read.
+    A newer broker may have written it. Skip it, or use a release of kafkawire that knows it; the other records of the
+    topic can be read.
 
     Args:
-        path: "key" or "value": where what is not known was read.
-        topic: where the record was.
-        type: its record type; None if its frame is of a version that is not known.
-        version: of its value; None if it was not read.
-        reason: what is not known, with what is.
+        path: "key" or "value", the part that is unknown.
+        topic: the topic of the record.
+        type: its record type; None if the version of its frame is unknown.
+        version: the version of its value; None if it was not read.
+        reason: the unknown thing and the known ones.
     """
 
     def __init__(self, path: str, topic: str, type: int | None, version: int | None, reason: str) -> None:
@@ -200,13 +203,13 @@ class BrokerError(KafkaWireError):
 
 
 class BatchRefused(BrokerError):
-    """A record was not stored because the broker refused others of its batch, which have errors of their own.
+    """A record was not stored because the broker rejected others of its batch, which have separate errors.
 
     The broker found nothing wrong with this record: send it again if later records may come before it.
 
     Args:
-        code: what the broker said of the batch.
-        detail: which records it refused, and why.
+        code: the broker's error code for the batch.
+        detail: the rejected records, and the reasons.
     """
 
     def __init__(self, code: int, detail: str = "") -> None:
@@ -215,15 +218,15 @@ class BatchRefused(BrokerError):
 
 
 class ProducerFenced(BrokerError):
-    """A producer that began later uses the same transactional id, or the coordinator has ended the transaction itself.
+    """A later producer uses the same transactional id, or the coordinator has ended the transaction itself.
 
-    What the open transaction sent is aborted. Close the producer, and leave the work to the other one. If there is no
-    other, the transaction took longer than `transaction_timeout_ms`: create a producer again, and read its input again
-    from the committed offsets.
+    The open transaction is aborted. Close the producer, and leave the work to the other one. If there is no other, the
+    transaction took longer than `transaction_timeout_ms`: create a new producer, and read its input again from the
+    committed offsets.
 
     Args:
-        code: what the broker said.
-        detail: which transactional id, and what failed.
+        code: the broker's error code.
+        detail: the transactional id, and what failed.
     """
 
     def __init__(self, code: int, detail: str = "") -> None:
@@ -232,23 +235,23 @@ class ProducerFenced(BrokerError):
 
 
 class TransactionAborted(KafkaWireError):
-    """The transaction of a record was aborted, or must be: nothing of it will be read as committed.
+    """The transaction of a record was aborted, or must be: none of its records will be read as committed.
 
     The cause says why, unless the application asked for it. The producer remains usable: end the transaction, begin
-    another and do its work again, from the offsets that were committed last.
+    another and repeat its work, from the last committed offsets.
     """
 
 
 class ConnectFailed(KafkaWireError):
-    """A broker, or every one of several, could not be reached.
+    """A broker, or each of several brokers, could not be reached.
 
-    The text and `__cause__` say why: check name, port, firewall, and which address the broker advertises. Clients try
-    again by themselves once they are started.
+    The text and `__cause__` say why: check name, port, firewall, and which address the broker advertises. Clients that
+    have been started try again automatically.
 
     Args:
-        address: what it tried to connect to.
+        address: the address of the attempt.
         reason: what went wrong.
-        phase: how far it came: "dns", "tcp", "tls", "versions" or "sasl"; None if that is not known.
+        phase: the phase that failed: "dns", "tcp", "tls", "versions" or "sasl"; None if unknown.
     """
 
     retriable = True
@@ -260,53 +263,53 @@ class ConnectFailed(KafkaWireError):
 
 
 class AuthenticationFailed(ConnectFailed):
-    """A broker was reached, but refused the login, or one side refused the other's certificate.
+    """A broker was reached, but rejected the login, or one side rejected the other's certificate.
 
     It is not retried, because further attempts with a wrong password may lock the user out. Correct the `sasl_` or
-    `ssl_` option, or the broker's users and certificates: the text says which side refused what.
+    `ssl_` option, or the broker's users and certificates: the text says which side rejected what.
     """
 
     retriable = False
 
 
 class ConnectionLost(KafkaWireError):
-    """A connection ended while a response was pending; whether the broker acted on the request is not known.
+    """A connection ended while a response was pending; it is unknown whether the broker acted on the request.
 
-    Repeat what may be done twice; for the rest, ask the cluster what became of it.
+    Repeat operations that may be done twice; for others, look up the outcome in the cluster.
     """
 
     retriable = True
 
 
 class NeverAnswered(ConnectionLost):
-    """A broker told its versions, and ended the connection at the first request, as a broker that expects SASL does.
+    """A broker sent its versions, but ended the connection at the first request, as a broker that expects SASL does.
 
-    It may also have been stopped at that moment, so clients try again. When they start, they give up if it happens
+    The broker may also have been stopped at that moment, so clients try again. At the start, they give up if it happens
     several times in a row: set `security_protocol` and `sasl_mechanism`.
     """
 
 
 class RequestTimedOut(KafkaWireError):
-    """A broker did not respond in time; whether it acted on the request is not known.
+    """A broker did not respond in time; it is unknown whether it acted on the request.
 
-    Repeat what may be done twice. If brokers are slow rather than gone, raise `request_timeout_ms`.
+    Repeat operations that may be done twice. If brokers are slow rather than unreachable, raise `request_timeout_ms`.
     """
 
     retriable = True
 
 
 class DeliveryTimedOut(KafkaWireError):
-    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error met while sending.
+    """Records were not acknowledged within `delivery_timeout_ms`; the cause is the last error while sending.
 
-    They may have been stored nevertheless, if a request was under way: send them again if duplicates do no harm.
+    They may still have been stored, if a request was in flight: send them again if duplicates are harmless.
     """
 
 
 class BufferFull(KafkaWireError):
-    """A record does not fit into the producer's buffer now; it was not buffered.
+    """A record currently does not fit into the producer's buffer; it was not buffered.
 
-    Await `drain` and send it again, or use `send_many`, which waits by itself. If it happens all the time, records come
-    faster than the brokers take them; a larger `buffer_memory` only helps with bursts.
+    Await `drain` and send it again, or use `send_many`, which waits automatically. If it happens constantly, records
+    are sent faster than the brokers store them; a larger `buffer_memory` helps only with bursts.
     """
 
     retriable = True
@@ -315,7 +318,7 @@ class BufferFull(KafkaWireError):
 class RecordTooLarge(LocalProtocolError):
     """A record is larger than the largest request, or than the largest response.
 
-    Send less in one record, or raise `max_request_size`, and with it `max.message.bytes` of the topic. A consumer stops
+    Send smaller records, or raise `max_request_size` together with the topic's `max.message.bytes`. A consumer stops
     at a batch that is larger than its `max_frame_bytes`: raise that, or seek past the batch.
     """
 
@@ -329,22 +332,21 @@ class NoOffset(KafkaWireError):
 
 
 class DeserializationFailed(KafkaWireError):
-    """A deserializer of the application raised; the error's cause is what it raised.
+    """A deserializer of the application raised an error, which is the cause of this one.
 
-    Nothing of the record was handed out, and the partition has stopped there. Pass the error to `Consumer.skip` to
-    leave the record out; `resume` the partition to try again. The error has the record as it was fetched, for a topic
-    of dead letters.
+    The record was not handed out, and the partition has stopped there. Pass the error to `Consumer.skip` to skip the
+    record; `resume` the partition to try again. The error has the record as it was fetched, for a dead letter topic.
 
     Args:
         what: "key" or "value".
-        topic: of the record.
-        partition: of the record.
-        offset: of the record.
-        reason: what the deserializer raised.
-        key: its bytes, None if the record has no key.
-        value: its bytes, None if it is a tombstone.
-        headers: of the record, (name, value).
-        timestamp_ms: of the record, in ms since the epoch.
+        topic: the record's topic.
+        partition: the record's partition.
+        offset: the record's offset.
+        reason: the deserializer's error.
+        key: the bytes of the key; None if the record has no key.
+        value: the bytes of the value; None for a tombstone.
+        headers: the record's headers, (name, value).
+        timestamp_ms: the record's timestamp, in ms since the epoch.
     """
 
     def __init__(
@@ -378,19 +380,19 @@ class DeserializationFailed(KafkaWireError):
 class Closed(LocalProtocolError):
     """A client or connection was used before it was started or after it was closed.
 
-    Use clients inside `async with`. A closed client is not started again: create a new one. One that could not be
-    started may be.
+    Use clients inside `async with`. A closed client cannot be started again: create a new one. A client whose start
+    failed can be.
     """
 
 
 class ConfigurationError(KafkaWireError, ValueError):
     """An option cannot be used.
 
-    Correct it: docs/options.md lists all options. It is a `ValueError`, too.
+    Correct the option: docs/options.md lists all options. This error is also a `ValueError`.
 
     Args:
-        option: its name.
-        value: what was given; the text does not show it if the name says that it may be secret.
+        option: the option's name.
+        value: the given value; the text does not show it if the name suggests that it is secret.
         reason: what is wrong, with the limit.
     """
 

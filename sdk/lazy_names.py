@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used (PEP 562): most programs use few of them."""
+"""Load names of a package on first use (PEP 562), because most programs use few of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
     """Return the `__getattr__` of a package.
 
     Args:
-        package: its name.
-        modules: the module, below the package, of each name.
+        package: the package's name.
+        modules: the module of each name, relative to the package.
     """
 
     def load(name: str) -> object:

@@ -1,7 +1,7 @@
-"""Keep an outage from filling the log: at most one line an interval about each subject, and a count of the others.
+"""Keep an outage from filling the log: at most one line per interval and subject, with a count of the others.
 
-A machine has a `LogLimit` for its logger and says what each line is about, for example ("not stored", topic). Lines
-about different subjects do not hold each other back. docs/observability.md lists the loggers.
+A machine has a `LogLimit` for its logger and gives each line a subject, for example ("not stored", topic). Lines about
+different subjects do not delay each other. docs/observability.md lists the loggers.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Final
 
 __all__ = ["INTERVAL_MS", "SUBJECTS_MAX", "LogLimit"]
 
-#: An outage shows at once, and an hour of it is at most 360 lines about each subject.
+#: An outage shows immediately, and an hour of it takes at most 360 lines per subject.
 INTERVAL_MS: Final = 10_000
 
-#: Subjects that are remembered: more than a cluster has brokers. Beyond that the oldest one is forgotten, and the next
-#: line about it may come early.
+#: The maximum number of remembered subjects: more than a cluster has brokers. Beyond that the oldest one is forgotten,
+#: and the next line about it may come early.
 SUBJECTS_MAX: Final = 1_000
 
 
 class LogLimit:
-    """Write to one logger, and hold back what repeats.
+    """Write to one logger, and suppress repeated lines.
 
     Args:
-        logger: takes the lines.
+        logger: receives the lines.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
@@ -32,19 +32,19 @@ class LogLimit:
         self._subjects: dict[Hashable, tuple[int, int]] = {}
 
     def info(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
-        """Write what is worth knowing: a recovery, a change."""
+        """Log something worth knowing, such as a recovery or a change."""
         self._write(logging.INFO, subject, now_ms, text, arguments)
 
     def warning(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
-        """Write what went wrong and is tried again."""
+        """Log a failure that will be retried."""
         self._write(logging.WARNING, subject, now_ms, text, arguments)
 
     def error(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
-        """Write what went wrong for good."""
+        """Log a permanent failure."""
         self._write(logging.ERROR, subject, now_ms, text, arguments)
 
     def exception(self, subject: Hashable, now_ms: int, text: str, *arguments: object) -> None:
-        """Write, with its traceback, an error that is a defect of this code; for an `except` clause."""
+        """Log a bug of this code with its traceback; for an `except` clause."""
         self._write(logging.ERROR, subject, now_ms, text, arguments, has_traceback=True)
 
     def _write(

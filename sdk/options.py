@@ -2,7 +2,7 @@
 
 Clients and the broker each declare their own as attributes of a class derived from `Options`; reading and errors are
 shared. An option has a name in snake_case and, if Kafka has it too, the dotted name of Kafka's documentation. Under
-Kafka's name, numbers and booleans may be text too, as in a properties file. The keywords that type checkers know and
+Kafka's name, numbers and booleans may also be text, as in a properties file. The keywords for type checkers and
 docs/options.md are generated from these declarations (tools/options.py). These are plain classes because a dataclass
 costs a program about a millisecond at start.
 """
@@ -62,10 +62,10 @@ class Option(NamedTuple):
     Attributes:
         default: the value if none is given; `REQUIRED` if one must be given.
         read: checks a value.
-        kafka_name: the name in Kafka's documentation, None for an option that Kafka does not have.
+        kafka_name: the name in Kafka's documentation; None for an option that Kafka does not have.
         parse: converts text to a value for `read`, or returns it unchanged; None for options that are text.
-        accepts: the type of a value, as an annotation is written.
-        limits: which values of that type are allowed, in words; empty if all are.
+        accepts: the type of a value, as an annotation.
+        limits: the allowed values of that type, in words; empty if all are allowed.
         lowest: the lowest value of a number.
     """
 
@@ -81,16 +81,16 @@ class Option(NamedTuple):
 class Order(NamedTuple):
     """A rule for options: `lower`, with those of `plus` added to it, is at most `upper`.
 
-    An option that is not given yields to those that are: `upper` is raised, or one of the others lowered, as far as it
-    takes.
+    An option that was not given yields to those that were: `upper` is raised, or one of the others lowered, as much as
+    necessary.
 
     Attributes:
         lower: the name of one option.
         upper: the name of the other.
-        otherwise: what goes wrong if the rule is broken.
-        strict: whether the two may not be equal either.
+        otherwise: the consequence of breaking the rule.
+        strict: whether the two must also not be equal.
         plus: names of options that are added to `lower`.
-        times: how often `lower` fits into `upper` if one of them yields.
+        times: how many times `lower` fits into `upper` if one of them yields.
     """
 
     lower: str
@@ -106,7 +106,7 @@ class Order(NamedTuple):
         return self.lower, *self.plus
 
     def holds(self, options: "Options") -> bool:
-        """Return whether the values of options keep to the rule."""
+        """Return whether the values of options obey the rule."""
         low, high = sum(getattr(options, name) for name in self.lowers), getattr(options, self.upper)
         return bool(low < high or (low == high and not self.strict))
 
@@ -118,7 +118,7 @@ class Order(NamedTuple):
         return [name for name in (self.upper, *lowers) if name not in given]
 
     def wanted(self, name: str, options: "Options") -> int:
-        """Return the value of an option with which the rule holds."""
+        """Return a value of an option with which the rule holds."""
         apart = int(self.strict and self.times == 1)
         others: int = sum(getattr(options, each) for each in self.lowers if each != name)
         if name == self.upper:
@@ -140,7 +140,7 @@ class Options:
     KAFKA_NAMES: ClassVar[Mapping[str, str]] = {}
     #: Whether numbers and booleans may be text under every name, as on a command line.
     FROM_TEXT: ClassVar[bool] = False
-    #: What must hold between two options.
+    #: The rules between options.
     ORDERS: ClassVar[tuple[Order, ...]] = ()
 
     def __init_subclass__(cls, from_text: bool = False, more: Mapping[str, Option] | None = None) -> None:
@@ -162,7 +162,7 @@ class Options:
             given: (name, value) pairs; names dotted or in snake_case.
 
         Raises:
-            ConfigurationError: a name is unknown or given twice, a required one is missing, a value is refused, or two
+            ConfigurationError: a name is unknown or given twice, a required one is missing, a value is invalid, or two
                 values contradict each other.
         """
         values: dict[str, object] = {}
@@ -181,13 +181,13 @@ class Options:
         return options
 
     def _yielding(self, given: Collection[str]) -> Self:
-        """Return options in which those that were not given yield to those that were, as far as they can."""
+        """Return options in which those that were not given yield to those that were, if they can."""
         options = self
-        for order in self.ORDERS * 2:  # one that yields may lead to another
+        for order in self.ORDERS * 2:  # one that yields may require another to yield
             for name in order.yielding(options, given):
                 if not order.holds(options):
                     value = max(order.wanted(name, options), self.OPTIONS[name].lowest)
-                    with suppress(ConfigurationError):  # what contradicts it is refused by `check`
+                    with suppress(ConfigurationError):  # `check` rejects a contradiction
                         options = type(self)(**vars(options) | {name: self.read_value(name, value)})
         return options
 
@@ -195,7 +195,7 @@ class Options:
         """Check the values against each other; a derived class that adds rules calls this one, too.
 
         Args:
-            given: names of the options that are not left to their defaults.
+            given: the names of the options that were given.
 
         Raises:
             ConfigurationError: two values contradict each other.
@@ -218,7 +218,7 @@ class Options:
 
     @classmethod
     def unknown(cls, name: str) -> str:
-        """Return what to say about a name that is no option."""
+        """Return the error text for an unknown option name."""
         own = cls.KAFKA_NAMES.get(name.replace("_", "."))
         if own is not None:
             return f"no such option; here it is {own}"
@@ -226,14 +226,14 @@ class Options:
 
     @classmethod
     def read_value(cls, given_name: str, value: object) -> object:
-        """Check the value of one option by itself, and return it as it is stored.
+        """Check the value of a single option, and return it in its stored form.
 
         Args:
             given_name: the name of the option, dotted or in snake_case.
-            value: what a user gave.
+            value: the user's value.
 
         Raises:
-            ConfigurationError: the value is refused.
+            ConfigurationError: the value is invalid.
         """
         option = cls.OPTIONS[cls.KAFKA_NAMES.get(given_name, given_name)]
         if value is None and option.default is not None:
@@ -256,7 +256,7 @@ class Options:
 def number(
     default: int | None, low: int, high: int = INT32_MAX, *, also: int | None = None, kafka: str | None = None
 ) -> Any:
-    """Declare an integer from `low` to `high`, both included, or `also`, which stands for something else.
+    """Declare an integer from `low` to `high` inclusive, or `also`, which has a special meaning.
 
     None is accepted if it is the default.
     """
@@ -309,13 +309,13 @@ def option(
 
 
 def listed(value: object, values: Collection[str], *more: str, meant: Mapping[str, str] = _NO_SYNONYMS) -> str:
-    """Return the allowed values, for the error about another value, and which of them was probably meant.
+    """Return the allowed values, for the error about another value, and the one that was probably meant.
 
     Args:
-        value: what a user gave.
-        values: what it may be.
-        more: what else it may be, in words.
-        meant: what other clients call some of the values.
+        value: the user's value.
+        values: the allowed values.
+        more: other allowed values, in words.
+        meant: the names of some values in other clients.
     """
     text = ", ".join([*(each or "''" for each in values), *more])
     if not isinstance(value, str):
@@ -331,7 +331,7 @@ def literal(*values: str | int) -> str:
 
 
 def read_text(name: str, value: object) -> str | None:
-    """Return text, or None; refuse anything else."""
+    """Return text or None, and reject anything else."""
     if isinstance(value, str) or value is None:
         return value
     is_bytes = isinstance(value, bytes | bytearray | memoryview)
@@ -339,7 +339,7 @@ def read_text(name: str, value: object) -> str | None:
 
 
 def parse_integer(value: str) -> object:
-    """Return the number that is written in decimal digits, or the text itself."""
+    """Return the number written in decimal digits, or the text itself."""
     return int(value) if len(value) <= _DIGITS_MAX and _DECIMAL.fullmatch(value) else value
 
 

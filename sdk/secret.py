@@ -1,7 +1,7 @@
 """Texts that must not appear in logs, reprs or errors: passwords, private keys, tokens.
 
-Options keep such a text in a `Secret`, which only `reveal` opens. A value that is not in a `Secret` yet, say because
-the name of its option is misspelt, or somebody else sends it, is shown only if that name cannot be meant for a secret.
+Options keep such a text in a `Secret`, which only `reveal` opens. A value that is not in a `Secret`, for example
+because its option's name is misspelt or a peer sent it, is shown only if that name cannot be that of a secret.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["HIDDEN", "Secret", "may_be_secret", "shown"]
 
-#: What stands for a secret.
+#: The replacement for a secret.
 HIDDEN = "<hidden>"
 
-#: Names of values that may be secret, misspelt ones too: all options for security but those known to be harmless, also
-#: where they belong to one listener of a broker.
+#: Names of values that may be secret, even if misspelt: all security options except those known to be harmless,
+#: including options of one listener of a broker.
 _SECRET_NAME = re.compile(
     r"pas|pwd|secret|token|jaas|credential|private|pem|key$"
     r"|(?:^|\.)(?:sasl|ssl)(?!.*(?:algorithm|context|location|mechanism|name$|region|scope|type$))",
@@ -25,12 +25,12 @@ _SECRET_NAME = re.compile(
 )
 
 
-#: Characters of a name that is looked at: no option has half as many.
+#: The maximum number of characters of a name to match: no option has half as many.
 _NAME_CHARACTERS_MAX = 250
 
 
 class Secret:
-    """A text that does not show itself: not by `str` or `repr`, and not in a pickle."""
+    """A text that is not shown by `str`, by `repr` or in a pickle."""
 
     __slots__ = ("_text",)
 
@@ -66,5 +66,5 @@ def may_be_secret(name: str) -> bool:
 
 
 def shown(name: str, value: object) -> str:
-    """Return how an error shows the value of an option."""
+    """Return the text of an option's value for an error."""
     return HIDDEN if value is not None and may_be_secret(name) else quoted(value, limit=None)

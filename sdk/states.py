@@ -1,9 +1,9 @@
-"""State machines as tables: which state may follow which, and the event that leads there.
+"""State machines as tables of transitions: the states that may follow each state, and the events that lead there.
 
-A machine declares its edges once, beside its states, and takes every step through `Edges.follow`, which refuses any
+A machine declares its edges once, beside its states, and takes every step through `Edges.follow`, which rejects any
 other. `tools/states.py` draws the tables in docs/states.md.
 
-A refused edge is a defect of the machine, never the doing of a peer. So its error is no `KafkaWireError`: it ends a
+A rejected edge is a bug of the machine, never caused by a peer. So its error is not a `KafkaWireError`: it ends a
 client, and a broker answers UNKNOWN_SERVER_ERROR and logs it.
 """
 
@@ -26,14 +26,14 @@ class Edges(Generic[S]):
     """The edges of one kind of machine.
 
     Args:
-        machine: what has the states, such as "a transaction of a producer"; for errors.
+        machine: the owner of the states, such as "a transaction of a producer"; for errors.
         first: the states in which a machine begins.
-        edges: for each state those that may follow it, each with the event that leads there. A state that nothing
-            follows is left out.
+        edges: for each state, the states that may follow it, each with the event that leads there. A final state is
+            left out.
         from_any: the states that may follow every state, themselves included, each with the event.
-        is_derived: whether the state is computed from other facts whenever it is asked for, so that nothing takes the
-            steps; the tests hold such a machine to its table.
-        error: what a refused step raises: another class than `RefusedEdge` where the steps are those of a caller.
+        is_derived: whether the state is computed from other facts on demand, without explicit steps; the tests check
+            such a machine against its table.
+        error: the error of a rejected step: another class than `RefusedEdge` if a caller takes the steps.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Edges(Generic[S]):
         """Return the state that follows another.
 
         Args:
-            before: the present state.
+            before: the current state.
             after: the next one.
 
         Raises:
-            RefusedEdge: it may not follow; or the machine's own error.
+            RefusedEdge: the state may not follow; a machine can have another error.
         """
         if after not in self._after[before]:
             follows = ", ".join(state.name for state in self._after[before]) or "nothing"

@@ -1,4 +1,4 @@
-"""The release of kafkawire, as it tells brokers."""
+"""The release of kafkawire, which clients report to brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all clients share beside `routing/` and `groups/`: options, security, arguments, metrics for the cluster, hints.
+"""The parts shared by all clients besides `routing/` and `groups/`: options, security, arguments, telemetry, hints.
 
-`core.py` joins a client's machines with the driver that runs them.
+`core.py` connects a client's machines with the driver that runs them.
 """

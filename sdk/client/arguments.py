@@ -1,11 +1,11 @@
-"""What applications pass to the methods of the clients, checked before anything is done with it.
+"""Check the arguments that applications pass to the clients' methods before they are used.
 
-The machines rely on it: what is wrong there is a defect, and ends the client. So every public method that takes a
-partition, an offset, a time, a limit or a name passes it through here. A plain tuple will do for a partition, and any
-integer type but bool for a number.
+The machines rely on these checks: a wrong value there is a bug and ends the client. So every public method that takes a
+partition, an offset, a time, a limit or a name passes it through here. A plain tuple is accepted as a partition, and
+any integer type except bool as a number.
 
-A method that takes several of a kind takes them one by one, `pause(a, b)`, or as one iterable, `pause([a, b])`: clients
-differ in which of the two they want, and where both mean something they mean the same.
+A method that takes several values of a kind accepts them as separate arguments, `pause(a, b)`, or as one iterable,
+`pause([a, b])`: other clients use either form, and both mean the same here.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ MAX_INT32: Final = (1 << 31) - 1
 #: The largest offset, of 8 bytes on the wire.
 _MAX_OFFSET: Final = (1 << 63) - 1
 
-#: The longest time limit; added to the time, it still is a number of 8 bytes.
+#: The longest time limit; added to the current time, it still fits into 8 bytes.
 _MAX_TIMEOUT_MS: Final = 1 << 62
 
 _SPECIAL_TIMES: Final = frozenset(OffsetTimestamp)
 
 
 def checked_number(what: str, given: object, first: int, last: int) -> int:
-    """Return a number.
+    """Check and return an integer.
 
     Args:
-        what: it is, for the error.
-        given: the number.
-        first, last: it may be.
+        what: the name of the value, for the error.
+        given: the value to check.
+        first, last: the allowed range.
 
     Raises:
-        LocalProtocolError: it is no integer from `first` to `last`.
+        LocalProtocolError: the value is not an integer from `first` to `last`.
     """
     number = plain_integer(given)
     if number is None:
@@ -73,19 +73,19 @@ def checked_number(what: str, given: object, first: int, last: int) -> int:
 
 
 def checked_timeout_ms(given: object) -> int:
-    """Return a time limit in milliseconds.
+    """Check and return a time limit in milliseconds.
 
     Raises:
-        LocalProtocolError: it is no integer from 0.
+        LocalProtocolError: the limit is not an integer from 0.
     """
     return checked_number("timeout_ms", given, 0, _MAX_TIMEOUT_MS)
 
 
 def checked_text(what: str, given: object) -> str:
-    """Return a text.
+    """Check and return a text.
 
     Raises:
-        LocalProtocolError: it is no string.
+        LocalProtocolError: the value is not a string.
     """
     if not isinstance(given, str):
         raise LocalProtocolError(f"{what}: expected a string, got {quoted(given, 100)}")
@@ -93,11 +93,11 @@ def checked_text(what: str, given: object) -> str:
 
 
 def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list[Any]:
-    """Return what a method was given, one by one or as one iterable.
+    """Return the values passed to a method, as separate arguments or as one iterable.
 
     Args:
         given: the positional arguments.
-        is_one: returns whether an iterable is itself one of what is wanted, as a text or a named tuple is.
+        is_one: returns whether an iterable is itself a single value, such as a text or a named tuple.
     """
     if len(given) == 1 and not is_one(given[0]) and isinstance(given[0], Iterable):
         return list(given[0])
@@ -105,28 +105,28 @@ def given_several(given: tuple[Any, ...], is_one: Callable[[Any], bool]) -> list
 
 
 def is_text(given: object) -> bool:
-    """Return whether something is a text, or bytes meant as one: it stands for itself, not for its letters."""
+    """Return whether a value is a text, or bytes meant as one: a single value, not an iterable of letters."""
     return isinstance(given, str | bytes | bytearray | memoryview)
 
 
 def checked_names(what: str, given: tuple[Any, ...]) -> list[str]:
-    """Return several names.
+    """Check and return several names.
 
     Args:
         what: the kind of name, for the error.
-        given: one by one, or as one iterable.
+        given: the values, as separate arguments or as one iterable.
 
     Raises:
-        LocalProtocolError: one is no string.
+        LocalProtocolError: a name is not a string.
     """
     return [checked_text(what, name) for name in given_several(given, is_text)]
 
 
 def checked_mapping(what: str, given: object) -> Mapping[Any, Any]:
-    """Return a mapping.
+    """Check and return a mapping.
 
     Raises:
-        LocalProtocolError: it is none.
+        LocalProtocolError: the value is not a mapping.
     """
     if not isinstance(given, Mapping):
         raise LocalProtocolError(f"{what}: expected a mapping, got {quoted(given, 100)}")
@@ -134,10 +134,11 @@ def checked_mapping(what: str, given: object) -> Mapping[Any, Any]:
 
 
 def checked_partition(given: object) -> TopicPartition:
-    """Return a partition.
+    """Check and return a partition.
 
     Raises:
-        LocalProtocolError: it is no (topic, number), no topic can have the name, or the number is negative.
+        LocalProtocolError: the value is not a (topic, number) pair, the topic name is invalid, or the number is
+            negative.
     """
     if not isinstance(given, tuple) or len(given) != len(TopicPartition._fields):
         many = "; give partitions one by one, or all in one list" if isinstance(given, list | set | frozenset) else ""
@@ -149,31 +150,31 @@ def checked_partition(given: object) -> TopicPartition:
 
 
 def checked_partitions(given: tuple[Any, ...]) -> list[TopicPartition]:
-    """Return several partitions.
+    """Check and return several partitions.
 
     Args:
-        given: one by one, or as one iterable.
+        given: the values, as separate arguments or as one iterable.
 
     Raises:
-        LocalProtocolError: one is no partition.
+        LocalProtocolError: a value is not a partition.
     """
     return [checked_partition(each) for each in given_several(given, _is_partition)]
 
 
 def checked_offset(partition: TopicPartition, given: object) -> int:
-    """Return an offset.
+    """Check and return an offset.
 
     Raises:
-        LocalProtocolError: it is no integer, is negative, or is larger than any offset.
+        LocalProtocolError: the value is not an integer, is negative, or is larger than any offset.
     """
     return checked_number(f"offset of {partition}", given, 0, _MAX_OFFSET)
 
 
 def checked_offsets(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets to commit, by partition.
+    """Check and return offsets to commit, by partition.
 
     Raises:
-        LocalProtocolError: it is no mapping of partitions to offsets, or to `OffsetAndMetadata`.
+        LocalProtocolError: the value is not a mapping of partitions to offsets or to `OffsetAndMetadata`.
     """
     checked: dict[TopicPartition, OffsetAndMetadata] = {}
     for key, value in checked_mapping("offsets", given).items():
@@ -189,14 +190,14 @@ def checked_offsets(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def checked_times(given: object, *, special: bool = False) -> dict[TopicPartition, int]:
-    """Return times in milliseconds since the epoch, by partition.
+    """Check and return times in milliseconds since the epoch, by partition.
 
     Args:
-        given: by partition, milliseconds since the epoch or datetimes with a time zone.
-        special: whether an `OffsetTimestamp` will do, too.
+        given: milliseconds since the epoch or datetimes with a time zone, by partition.
+        special: whether an `OffsetTimestamp` is also accepted.
 
     Raises:
-        LocalProtocolError: it is no mapping of partitions to times.
+        LocalProtocolError: the value is not a mapping of partitions to times.
     """
     checked: dict[TopicPartition, int] = {}
     otherwise = "a datetime, or an OffsetTimestamp such as LATEST" if special else "or a datetime"
@@ -208,10 +209,10 @@ def checked_times(given: object, *, special: bool = False) -> dict[TopicPartitio
 
 
 def checked_end(given: object) -> int | dict[TopicPartition, int]:
-    """Return where a read ends: a time in milliseconds since the epoch, or offsets by partition.
+    """Check and return the end of a read: a time in milliseconds since the epoch, or offsets by partition.
 
     Raises:
-        LocalProtocolError: it is neither such a time nor a mapping of partitions to offsets.
+        LocalProtocolError: the value is neither such a time nor a mapping of partitions to offsets.
     """
     if not isinstance(given, Mapping):
         return to_ms(given)
@@ -220,10 +221,10 @@ def checked_end(given: object) -> int | dict[TopicPartition, int]:
 
 
 def checked_callable(option: str, given: object) -> None:
-    """Check what a constructor is to call, None for nothing.
+    """Check a callable passed to a constructor; None is allowed.
 
     Raises:
-        ConfigurationError: it cannot be called.
+        ConfigurationError: the value is not callable.
     """
     if given is not None and not callable(given):
         raise ConfigurationError(option, given, "expected something that can be called")
@@ -233,12 +234,12 @@ def checked_methods(option: str, given: object, **methods: int) -> None:
     """Check an object whose methods the client calls.
 
     Args:
-        option: it was given as.
+        option: the option for which it was given.
         given: the object.
-        methods: with how many arguments each is called.
+        methods: the number of arguments with which each method is called.
 
     Raises:
-        ConfigurationError: it is a class, lacks one of the methods, or one takes another number of arguments.
+        ConfigurationError: the object is a class, lacks a method, or a method takes another number of arguments.
     """
     if isinstance(given, type):
         raise ConfigurationError(option, given, "expected an object, not its class")
@@ -248,7 +249,7 @@ def checked_methods(option: str, given: object, **methods: int) -> None:
     for name, count in methods.items():
         try:
             taken = inspect.signature(getattr(given, name))
-        except ValueError:  # Python does not know what it takes
+        except ValueError:  # Python does not know its parameters
             continue
         try:
             taken.bind(*range(count))
@@ -258,5 +259,5 @@ def checked_methods(option: str, given: object, **methods: int) -> None:
 
 
 def _is_partition(given: object) -> bool:
-    """Return whether something was meant as one partition: a tuple that does not hold partitions itself."""
+    """Return whether a value was meant as one partition: a tuple that does not contain partitions."""
     return is_text(given) or (isinstance(given, tuple) and bool(given) and not isinstance(given[0], tuple))

@@ -1,7 +1,7 @@
-"""The part that all clients share: a router, machines and the driver that runs them, on either kind of event loop.
+"""The core that all clients share: a router, machines and the driver that runs them, on either kind of event loop.
 
-A client's methods prepare what is to be done and hand it over; the asyncio faces await the promises that they get, the
-blocking ones (`kafkawire.sync`) wait for them.
+A client's methods prepare work and hand it over; the asyncio clients await the promises that they get, and the blocking
+ones (`kafkawire.sync`) wait for them.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ __all__ = ["ClientCore"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: How often in a row a broker may end the connection at the first request before `start` gives up: a broker that is
-#: being stopped does so only once.
+#: How many times in a row a broker may end the connection at the first request before `start` gives up: a stopping
+#: broker does so only once.
 _UNANSWERED_MAX = 3
 
 
 #: How long a client may take to end on its I/O thread: a last push of metrics, and some ms. It takes longer only if the
-#: thread waits for something that is held elsewhere, such as the lock of a log handler that the closing thread holds,
-#: since a signal handler has interrupted it.
+#: thread waits for something held elsewhere, such as the lock of a log handler held by a closing thread that a signal
+#: handler has interrupted.
 FINISH_MS: Final = LAST_PUSH_MS + 750
 
 
 class ClientCore:
-    """What runs a client between `start` and `close`.
+    """The parts that run a client between `start` and `close`.
 
     Args:
-        name: of the client, for errors: `producer`.
-        options: of the client.
-        network: reaches the brokers; None for TCP.
-        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
-        apis: what `operations` and machines can ask, `ApiRegistry(APIS, …)` for APIs of one's own.
+        name: the client's name in errors, such as `producer`.
+        options: the client's options.
+        network: how to connect to the brokers; None for TCP.
+        creates_topics: whether requesting an unknown topic may create it, if the brokers allow that.
+        apis: the APIs that `operations` and machines can use; `ApiRegistry(APIS, …)` adds custom ones.
 
     Attributes:
         backoff: the pauses between attempts.
         router: routes the client's calls.
         machines: polled by the driver, in this order; fill it before `start`.
-        operations: what coroutines on the driver's side await.
+        operations: the requests that coroutines on the driver's side await.
     """
 
     def __init__(
@@ -103,16 +103,15 @@ class ClientCore:
         self.operations = Operations(self.router, self.backoff, options.api_timeout_ms, self.driver.wake)
 
     def start(self) -> Promise[None]:
-        """Begin, and connect to the cluster.
+        """Start, and connect to the cluster.
 
         Returns:
-            A promise that is kept once the cluster is known. It fails with `ConnectFailed` once none of the bootstrap
-            servers could be reached, or refuses this client; with `NeverAnswered` if they seem to expect SASL; and with
-            the last error if those that were reached did not answer, once each was asked and `api_timeout_ms` has
-            passed.
+            A promise that is kept once the cluster is known. It fails with `ConnectFailed` if no bootstrap server could
+            be reached, with its error if one rejects this client, with `NeverAnswered` if they seem to expect SASL, and
+            with the last error if no reached server answered although each was asked and `api_timeout_ms` has passed.
 
         Raises:
-            LocalProtocolError: the client was started already, or needs a thread, and gevent or eventlet has replaced
+            LocalProtocolError: the client was already started, or it needs a thread but gevent or eventlet has replaced
                 threads.
         """
         if self._is_started:
@@ -129,25 +128,26 @@ class ClientCore:
                 if error is None:
                     promise.keep(None)
                     return
-                is_final = isinstance(error, ConnectFailed) or not error.retriable  # nobody is left to ask
+                is_final = isinstance(error, ConnectFailed) or not error.retriable  # no server is left to ask
                 is_final = is_final or unanswered >= max(_UNANSWERED_MAX, self._servers_count)
                 is_late = failures >= self._servers_count and monotonic_ms() >= deadline_ms
                 if is_final or is_late:
                     promise.fail(error)
                 else:
-                    self.router.refresh(refreshed)  # after a pause, of the server that has failed least
+                    self.router.refresh(refreshed)  # after a pause, that of the server with the fewest failures
 
             self.router.refresh(refreshed)
 
         if self._io == "thread":
             self._thread = IoThread(f"kafkawire {self._name}")
-        # Asked before the first turn: on a thread, that one could fail first, and a refused login would be repeated.
+        # Requested before the first turn: on a thread, that turn could fail first, and a rejected login would be
+        # repeated.
         started = self.driver.ask(refresh)
         self.driver.start(self._thread.loop if self._thread is not None else None)
         return started
 
     def perform(self, work: Coroutine[Any, Any, Result]) -> Promise[Result]:
-        """Have a coroutine run on the driver's side, where it may await `operations`.
+        """Run a coroutine on the driver's side, where it may await `operations`.
 
         Raises:
             Closed: the client has ended.
@@ -155,13 +155,13 @@ class ClientCore:
         return self.driver.perform(work)
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now; from any thread."""
+        """Return the current value of every metric; from any thread."""
         return self.router.metrics.read(monotonic_ms())
 
     def end(self, error: KafkaWireError | None = None) -> Promise[None]:
-        """Fail everything that is unsettled, and disconnect; the I/O thread goes on, see `finish`.
+        """Fail all unsettled work, and disconnect; the I/O thread continues, see `finish`.
 
-        If a broker wants metrics, they are pushed first, for `LAST_PUSH_MS` at most.
+        If a broker wants metrics, they are pushed first, for at most `LAST_PUSH_MS`.
         """
         reason = error or Closed(f"the {self._name} is not started, or is closed")
         if not self._telemetry.is_subscribed:
@@ -173,18 +173,18 @@ class ClientCore:
 
         try:
             self.driver.ask(self._telemetry.finish).add_done_callback(end)
-        except Closed:  # the client has ended by itself
+        except Closed:  # the client has already ended
             end()
         return ended
 
     def let_go(self, last: Callable[[], Awaitable[object]] | None = None) -> bool:
-        """End a client that was dropped; its finalizer calls this.
+        """End a client that was garbage-collected; its finalizer calls this.
 
         Args:
-            last: what to await before.
+            last: awaited first.
 
         Returns:
-            Whether there is anything to end.
+            Whether anything has to be ended.
         """
 
         async def end() -> None:
@@ -199,9 +199,9 @@ class ClientCore:
         return self.driver.let_go(end)
 
     async def finish(self, error: KafkaWireError | None = None) -> None:
-        """Do what `end` does, and let go of the I/O thread, even if the caller is cancelled.
+        """Do the same as `end`, and release the I/O thread, even if the caller is cancelled.
 
-        An I/O thread that does nothing for `FINISH_MS` is left behind.
+        An I/O thread that does not respond for `FINISH_MS` is abandoned.
         """
         ended = self.end(error)
         thread = self._thread

@@ -1,4 +1,4 @@
-"""Integers of applications, whatever their type: as plain ones, before anything is compared or written with them."""
+"""Convert applications' integers of any type to plain ones before they are compared or written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["plain_integer"]
 
 
 def plain_integer(given: object) -> int | None:
-    """Return an integer as a plain `int`; None if it is a bool or no integer, or cannot say which number it is."""
+    """Return an integer as a plain `int`; None if it is a bool, not an integer, or cannot be converted."""
     if type(given) is int:
         return given
     if isinstance(given, bool) or not isinstance(given, SupportsIndex):

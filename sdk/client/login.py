@@ -1,6 +1,6 @@
-"""From a user's options to what connections need: certificates for TLS, an authenticator for each login.
+"""Turn a user's options into the TLS settings and authenticators that connections need.
 
-Mechanisms and their optional packages are imported by the first login that uses them.
+The first login that uses a mechanism imports it and its optional packages.
 
 Source: `LoginManager` and `SaslClientCallbackHandler` in Apache Kafka.
 """
@@ -29,7 +29,7 @@ __all__ = ["login", "tls"]
 
 
 def tls(options: SecurityOptions) -> ssl.SSLContext | PemFiles | None:
-    """Return what `TcpNetwork` needs for TLS; None for plaintext."""
+    """Return the TLS settings for `TcpNetwork`; None for plaintext."""
     if not options.security_protocol.endswith("SSL"):
         return None
     if options.ssl_context is not None:
@@ -47,7 +47,7 @@ def tls(options: SecurityOptions) -> ssl.SSLContext | PemFiles | None:
 
 
 def login(options: SecurityOptions) -> Login | None:
-    """Return what makes the authenticator of each login; None for connections without SASL."""
+    """Return the factory of authenticators, one per login; None for connections without SASL."""
     if not options.security_protocol.startswith("SASL_"):
         return None
     match options.sasl_mechanism:
@@ -121,7 +121,7 @@ def _gssapi(options: SecurityOptions) -> Login:
     async def gssapi(host: str) -> Authenticator:
         from kafkawire.sdk.protocol.sasl.gssapi import GssapiAuthenticator
 
-        # The first step asks the Kerberos server for a ticket, over the network.
+        # The first step requests a ticket from the Kerberos server, over the network.
         return await in_thread(lambda: GssapiAuthenticator(options.sasl_kerberos_service_name, host))
 
     return gssapi
@@ -139,7 +139,7 @@ def _aws_msk_iam(options: SecurityOptions) -> Login:
 
 
 def _aws_credentials() -> AwsCredentials:
-    """Return what the usual places have: environment, files, the machine's role.
+    """Return credentials from the usual places: environment, files, the machine's role.
 
     Raises:
         ConfigurationError: the package `botocore` is not installed, or nothing provides credentials.

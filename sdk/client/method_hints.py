@@ -1,12 +1,12 @@
-"""What methods and arguments of other Kafka clients are called here, or what to do if there is nothing like them.
+"""The counterparts of other Kafka clients' methods and arguments here, or advice if there are none.
 
-A face has an attribute for each of these names that raises `AttributeError` with the hint, and that nothing lists: not
-`dir`, so neither completion nor `Mock(spec=…)`. `hasattr` says no. `__getattr__` on the class would be shorter, but
-CPython 3.11 then looks up every attribute in a slower way: 12 ns of the 52 that a `send` takes. What searches the
-dictionaries of classes sees the names all the same, as `isinstance` with a runtime-checkable protocol does.
+A client has an attribute for each of these names that raises `AttributeError` with the hint. `dir` does not list it, so
+neither do completion and `Mock(spec=…)`, and `hasattr` returns False. `__getattr__` on the class would be shorter, but
+makes CPython 3.11 look up every attribute more slowly: 12 ns of the 52 that a `send` takes. Code that searches the
+dictionaries of classes still sees the names, for example `isinstance` with a runtime-checkable protocol.
 
-The methods of a face are wrapped, so that a call with arguments that they do not have is explained. A `send` goes past
-the wrapper: the extension explains its own (`engines/native.pyx`).
+The methods of a client are wrapped to explain calls with unknown arguments. `send` bypasses the wrapper: the extension
+explains its own calls (`engines/native.pyx`).
 
 Source: the methods of Apache Kafka 4.3 (Java), confluent-kafka 2.16, kafka-python 3.0, aiokafka 0.14.
 """
@@ -37,7 +37,7 @@ __all__ = [
     "refusal",
 ]
 
-#: Names of other clients, separated by spaces, by what to do here.
+#: Names of other clients, separated by spaces, by the advice for them.
 PRODUCER: Final[Mapping[str, str]] = {
     "use send(topic, value, key=…), which never waits": "produce",
     "send returns a Delivery: await it, or call its result()": "send_and_wait",
@@ -101,7 +101,7 @@ ADMIN: Final[Mapping[str, str]] = {
 }
 
 
-#: What other clients have where a `Delivery` is returned here, likewise.
+#: The same for the objects of other clients that correspond to a `Delivery`.
 DELIVERY: Final[Mapping[str, str]] = {
     "await the delivery, or call result(timeout_ms=…)": "get",
     "use add_done_callback, or on_delivery of send": "add_both add_callback add_errback",
@@ -112,14 +112,14 @@ DELIVERY: Final[Mapping[str, str]] = {
     ),
 }
 
-#: What a broker for tests does not have, likewise.
+#: The same for names that a test broker does not have.
 BROKER: Final[Mapping[str, str]] = {
     "use bootstrap": "address bootstrap_server bootstrap_servers get_bootstrap_server host port servers url",
     "use Admin of kafkawire or kafkawire.sync": "create_topic create_topics delete_topics list_topics",
     "make another, or use a topic for each test": "clear reset",
 }
 
-#: Arguments of other clients' methods, as `method.argument`, likewise.
+#: The same for arguments of other clients' methods, as `method.argument`.
 ARGUMENTS: Final[Mapping[str, str]] = {
     "it is timestamp_ms, in milliseconds": "send.timestamp send_arrow.timestamp",
     "it is on_delivery, which is called with the Delivery alone": "send.callback",
@@ -171,10 +171,10 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "it is assignments": "NewTopic.replica_assignment NewTopic.replica_assignments",
 }
 
-#: What time limits are called, in whatever unit.
+#: Names of time limits in other clients, in any unit.
 _TIMEOUTS: Final = frozenset({"operation_timeout", "request_timeout", "timeout", "timeout_ms", "timeout_s"})
 
-#: What Python, and Cython, say of a call that they refuse before any of it has run.
+#: The text of Python and Cython for a call that they reject before it runs.
 _REFUSED: Final = re.compile(r"[\w.<>]*\(\) (?P<reason>(?:got|takes|missing) .*)")
 _UNEXPECTED: Final = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -182,22 +182,22 @@ Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 def advice_on(name: str, hints: Mapping[str, str]) -> str | None:
-    """Return what to do instead of using a name of another client; None if the hints do not have it.
+    """Return the advice for a name of another client; None if the hints do not have it.
 
     Args:
         name: the name.
-        hints: names of other clients, separated by spaces, by what to do here.
+        hints: names of other clients, separated by spaces, by the advice for them.
     """
     return next((advice for advice, names in hints.items() if name in names.split()), None)
 
 
 def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeError:
-    """Return an error about the arguments of a call that says what to write instead; another one as it is.
+    """Return an error about a call's arguments with advice added; return any other error unchanged.
 
     Args:
-        error: what the call has raised.
-        owner: the class that has the method, as applications know it.
-        method: what was called, as it was written in Python.
+        error: the error that the call raised.
+        owner: the class of the method, as applications know it.
+        method: the called method, as written in Python.
     """
     refused = _REFUSED.fullmatch(str(error))
     if refused is None:
@@ -221,7 +221,7 @@ def refusal(error: TypeError, owner: str, method: Callable[..., Any]) -> TypeErr
 
 
 def explaining(owner: str, method: Called) -> Called:
-    """Return what does the same as a method, and raises `refusal` for arguments that it does not have."""
+    """Wrap a method so that it raises `refusal` for unknown arguments."""
     if inspect.iscoroutinefunction(method):
 
         @wraps(method)
@@ -240,7 +240,7 @@ def explaining(owner: str, method: Called) -> Called:
             return method(*given, **named)
         except TypeError as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-                raise  # the call has begun
+                raise  # the method was entered
             raise refusal(error, owner, method) from None
 
     return cast(Called, explained)
@@ -251,9 +251,9 @@ def absent(owner: str, name: str, hints: Mapping[str, str], given: object = None
 
     Args:
         owner: the class.
-        name: of the attribute.
-        hints: names of other clients, separated by spaces, by what to do here.
-        given: what was asked for the attribute.
+        name: the attribute's name.
+        hints: names of other clients, separated by spaces, by the advice for them.
+        given: the object on which the attribute was accessed.
     """
     advice = advice_on(name, hints)
     text = f"{owner!r} object has no attribute {name!r}" if advice is None else f"{owner} has no {name}: {advice}"
@@ -264,8 +264,8 @@ class _Hint:
     """An attribute that a class does not have.
 
     Args:
-        name: what another client calls it.
-        advice: what to do instead.
+        name: its name in another client.
+        advice: the advice.
     """
 
     def __init__(self, name: str, advice: str) -> None:
@@ -278,18 +278,18 @@ class _Hint:
 
 
 class HintingClass(ABCMeta):
-    """The metaclass of faces: does not list hints. Abstract base classes may be mixed in."""
+    """The metaclass of clients, which does not list hints. Abstract base classes may be mixed in."""
 
     def __dir__(cls) -> list[str]:
         return _without_hints(cls, super().__dir__())
 
 
 class Hinting(metaclass=HintingClass):
-    """A face that knows the methods of other clients; a derived class may have methods of these names.
+    """A client that knows the methods of other clients; a derived class may have methods with these names.
 
     Args:
-        hints: names of other clients, separated by spaces, by what to do here; None for a class of an application,
-            whose methods stay as they are.
+        hints: names of other clients, separated by spaces, by the advice for them; None for an application's class,
+            whose methods are not wrapped.
     """
 
     def __init_subclass__(cls, hints: Mapping[str, str] | None = None, **more: Any) -> None:

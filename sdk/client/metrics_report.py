@@ -1,4 +1,4 @@
-"""Hand the metrics of a client to a function of the application, every so often and at the end."""
+"""Pass the metrics of a client to a function of the application, periodically and at the end."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class MetricsReport:
     """A machine that calls a function.
 
     Args:
-        registry: of the client.
-        reporter: takes the metrics, in the thread that does the client's I/O; what it raises is logged.
-        interval_ms: between two calls.
+        registry: the client's registry.
+        reporter: receives the metrics, in the thread that does the client's I/O; its errors are logged.
+        interval_ms: the time between two calls.
     """
 
     def __init__(self, registry: Registry, reporter: MetricsReporter, interval_ms: int) -> None:
@@ -32,7 +32,7 @@ class MetricsReport:
         self._lines = LogLimit(logger)
 
     def poll(self, now_ms: int) -> None:
-        """Call the function if it is time; the first time is an interval after the start."""
+        """Call the function if it is due; it is first due one interval after the start."""
         is_due = self._due_ms is not None and now_ms >= self._due_ms
         if is_due or self._due_ms is None:
             self._due_ms = now_ms + self._interval_ms
@@ -40,11 +40,11 @@ class MetricsReport:
                 self._report(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         return self._due_ms
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """Call the function for the last time: the client has ended."""
+        """Call the function for the last time, because the client has ended."""
         self._report(now_ms)
 
     def _report(self, now_ms: int) -> None:

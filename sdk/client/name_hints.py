@@ -1,4 +1,4 @@
-"""What names that other Kafka clients are imported by are called here, or what to do if there is nothing like them.
+"""The counterparts of names that are imported from other Kafka clients, or advice if there are none.
 
 Source: the public names of Apache Kafka 4.3 (Java), confluent-kafka 2.16, kafka-python 3.0, aiokafka 0.14.
 """
@@ -13,7 +13,7 @@ from kafkawire.sdk.client.method_hints import advice_on
 
 __all__ = ["NAMES", "missing"]
 
-#: Names of other clients, separated by spaces, by what to do here.
+#: Names of other clients, separated by spaces, by the advice for them.
 NAMES: Final[Mapping[str, str]] = {
     "use Consumer of kafkawire, or of kafkawire.sync if you do not use asyncio": (
         "AIOConsumer AIOKafkaConsumer AsyncConsumer DeserializingConsumer KafkaConsumer SerializingConsumer"
@@ -53,7 +53,7 @@ NAMES: Final[Mapping[str, str]] = {
     ),
 }
 
-#: Modules whose public names are looked for elsewhere, too.
+#: Modules whose public names are also searched.
 _MODULES: Final = ("kafkawire", "kafkawire.errors")
 
 
@@ -62,11 +62,11 @@ def missing(module: str, name: str) -> Exception:
 
     Args:
         module: the module.
-        name: of the missing attribute.
+        name: the name of the missing attribute.
 
     Returns:
-        An `ImportError` with the hint if other clients have such a name, or another module does: `from … import`
-        replaces an `AttributeError` by a text of its own.
+        An `ImportError` with the hint if other clients or another module have such a name, because `from … import`
+        replaces the text of an `AttributeError`.
     """
     advice = advice_on(name, NAMES)
     if advice is None and not name.startswith("_"):

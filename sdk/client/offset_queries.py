@@ -1,7 +1,7 @@
-"""Answer questions about offsets: the first, the last, the first after a time; for consumers and admins.
+"""Answer queries about offsets: the first, the last, or the first after a time; for consumers and admins.
 
-A machine: each question goes to the leaders in charge, is repeated where that may help, and ends by its deadline. It
-asks for the metadata that it lacks by itself, so that a topic that does not exist is not asked for ever after.
+A machine: each query goes to the partitions' leaders, is retried if that may help, and ends by its deadline. It
+requests missing metadata separately, so that a topic that does not exist is not requested forever.
 
 A consumer waits for a topic that does not exist, as Kafka's does, and an admin does not. Both wait for a partition.
 
@@ -37,14 +37,14 @@ Answer = Promise[dict[TopicPartition, OffsetAndTimestamp]]
 
 
 class _Query:
-    """One question.
+    """One query.
 
     Attributes:
-        left: what was not answered yet.
+        left: the times not answered yet.
         in_flight: calls that have not ended.
-        doubtful: topics to ask about before the leaders are asked again.
-        error: what the present attempt has met, None if nothing.
-        is_vain: whether that error is final, although it is retriable elsewhere.
+        doubtful: topics to request before the leaders are asked again.
+        error: the error of the current attempt; None if there is none.
+        is_vain: whether that error is final here, although it is retriable elsewhere.
     """
 
     def __init__(self, times: Mapping[TopicPartition, int], answer: Answer, attempts: Attempts) -> None:
@@ -59,14 +59,14 @@ class _Query:
 
 
 class OffsetQueries:
-    """Answer the questions of one client.
+    """Answer the queries of one client.
 
     Args:
-        router: carries the requests.
-        options: of the client.
+        router: sends the requests.
+        options: the client's options.
         backoff: the pauses between attempts.
         isolation_level: with READ_COMMITTED the last offset is the last stable one.
-        final: retriable codes that end a question if metadata says so of its topic.
+        final: retriable codes that end a query if the metadata has them for its topic.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class OffsetQueries:
         """Look up the first record at or after a time, for each partition.
 
         Args:
-            times: ms since the epoch, or an `OffsetTimestamp`.
-            answer: is kept with all of them, or fails with the first error that lasts.
+            times: the times, in ms since the epoch or as an `OffsetTimestamp`.
+            answer: kept with all results, or fails with the first final error.
             now_ms: the time.
         """
         if not times:
@@ -100,7 +100,7 @@ class OffsetQueries:
         self._queries.append(_Query(times, answer, attempts))
 
     def poll(self, now_ms: int) -> None:
-        """Send what is due."""
+        """Send the requests that are due."""
         for query in list(self._queries):
             if query.answer.done:
                 self._queries.remove(query)
@@ -108,20 +108,20 @@ class OffsetQueries:
                 self._send(query, now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         if not self._queries:
             return None
         waiting = [query.attempts.not_before_ms for query in self._queries if not query.in_flight]
         return min(waiting, default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """Fail every question."""
+        """Fail all queries."""
         for query in self._queries:
             query.answer.fail(error)
         self._queries.clear()
 
     def _send(self, query: _Query, now_ms: int) -> None:
-        """Ask about the topics that are in doubt, or else the leaders."""
+        """Request the doubtful topics or, if there are none, ask the leaders."""
         leaders: dict[int, dict[TopicPartition, int]] = {}
         doubtful = {*query.doubtful}
         for partition, time_ms in query.left.items():
@@ -159,7 +159,7 @@ class OffsetQueries:
         self._router.submit(call, now_ms)
 
     def _missing(self, query: _Query) -> KafkaWireError | None:
-        """Return why the first partition without a leader has none, None if all have one; what is final goes first."""
+        """Return why a partition has no leader, final reasons first; None if all partitions have one."""
         metadata = self._router.metadata
         leaderless = [partition for partition in query.left if metadata.leader(partition) is None]
         in_vain = [partition for partition in leaderless if metadata.errors.get(partition.topic) in self._final]
@@ -201,14 +201,14 @@ class OffsetQueries:
             self._attempted(query, now_ms)
 
     def _doubt(self, query: _Query, partitions: Iterable[TopicPartition], error: KafkaWireError) -> None:
-        """Note what an attempt has met; an error that lasts counts for more."""
+        """Record an attempt's error; a final error takes precedence."""
         if query.error is None or query.error.retriable:
             query.error = error
         if outdates_metadata(error):
             query.doubtful.update(partition.topic for partition in partitions)
 
     def _attempted(self, query: _Query, now_ms: int) -> None:
-        """End a question, or try again later."""
+        """End a query, or try again later."""
         error, query.error = query.error, None
         if error is None and query.left:
             error = RemoteProtocolError(f"the responses to ListOffsets lack {', '.join(map(str, query.left))}")
@@ -219,7 +219,7 @@ class OffsetQueries:
             left_ms = _deadline_ms(query) - now_ms
             self._lines.warning("retried", now_ms, "offsets are looked up again for up to %d ms: %s", left_ms, error)
         else:
-            if isinstance(error, RequestTimedOut) and former is not None:  # which says more than that time is over
+            if isinstance(error, RequestTimedOut) and former is not None:  # which is more specific than a time-out
                 error, error.__cause__ = former, error
             query.answer.fail(error)
 

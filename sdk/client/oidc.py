@@ -1,7 +1,7 @@
 """Tokens for OAUTHBEARER from an OpenID Connect service, by client credentials.
 
-Needs aiohttp (the extra `oauth`), which is imported by the first request. A token is kept until most of its life is
-over; logins that want one at the same time share a request.
+Needs aiohttp (the extra `oauth`), which is imported by the first request. A token is kept for most of its lifetime;
+logins that need one at the same time share a request.
 
 Source: RFC 6749 §4.4 (client credentials), KIP-768; `ClientCredentialsJwtRetriever` in Apache Kafka.
 """
@@ -20,28 +20,28 @@ from kafkawire.sdk.transport.timing import SingleFlight
 
 __all__ = ["RESPONSE_BYTES_MAX", "ClientCredentials", "TokenRefused", "TokenUnavailable"]
 
-#: A token has a few KiB.
+#: The maximum size of a response: a token has a few KiB.
 RESPONSE_BYTES_MAX = 1024 * 1024
 
-#: A service that does not answer must not use up the time of the whole connection.
+#: The limit of a request: an unresponsive service must not use up the time of the whole connection.
 REQUEST_TIMEOUT_SECONDS = 10
 
-#: How much of its life a token is used; the rest is for the clocks of others.
+#: The fraction of its lifetime for which a token is used; the rest allows for clock differences.
 _USED_SHARE = 0.8
 
-#: How much of the service's reason goes into an error.
+#: The number of characters of the service's reason in an error.
 _SHOWN_CHARACTERS = 200
 
-#: Hosts to which a secret may travel without TLS: this machine.
+#: Hosts to which a secret may be sent without TLS: this machine.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class TokenRefused(KafkaWireError):
-    """The service for tokens refuses this client."""
+    """The token service rejects this client."""
 
 
 class TokenUnavailable(KafkaWireError):
-    """The service for tokens cannot be reached, or does not answer as it should."""
+    """The token service cannot be reached, or returns an invalid response."""
 
     retriable = True
 
@@ -50,12 +50,12 @@ class ClientCredentials:
     """Fetches tokens.
 
     Args:
-        url: of the token endpoint; https, except on this machine.
-        client_id: who asks.
-        client_secret: the password of that client.
-        scope: what the token should allow; None not to say.
-        url_encodes: whether id and secret are encoded as RFC 6749 demands. Kafka's client does not by default, and
-            services that do not expect it exist.
+        url: the URL of the token endpoint; https, except on this machine.
+        client_id: the client's id.
+        client_secret: the client's secret.
+        scope: the scope to request; None to omit it.
+        url_encodes: whether to encode id and secret as RFC 6749 requires. Kafka's client does not by default, and some
+            services do not expect it.
 
     Raises:
         ConfigurationError: the URL cannot be used.
@@ -79,11 +79,11 @@ class ClientCredentials:
         self._fetching: SingleFlight[Secret] = SingleFlight()
 
     async def token(self) -> Secret:
-        """Return a token that is valid for some time to come.
+        """Return a token that remains valid for some time.
 
         Raises:
-            TokenRefused: the service refuses this client.
-            TokenUnavailable: the service cannot be reached, or does not answer as it should.
+            TokenRefused: the service rejects this client.
+            TokenUnavailable: the service cannot be reached, or returns an invalid response.
             ConfigurationError: aiohttp is not installed.
         """
         if self._token is not None and monotonic_ms() < self._use_until_ms:
@@ -105,7 +105,7 @@ class ClientCredentials:
         return self._token
 
     async def _post(self) -> tuple[int, Mapping[str, object]]:
-        """Return the status and the JSON object of an answer, an empty one if it is none."""
+        """Return the status and the JSON object of a response; an empty object if it is not one."""
         try:
             import aiohttp
         except ImportError as error:
@@ -141,7 +141,7 @@ class ClientCredentials:
     def _refused(self, status: int, answer: Mapping[str, object]) -> NoReturn:
         said = ": ".join(str(answer[name]) for name in ("error", "error_description") if name in answer)
         text = f"{self._host} answered with status {status}: {said or 'no reason given':.{_SHOWN_CHARACTERS}}"
-        # RFC 6749 §5.2: 400 and 401 are about this client; the rest may pass.
+        # RFC 6749 §5.2: 400 and 401 concern this client; others can be temporary.
         raise TokenRefused(text) if status in (400, 401, 403) else TokenUnavailable(text)
 
 

@@ -1,7 +1,7 @@
-"""What a coroutine on the driver's side awaits: requests that the router carries, and the metadata of topics.
+"""Operations that coroutines on the driver's side await: requests sent by the router, and topic metadata.
 
-For work in several steps that nothing else depends upon, an admin's above all; producers and consumers decide in
-machines. Retries are the router's: an operation says what counts as an error and when it is too late.
+They are for independent work in several steps, mainly an admin's; producers and consumers use machines. The router
+retries: an operation defines which responses are errors, and its deadline.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["NO_SUCH_TOPIC", "Operations"]
 
-#: Retriable when writing to a topic that is just being created, final when asking about it.
+#: Retriable when writing to a topic that is just being created, but final when asking about it.
 NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 Given = TypeVar("Given")
@@ -36,10 +36,10 @@ class Operations:
     """Requests of one client that coroutines await.
 
     Args:
-        router: carries them.
+        router: sends the requests.
         backoff: the pauses of `attempts`.
-        timeout_ms: for a whole operation, retries included.
-        wake: has the driver look at the router and the machines.
+        timeout_ms: the limit for a whole operation, including retries.
+        wake: makes the driver poll the router and the machines.
     """
 
     def __init__(self, router: Router, backoff: Backoff, timeout_ms: int, wake: Callable[[], None]) -> None:
@@ -49,7 +49,7 @@ class Operations:
         self.wake = wake
 
     def attempts(self) -> Attempts:
-        """Return the attempts at an operation that begins now."""
+        """Return the `Attempts` of an operation that begins now."""
         return Attempts(self._backoff, monotonic_ms() + self._timeout_ms)
 
     async def request(
@@ -65,16 +65,16 @@ class Operations:
         """Send a request and return its response.
 
         Args:
-            target: the broker in charge.
-            request: or what returns it and its version, where its shape depends on that.
+            target: the responsible broker.
+            request: the request, or a function that returns it and its version if its shape depends on the version.
             response: the class of its response.
-            check: raises the error that a response carries.
+            check: raises the error in a response.
             deadline_ms: when to give up; None for the timeout of the operations, from now.
-            final: retriable codes that are not.
+            final: retriable codes that end it.
 
         Raises:
             KafkaWireError: the last error.
-            Exception: what else `request` or `check` raises; it ends this request alone.
+            Exception: any other error of `request` or `check`, which ends only this request.
         """
 
         def guarded(step: Callable[[Given], Result], given: Given) -> Result:
@@ -82,7 +82,7 @@ class Operations:
                 return step(given)
             except KafkaWireError:
                 raise
-            except Exception as defect:  # the router would end the client, since none of its own is to raise this
+            except Exception as defect:  # in the router, such an error would end the client
                 promise.fail(defect)
                 raise KafkaWireError(f"{call}: {defect!r}") from defect
 
@@ -123,7 +123,7 @@ class Operations:
         """Ask a broker about topics.
 
         Args:
-            names: of the topics; None for all topics of the cluster.
+            names: the names of the topics; None for all topics of the cluster.
             deadline_ms: when to give up; None for the timeout of the operations, from now.
             final: retriable codes that end it.
 

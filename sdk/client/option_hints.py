@@ -1,8 +1,8 @@
-"""What options of other Kafka clients are called here, or what to do if there is no such option.
+"""The counterparts of other Kafka clients' options here, or advice if there are none.
 
-Read when somebody used a name that is no option, and for docs/options.md. Names are compared with dots for
-underscores, so `compression_type` and `compression.type` are the same, and names that differ from Kafka's own only in
-that need no entry.
+Used for errors about unknown options, and for docs/options.md. Names are compared after replacing underscores with
+dots, so `compression_type` and `compression.type` are the same, and names that differ from Kafka's only in that need no
+entry.
 
 Source: the options of Apache Kafka 4.3 (Java), librdkafka 2.16 with confluent-kafka, kafka-python 3.0, aiokafka 0.14.
 """
@@ -16,7 +16,7 @@ from kafkawire.sdk.options import Options
 
 __all__ = ["MISSING", "ON_THE_ROADMAP", "SYNONYMS", "hint", "synonyms"]
 
-#: Names of other clients, separated by spaces, by the option that does the same here.
+#: Names of other clients, separated by spaces, by the equivalent option here.
 SYNONYMS: Final[Mapping[str, str]] = {
     "batch_size": "max.batch.size",
     "bootstrap_servers": "brokers metadata.broker.list servers",
@@ -50,14 +50,14 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "ssl_truststore_location": "ssl.ca.location ssl.cafile",
 }
 
-#: Names of options that a later release brings, by what docs/roadmap.md calls it. A name that ends with a dot, here and
-#: below, stands for all that begin with it.
+#: Names of options planned for a later release, by their feature in docs/roadmap.md. A name that ends with a dot, here
+#: and below, stands for all that begin with it.
 ON_THE_ROADMAP: Final[Mapping[str, str]] = {
     "two-phase commit": "transaction.two.phase.commit.enable",
     "KIP-932": "share.",
 }
 
-#: Names of options that have no counterpart, by what to do instead.
+#: Names of options that have no counterpart, by the advice for them.
 MISSING: Final[Mapping[str, str]] = {
     "topics follow the servers: Consumer(servers, 'orders', 'payments')": "topic topics",
     "pass functions to Producer: key_serializer=, value_serializer=": "key.serializer value.serializer",
@@ -147,15 +147,15 @@ MISSING: Final[Mapping[str, str]] = {
 
 
 def hint(name: str, kind: type[Options], clients: Mapping[str, type[Options]]) -> str | None:
-    """Return what to say about a name that is not among the options of a client.
+    """Return the hint for a name that is not an option of a client.
 
     Args:
         name: as the user wrote it.
-        kind: the options of the client that was given it.
+        kind: the options of the client that received it.
         clients: the options of each client, by its class.
 
     Returns:
-        None if the name is not known.
+        None if the name is unknown.
     """
     dotted = name.replace("_", ".").replace("-", ".").lower()
     for owner, options in {kind.__name__: kind, **clients}.items():
@@ -175,7 +175,7 @@ def hint(name: str, kind: type[Options], clients: Mapping[str, type[Options]]) -
 
 
 def synonyms(kind: type[Options]) -> Iterator[tuple[str, str]]:
-    """Give each name of another client, dotted, with the option of `kind` that it stands for."""
+    """Map each dotted name of another client to the option of `kind` that it stands for."""
     return ((name, own) for own, names in SYNONYMS.items() if own in kind.OPTIONS for name in names.split())
 
 

@@ -1,6 +1,6 @@
-"""What the options of clients may be: each function checks one value, and returns it as the clients use it.
+"""Readers of option values: each function checks one value and returns it in the form that the clients use.
 
-All of them take the name of the option, for the error, and raise `ConfigurationError`, which says what was expected.
+Each takes the name of the option, for the error, and raises `ConfigurationError`, which states the expected values.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ __all__ = [
 
 ASSIGNOR_NAMES: Final[tuple[AssignorName, ...]] = get_args(AssignorName)
 
-#: Where a consumer begins without a committed offset; it may also go back by a duration.
+#: Where a consumer begins without a committed offset; a duration is also possible.
 RESET_POLICIES: Final = ("latest", "earliest", "none")
 
-#: What librdkafka calls them.
+#: The names in librdkafka.
 _MEANT_POLICIES: Final = {
     "smallest": "earliest",
     "beginning": "earliest",
@@ -66,29 +66,29 @@ ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-#: So much of a text that is too long is in the error.
+#: The number of characters of an overlong text in the error.
 _SHOWN_CHARACTERS: Final = 30
 
 #: Durations as java.time.Duration reads them (ISO 8601), without signs.
 _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
-#: The protocols of listeners of brokers.
+#: The protocols of brokers' listeners.
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class BootstrapServers(tuple[Address, ...]):
-    """Addresses, and the protocols that were written before them, as in `SASL_SSL://host:port`.
+    """Addresses, and the protocols written before them, as in `SASL_SSL://host:port`.
 
     Attributes:
-        protocols: by server, as it was given; servers that name none are left out.
+        protocols: the protocols by server as given; servers without one are left out.
     """
 
     protocols: Mapping[str, str] = MappingProxyType({})
 
 
 def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
-    """Return the addresses in a text, or in a sequence of them; a protocol may stand before each."""
+    """Return the addresses in a text or in a sequence; each can be preceded by a protocol."""
     if isinstance(value, Mapping):
         raise ConfigurationError(name, list(value), "options are keywords: pass the mapping as **options")
     if not isinstance(value, str | Iterable) or isinstance(value, bytes | bytearray | memoryview):
@@ -108,7 +108,7 @@ def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
 
 
 def check_protocols(servers: tuple[Address, ...], security_protocol: str) -> None:
-    """Refuse servers that name another protocol than `security_protocol`.
+    """Reject servers with another protocol than `security_protocol`.
 
     Raises:
         ConfigurationError: the two contradict each other.
@@ -120,7 +120,7 @@ def check_protocols(servers: tuple[Address, ...], security_protocol: str) -> Non
 
 
 def read_acks(name: str, value: object) -> int:
-    """Return how many replicas acknowledge."""
+    """Return the number of replicas that must acknowledge."""
     if not isinstance(value, str | int) or isinstance(value, bool) or value not in ACKS:
         known = listed(value, ["all"], "1 or 0")
         raise ConfigurationError(name, value, f"expected {known}")
@@ -128,7 +128,7 @@ def read_acks(name: str, value: object) -> int:
 
 
 def read_compression(name: str, value: object) -> Compression:
-    """Return a compression, given by itself or by its name."""
+    """Return a compression, given as a member or by name."""
     if isinstance(value, Compression):
         return value
     if not isinstance(value, str) or value not in COMPRESSIONS:
@@ -137,7 +137,7 @@ def read_compression(name: str, value: object) -> Compression:
 
 
 def read_reset_policy(name: str, value: object) -> str | int:
-    """Return a policy by its name, or the milliseconds of one that goes back by a duration."""
+    """Return a policy by name, or the milliseconds of a duration to go back."""
     if isinstance(value, str) and value in RESET_POLICIES:
         return str(value)
     if is_timedelta(value) and value.days >= 0:
@@ -151,7 +151,7 @@ def read_reset_policy(name: str, value: object) -> str | int:
 
 
 def read_isolation_level(name: str, value: object) -> IsolationLevel:
-    """Return an isolation level, given by itself or by its name."""
+    """Return an isolation level, given as a member or by name."""
     if isinstance(value, IsolationLevel):
         return value
     if not isinstance(value, str) or value not in ISOLATION_LEVELS:
@@ -176,7 +176,7 @@ def read_assignors(name: str, value: object) -> tuple[str | Assignor, ...]:
 
 
 def _assignor_name(part: object) -> str | None:
-    """Return the name of an assignor, None if it is none."""
+    """Return the name of an assignor; None if the value is not an assignor."""
     if isinstance(part, str):
         return part if part in ASSIGNOR_NAMES else None
     own = getattr(part, "name", None)
@@ -185,7 +185,7 @@ def _assignor_name(part: object) -> str | None:
 
 
 def read_optional_flag(name: str, value: object) -> bool | None:
-    """Return a flag that may be left open."""
+    """Return a flag that can also be None."""
     if value is not None and not isinstance(value, bool):
         raise ConfigurationError(name, value, "expected True, False or None")
     return value
@@ -200,14 +200,14 @@ def read_partitioner(name: str, value: object) -> Partitioner | Literal["round_r
 
 
 def read_metrics_reporter(name: str, value: object) -> MetricsReporter | None:
-    """Return a function that takes metrics."""
+    """Return a function that receives metrics."""
     if value is not None and not callable(value):
         raise ConfigurationError(name, value, "expected a function of a mapping")
     return cast("MetricsReporter | None", value)
 
 
 def check_encodable(name: str, value: str) -> None:
-    """Refuse text that cannot be encoded as UTF-8."""
+    """Reject text that cannot be encoded as UTF-8."""
     found = _SURROGATE.search(value)
     if found is not None:
         raise ConfigurationError(name, value, f"{found[0]!r} cannot be sent: UTF-8 has no surrogates")
@@ -227,7 +227,7 @@ def read_wire_text(name: str, value: object) -> str | None:
 
 
 def name_or_none(without: str) -> Callable[[str, object], str | None]:
-    """Return what reads a name that may be left out, to do something without it."""
+    """Return a reader of an optional name; `without` says what happens without the name."""
 
     def read(name: str, value: object) -> str | None:
         if value == "":
@@ -240,6 +240,6 @@ def name_or_none(without: str) -> Callable[[str, object], str | None]:
 def read_group_instance_id(name: str, value: object) -> str | None:
     """Return the name of a static member."""
     value = read_text(name, value)
-    if value is not None and not is_legal_name(value):  # brokers check it as they check the name of a topic
+    if value is not None and not is_legal_name(value):  # brokers check it like a topic name
         raise ConfigurationError(name, value, f"expected {LEGAL_NAME}")
     return value

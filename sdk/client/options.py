@@ -1,9 +1,9 @@
-"""The options of producers, consumers and admins: names, defaults, ranges, and what must hold between them.
+"""The options of producers, consumers and admins: names, defaults, ranges, and the rules between them.
 
 Options are snake_case keywords; the dotted names of Kafka's documentation are accepted too. The error for an unknown
-name says what the option is called here, that for a value out of range states the limit. An option that was not given
-yields to those that were; two that were given and contradict each other are refused. Most defaults are Kafka's;
-docs/guide/migrating.md has the exceptions, docs/howto/add-an-option.md shows how to add an option.
+name gives the option's name here; the error for a value out of range states the limit. A default yields to options that
+were given; two given options that contradict each other are rejected. Most defaults are Kafka's;
+docs/guide/migrating.md has the exceptions, and docs/howto/add-an-option.md shows how to add an option.
 
 Source: Apache Kafka, `CommonClientConfigs`, `ProducerConfig`, `ConsumerConfig`.
 """
@@ -68,7 +68,7 @@ __all__ = [
 
 
 class ClientOptions(SecurityOptions):
-    """The options of every client, beside those of `SecurityOptions`.
+    """The options of every client, in addition to those of `SecurityOptions`.
 
     Attributes:
         bootstrap_servers: brokers to connect to first, `host:port,host:port`.
@@ -197,7 +197,7 @@ class ProducerOptions(ClientOptions):
 
     @property
     def compression_level(self) -> int | None:
-        """The level of `compression`, None for the default of the codec."""
+        """The level of `compression`; None for the codec's default."""
         level: int | None = vars(self).get(_level_name(self.compression))
         return level
 
@@ -236,7 +236,7 @@ def _level_name(codec: Compression) -> str:
     return f"compression_{codec.name.lower()}_level"
 
 
-#: In the time of a session, as Kafka advises: two may be lost.
+#: The number of heartbeats per session timeout, as Kafka advises: two may be lost.
 _HEARTBEATS: Final = 3
 
 
@@ -358,7 +358,7 @@ class ConsumerOptions(ClientOptions):
                 raise ConfigurationError(name, getattr(self, name), reason)
 
 
-#: Options of members of a group and of who commits for one.
+#: Options of group members and of clients that commit for a group.
 _GROUP_OPTIONS: Final = (
     "group_protocol",
     "group_remote_assignor",
@@ -372,7 +372,7 @@ _GROUP_OPTIONS: Final = (
     "max_poll_interval_ms",
 )
 
-#: Options that rule nothing in a KIP-848 group.
+#: Options without effect in a KIP-848 group.
 _CLASSIC_OPTIONS: Final = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")
 
 #: The options of each client.

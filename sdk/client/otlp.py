@@ -1,4 +1,4 @@
-"""Metrics as OpenTelemetry's protocol has them: the few messages of `MetricsData`, written as protobuf.
+"""Encode metrics in OpenTelemetry's protocol: the few messages of `MetricsData`, written as protobuf.
 
 Source: opentelemetry-proto, `metrics/v1/metrics.proto`, `common/v1/common.proto`, `resource/v1/resource.proto`; KIP-714
 for the names.
@@ -17,7 +17,7 @@ __all__ = ["Point", "metrics_data", "otlp_name"]
 
 _NANOSECONDS: Final = 1_000_000
 
-# Field numbers of the messages, with what a field holds (protobuf's wire types).
+# Field numbers of the messages, with protobuf's wire types.
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _RESOURCE_METRICS: Final = 1  # of MetricsData
 _RESOURCE, _SCOPE_METRICS = 1, 2  # of ResourceMetrics
@@ -42,9 +42,9 @@ class Point(NamedTuple):
     """The value of a metric.
 
     Attributes:
-        metric: its name.
+        metric: the metric's name.
         value: a number.
-        is_sum: whether it only grows; otherwise it is a gauge.
+        is_sum: whether the value only increases; otherwise it is a gauge.
     """
 
     metric: MetricName
@@ -66,9 +66,9 @@ def metrics_data(
     Args:
         points: the values.
         resource: attributes of the client.
-        start_ms: when counting began, on the wall clock: of the client, or with deltas the last push.
+        start_ms: when counting began, on the wall clock: the client's start or, with deltas, the last push.
         time_ms: the time of the values.
-        is_delta: whether sums are since `start_ms` only.
+        is_delta: whether sums count only from `start_ms`.
     """
     times = _fixed(_START_TIME, start_ms * _NANOSECONDS) + _fixed(_TIME, time_ms * _NANOSECONDS)
     temporality = _varint_field(_TEMPORALITY, _DELTA if is_delta else _CUMULATIVE) + _varint_field(_MONOTONIC, 1)

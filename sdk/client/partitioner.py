@@ -1,4 +1,4 @@
-"""Which partition a record with a key goes to; every Kafka client chooses the same one.
+"""Choose the partition of a record with a key; every Kafka client chooses the same one.
 
 Source: Apache Kafka, `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`, `RoundRobinPartitioner`.
 """
@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 __all__ = ["ROUND_ROBIN", "Partitioner", "murmur2", "murmur2_partition"]
 
-#: Chooses a partition: takes the key and the number of partitions, returns a number from 0 up to that, exclusive.
+#: Chooses a partition: takes the key and the number of partitions, and returns a partition below that number.
 Partitioner = Callable[[bytes, int], int]
 
-#: Each record of a topic goes to the partition after that of the last one, with a key or without.
+#: Each record of a topic, with or without a key, goes to the partition after that of the previous record.
 ROUND_ROBIN: Final[Literal["round_robin"]] = "round_robin"
 
 _SEED = 0x9747B28C
@@ -23,7 +23,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 def murmur2_partition(key: bytes, partitions: int) -> int:
-    """Return the partition of a key, as Kafka's own clients choose it."""
+    """Return the partition of a key as chosen by Kafka's own clients."""
     return (murmur2(key) & _POSITIVE) % partitions
 
 

@@ -1,7 +1,7 @@
-"""The options of every client for TLS and SASL: names, defaults, and which of them belong together.
+"""The options of every client for TLS and SASL: names, defaults, and the rules between them.
 
 Names are Kafka's; `sasl.username`, `sasl.password` and `ssl.key.location` are librdkafka's. Certificates and keys are
-PEM. Secrets are kept in `Secret`, which does not show them.
+PEM. Secrets are kept in `Secret`, which hides them.
 
 Source: Apache Kafka, `CommonClientConfigs`, `SslConfigs`, `SaslConfigs`; KIP-651 (PEM).
 """
@@ -32,7 +32,7 @@ _OIDC: Final = (
     "sasl_oauthbearer_client_credentials_client_secret",
 )
 
-#: What only a service for tokens needs.
+#: Options needed only with a token service.
 _SERVICE: Final = (*_OIDC, "sasl_oauthbearer_scope", "sasl_oauthbearer_header_urlencode")
 
 #: Options by the mechanisms that use them.
@@ -158,7 +158,7 @@ class SecurityOptions(Options):
 
 
 def _set(options: SecurityOptions, names: Iterable[str]) -> list[str]:
-    """Return those names whose values are not the defaults."""
+    """Return the names whose values are not the defaults."""
     return [name for name in names if getattr(options, name) != options.OPTIONS[name].default]
 
 

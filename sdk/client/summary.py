@@ -11,11 +11,11 @@ __all__ = ["State", "blocking_summary", "summary"]
 
 State = Literal["new", "starting", "started", "closed"]
 
-#: The most addresses that are shown, and the most characters of each: few names of hosts are longer.
+#: The maximum number of addresses shown, and of characters of each: few host names are longer.
 _ADDRESSES: Final = 3
 _ADDRESS_CHARACTERS: Final = 100
 
-#: The options that tell clients apart; shown if they have a value.
+#: The options that distinguish clients; shown if they have a value.
 _NAMES: Final = ("client_id", "group_id", "group_instance_id", "transactional_id")
 
 
@@ -24,9 +24,9 @@ def summary(client: object, options: ClientOptions | None, state: State, kind: s
 
     Args:
         client: the client.
-        options: its options; None if its constructor raised before it had them.
+        options: its options; None if its constructor raised before setting them.
         state: its state.
-        kind: comes before the name of its class.
+        kind: precedes the name of its class.
     """
     kind += type(client).__name__[:_ADDRESS_CHARACTERS]
     if options is None:
@@ -39,7 +39,7 @@ def summary(client: object, options: ClientOptions | None, state: State, kind: s
 
 
 def blocking_summary(client: object) -> str:
-    """Return the repr of a client of `kafkawire.sync`, whose `_inner` client knows the options and the state."""
+    """Return the repr of a client of `kafkawire.sync`, whose `_inner` client has the options and the state."""
     inner = getattr(client, "_inner", None)  # None if the constructor raised
     known: tuple[ClientOptions | None, State] = (None, "new") if inner is None else inner._state()
     return summary(client, *known, "blocking ")

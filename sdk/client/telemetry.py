@@ -1,7 +1,7 @@
-"""Push the metrics that the operators of a cluster ask for (KIP-714): a machine that subscribes and pushes.
+"""A machine that subscribes to and pushes the metrics that a cluster's operators request (KIP-714).
 
-Brokers without a receiver for metrics do not offer the two requests; then it is off for good, and costs nothing.
-What is asked for, how often and how it is compressed, the broker says; what was not asked for is not sent.
+Brokers without a receiver for metrics do not offer the two requests; then telemetry is permanently off and costs
+nothing. The broker decides which metrics are sent, how often, and how they are compressed.
 
 Source: KIP-714; Apache Kafka, `ClientTelemetryReporter`, `ClientTelemetryUtils`.
 """
@@ -37,22 +37,22 @@ __all__ = ["LAST_PUSH_MS", "Telemetry"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: How long the end of a client waits for its last push. The metrics of its last minutes are not worth more.
+#: How long the end of a client waits for its last push; the metrics of its last minutes are not worth more.
 LAST_PUSH_MS: Final = 250
 
-#: The interval until a broker has named one, as in Kafka's clients.
+#: The interval until a broker has set one, as in Kafka's clients.
 _INTERVAL_MS: Final = 300_000
 
-#: The first push comes after 0.5 to 1.5 intervals: clients that were started together do not push together.
+#: The first push comes after 0.5 to 1.5 intervals, so that clients started together do not push together.
 _JITTER: Final = 0.5
 
-#: What a broker calls all metrics; the empty prefix of every name stands for them, too.
+#: A broker's name for all metrics; the empty prefix also stands for them.
 _ALL: Final = "*"
 
 #: Errors after which the client must not ask again.
 _FINAL: Final = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD, ErrorCode.UNSUPPORTED_VERSION})
 
-#: Errors that a new subscription mends at once.
+#: Errors that a new subscription resolves immediately.
 _OUTDATED: Final = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 
 
@@ -60,8 +60,8 @@ class Telemetry:
     """Push the metrics of one client.
 
     Args:
-        router: carries the requests; its metrics are pushed.
-        options: of the client.
+        router: sends the requests; its metrics are pushed.
+        options: the client's options.
         fraction: returns a random number in [0, 1).
         wall_ms: returns the wall clock.
     """
@@ -90,7 +90,7 @@ class Telemetry:
         return self._is_on and self._subscription is not None
 
     def finish(self, promise: Promise[None], now_ms: int) -> None:
-        """Push for the last time; the promise is kept when that is done, or `LAST_PUSH_MS` later."""
+        """Push for the last time; the promise is kept after the push, or `LAST_PUSH_MS` later."""
         if not self.is_subscribed:
             self._is_on = False
             promise.keep(None)
@@ -103,7 +103,7 @@ class Telemetry:
     # Machine.
 
     def poll(self, now_ms: int) -> None:
-        """Do what is due, once the cluster is known."""
+        """Do the work that is due, once the cluster is known."""
         if self._last is not None:
             if now_ms >= self._last[1]:
                 self._last[0].keep(None)
@@ -114,13 +114,13 @@ class Telemetry:
                 self._push(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before."""
+        """Return when to poll again if nothing happens earlier."""
         if self._last is not None:
             return None if self._last[0].done else self._last[1]
         return self._due_ms if self._is_on and self._call is None and self._router.metadata.changes else None
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
-        """Stop: the client has ended."""
+        """Stop, because the client has ended."""
         self._is_on = False
         if self._last is not None:
             self._last[0].keep(None)
@@ -140,7 +140,7 @@ class Telemetry:
         self._instance_id = response.client_instance_id
         interval_ms = response.push_interval_ms if response.push_interval_ms > 0 else _INTERVAL_MS
         if not response.requested_metrics:
-            self._due_ms = now_ms + interval_ms  # nobody wants any now: ask again
+            self._due_ms = now_ms + interval_ms  # no metrics are wanted now: ask again
             return
         response.push_interval_ms = interval_ms
         pause_ms = int(interval_ms * (1 - _JITTER + 2 * _JITTER * self._fraction()))
@@ -185,7 +185,7 @@ class Telemetry:
     def _content(
         self, subscription: GetTelemetrySubscriptionsResponse, values: Mapping[MetricName, float], time_ms: int
     ) -> tuple[int, bytes]:
-        """Return the metrics in the first compression that the broker names and this client has."""
+        """Return the metrics in the broker's first compression that this client supports."""
         is_delta = subscription.delta_temporality
         points = []
         for metric, value in values.items():
@@ -198,11 +198,11 @@ class Telemetry:
             try:
                 return kind, compress(Compression(kind), data)
             except (ValueError, ImportError, EncodeError):
-                continue  # not one of this client's
+                continue  # not supported by this client
         return Compression.NONE, data
 
     def _resource(self) -> dict[str, str]:
-        """Return what a broker cannot know of this client otherwise."""
+        """Return the attributes of this client that a broker cannot learn otherwise."""
         options = {key: getattr(self._options, key, None) for key in ("client_rack", "group_id", "group_instance_id")}
         return {key: value for key, value in options.items() if value}
 
@@ -231,7 +231,7 @@ class Telemetry:
         self._router.submit(self._call, now_ms)
 
     def _target(self) -> tuple[Target, Purpose]:
-        """Return whom to push to: on the connection of a consumer's fetches, requests wait for records, too."""
+        """Return the broker to push to: on a consumer's fetch connection, requests would wait for records."""
         if not isinstance(self._options, ConsumerOptions):
             return ANY_BROKER, Purpose.DATA
         if self._options.group_id is not None:
@@ -239,7 +239,7 @@ class Telemetry:
         return Node(min(self._router.metadata.brokers, default=-1)), Purpose.GROUP
 
     def _failed(self, error: KafkaWireError, now_ms: int) -> None:
-        """Ask again for what is wanted: at once, after an interval, or never."""
+        """Request the subscription again: immediately, after an interval, or never."""
         interval_ms = _INTERVAL_MS if self._subscription is None else self._subscription.push_interval_ms
         code = error.code if isinstance(error, BrokerError) else None
         if isinstance(error, UnsupportedVersion | Closed) or code is ErrorCode.UNSUPPORTED_VERSION:
@@ -247,10 +247,10 @@ class Telemetry:
             return
         if code in _FINAL:
             self._is_on = False
-            self._lines.warning("off", now_ms, "metrics are not pushed any more: %s", error)
+            self._lines.warning("off", now_ms, "metrics are no longer pushed: %s", error)
             return
         self._lines.warning("failed", now_ms, "metrics were not pushed: %s", error)
-        # A broker that knows no subscription of this client twice in a row is asked after a pause.
+        # If a broker twice in a row does not know this client's subscription, it is asked after a pause.
         at_once = code in _OUTDATED and self._subscription is not None
         self._due_ms = now_ms if at_once else now_ms + interval_ms
         self._subscription = None

@@ -1,4 +1,4 @@
-"""Points in time, as applications give them: milliseconds since the epoch, or a datetime with a time zone."""
+"""Convert applications' points in time: milliseconds since the epoch, or datetimes with a time zone."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MAX_MS: Final = (1 << 63) - 1
 
 
 def is_datetime(given: object) -> TypeGuard[datetime]:
-    """Return whether it is a datetime; the module is not imported for those who have none."""
+    """Return whether a value is a datetime, without importing `datetime` unless the program has done so."""
     return "datetime" in sys.modules and isinstance(given, sys.modules["datetime"].datetime)
 
 
 def is_timedelta(given: object) -> TypeGuard[timedelta]:
-    """Return whether it is a timedelta; see `is_datetime`."""
+    """Return whether a value is a timedelta; see `is_datetime`."""
     return "datetime" in sys.modules and isinstance(given, sys.modules["datetime"].timedelta)
 
 
@@ -34,11 +34,11 @@ def to_ms(time: object, otherwise: str = "or a datetime") -> int:
 
     Args:
         time: such a number, or a datetime with a time zone.
-        otherwise: what would do instead of the number, for the error.
+        otherwise: the alternatives to a number, for the error.
 
     Raises:
-        LocalProtocolError: it is before 1970, or a datetime without a time zone, which names no point in time; or it is
-            neither.
+        LocalProtocolError: the time is before 1970, is a datetime without a time zone, which is ambiguous, or has
+            another type.
     """
     if is_datetime(time):
         from datetime import UTC, datetime, timedelta

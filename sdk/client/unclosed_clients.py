@@ -1,7 +1,8 @@
-"""What becomes of a client that is dropped without `close`: a warning that says where it was made, and an end.
+"""Handle a client that is dropped without `close`: warn with the place of its creation, and end it.
 
-Nothing that drives a client refers to its face, so a face is collected once the application has let go of it. Its
-finalizer may run on any thread and between any two bytecodes: it takes no lock, and leaves the rest to the event loop.
+The parts that drive a client do not refer to the client object, so it is collected once the application has dropped it.
+Its finalizer can run on any thread and between any two bytecodes, so it takes no lock and leaves the rest to the event
+loop.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Place(NamedTuple):
 
 
 def caller() -> Place:
-    """Return the line of the application that led here; it costs a walk over a few frames."""
+    """Return the application's line that led here, by walking over a few frames."""
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN and frame.f_back is not None:
         frame = frame.f_back
@@ -40,13 +41,13 @@ def caller() -> Place:
 
 
 def warn_unclosed(client: object, name: str, made_at: Place, consequence: str) -> None:
-    """Warn of a client that is being dropped.
+    """Warn about a client that is being dropped.
 
     Args:
         client: the client; with tracemalloc, Python shows where it was allocated.
-        name: what it is, and its client id.
-        made_at: the line that made it.
-        consequence: what happens now.
+        name: its kind and client id.
+        made_at: the line that created it.
+        consequence: what happens to its work.
     """
     text = f"unclosed {name}, made at {made_at}: {consequence}; close it, or use it in a `with` block"
     warnings.warn(text, ResourceWarning, stacklevel=3, source=client)

@@ -1,1 +1,1 @@
-"""What a client counts: sensors, gauges, the catalogue of their names, and the text that Prometheus reads."""
+"""The metrics of clients: sensors, gauges, the catalogue of their names, and the text format for Prometheus."""

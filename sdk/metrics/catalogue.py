@@ -1,7 +1,7 @@
-"""Every metric of a client: its group and name, which are those of Kafka's own clients, and what it says.
+"""The catalogue of a client's metrics: group and name, which are those of Kafka's own clients, and meaning.
 
 A row stands for one name, or for several with the same stem: "record-send" with rate and total is `record-send-rate`
-and `record-send-total`. Sensors are made by these rows, so nothing is measured that is not described here;
+and `record-send-total`. Sensors are created from these rows, so every metric is described here;
 docs/observability.md has the table for users.
 
 Source: Apache Kafka documentation, "Monitoring": producer, consumer and common client metrics.
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Stat(Enum):
-    """What is told of the values of a sensor; the value ends the metric's name."""
+    """A statistic of a sensor; its value is the end of the metric's name."""
 
     RATE = "rate"
     TOTAL = "total"
@@ -39,7 +39,8 @@ class Stat(Enum):
     GAUGE = ""
 
 
-#: Groups. That of what all clients have begins with the kind of the client: producer-metrics, admin-client-metrics.
+#: Groups. The group of metrics that all clients have begins with the kind of client: producer-metrics,
+#: admin-client-metrics.
 CLIENT: Final = "-metrics"
 NODE: Final = "-node-metrics"
 PRODUCER: Final = "producer-metrics"
@@ -48,7 +49,7 @@ CONSUMER: Final = "consumer-metrics"
 FETCH: Final = "consumer-fetch-manager-metrics"
 COORDINATOR: Final = "consumer-coordinator-metrics"
 
-#: Topics with metrics of their own; a client that meets more counts those in its totals only.
+#: The maximum number of topics with separate metrics; a client counts further ones only in its totals.
 TOPICS_MAX: Final = 400
 
 _SUMS: Final = (Stat.RATE, Stat.TOTAL)
@@ -57,7 +58,7 @@ _GAUGE: Final = (Stat.GAUGE,)
 _PER_TOPIC: Final = ("topic",)
 _PER_PARTITION: Final = ("topic", "partition")
 
-#: What an application waits for, and how long: failures are left out, as in Kafka's producer.
+#: The times for which an application waits in each method, without failures, as in Kafka's producer.
 _TRANSACTIONS: Final = (
     ("txn-init-time-ns", "ns in `start` of a producer with a `transactional_id`"),
     ("txn-begin-time-ns", "ns in `begin_transaction`"),
@@ -81,11 +82,11 @@ class Family(NamedTuple):
 
     Attributes:
         group: see the groups above.
-        stem: what their names begin with.
-        stats: one metric each.
-        text: what is measured.
+        stem: the beginning of their names.
+        stats: the statistics, one metric each.
+        text: the measured quantity.
         tags: the keys of their tags.
-        counts: whether rate and total are of the number of values, not of their sum.
+        counts: whether rate and total refer to the number of values, not to their sum.
     """
 
     group: str
@@ -164,14 +165,14 @@ def _families() -> Iterator[Family]:
     yield Family(COORDINATOR, "assigned-partitions", _GAUGE, "partitions that this consumer reads")
 
 
-#: By group, stem and keys of tags.
+#: Families by group, stem and tag keys.
 METRICS: Final[Mapping[tuple[str, str, tuple[str, ...]], Family]] = {
     (family.group, family.stem, family.tags): family for family in _families()
 }
 
 
 def described(group: str, name: str) -> str:
-    """Return what a metric says, given its group and name as a client has them; empty if it is none of these."""
+    """Return the description of a metric, given its group and name in a client; empty if it is unknown."""
     for family in METRICS.values():
         if group == family.group or (family.group in (CLIENT, NODE) and group.endswith(family.group)):
             for stat, known in family.names():

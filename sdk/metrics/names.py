@@ -1,4 +1,4 @@
-"""What a metric is called, and what takes metrics."""
+"""The names of metrics, and the type of functions that receive metrics."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Tags = tuple[tuple[str, str], ...]
 
 
 class MetricName(NamedTuple):
-    """What a metric is called.
+    """The name of a metric.
 
     Attributes:
         group: as in Kafka's clients, `producer-metrics` for example.
         name: as in Kafka's clients, `record-send-rate` for example.
-        tags: what it is about: (("topic", "orders"),); empty for the client as a whole.
+        tags: the subject, such as (("topic", "orders"),); empty for the client as a whole.
     """
 
     group: str
@@ -24,5 +24,5 @@ class MetricName(NamedTuple):
     tags: tuple[tuple[str, str], ...] = ()
 
 
-#: Takes all metrics of a client.
+#: Receives all metrics of a client.
 MetricsReporter = Callable[[Mapping[MetricName, float]], object]

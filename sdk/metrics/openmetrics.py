@@ -1,4 +1,4 @@
-"""The metrics of clients as OpenMetrics text, which Prometheus and its relatives read.
+"""Format the metrics of clients as OpenMetrics text, which Prometheus and similar tools read.
 
 `producer-metrics` / `record-send-total` becomes `kafka_producer_record_send_total{client_id="…"}`. Totals are counters,
 everything else is a gauge.
@@ -18,7 +18,7 @@ from kafkawire.sdk.metrics.names import MetricName
 
 __all__ = ["CONTENT_TYPE", "Measured", "openmetrics"]
 
-#: For the header of an HTTP response.
+#: The content type for the header of an HTTP response.
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 _TOTAL: Final = "_total"
@@ -35,7 +35,7 @@ class Measured(Protocol):
         ...
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """Return every metric and its value now."""
+        """Return the current value of every metric."""
         ...
 
 
@@ -43,11 +43,11 @@ def openmetrics(*clients: Measured) -> str:
     """Return the metrics of clients as OpenMetrics text.
 
     Args:
-        clients: that are started. Two of the same kind need a `client_id` of their own.
+        clients: started clients. Those of the same kind need different values of `client_id`.
 
     Raises:
         LocalProtocolError: two clients of the same kind have the same `client_id`.
-        Closed: a client is not started, or is closed.
+        Closed: a client is not started or is closed.
     """
     families: dict[str, tuple[MetricName, dict[str, float]]] = {}
     for client in clients:
@@ -56,7 +56,7 @@ def openmetrics(*clients: Measured) -> str:
             samples = families.setdefault(name, (metric, {}))[1]
             labels = _labels(client.client_id, metric)
             if labels in samples:
-                raise LocalProtocolError(f"two clients have {name}{labels}: give each a client_id of its own")
+                raise LocalProtocolError(f"two clients have {name}{labels}: give each a different client_id")
             samples[labels] = value
     return "\n".join((*_lines(families), "# EOF\n"))
 

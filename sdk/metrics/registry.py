@@ -1,4 +1,4 @@
-"""The metrics of one client: sensors that are recorded to, and gauges that are computed when somebody reads them.
+"""The metrics of one client: sensors that record values, and gauges that are computed when they are read.
 
 A sensor costs less than a microsecond for each value, so machines record per batch and per request, never per record.
 """
@@ -15,8 +15,8 @@ from kafkawire.sdk.metrics.sensor import Sensor
 
 __all__ = ["SENSORS_MAX", "Registry"]
 
-#: Sensors of one client. What has a tag for each topic or broker stops there, for a client that meets thousands; the
-#: metrics without tags still count everything.
+#: The maximum number of sensors of one client, which limits metrics per topic or broker for a client that uses
+#: thousands; metrics without tags still count everything.
 SENSORS_MAX: Final = 2_000
 
 _HOUR_SECONDS: Final = 3_600
@@ -26,7 +26,7 @@ class Registry:
     """The metrics of one client.
 
     Args:
-        kind: of the client: `producer`, `consumer` or `admin-client`.
+        kind: the kind of client: `producer`, `consumer` or `admin-client`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -36,12 +36,12 @@ class Registry:
         self._sources: list[Callable[[int], Iterable[tuple[MetricName, float]]]] = []
 
     def sensor(self, group: str, *stems: str, tags: Tags = ()) -> Sensor:
-        """Return the sensor of some families; the same one if it is asked for again.
+        """Return the sensor of some families, the same one for each call.
 
         Args:
             group: see `catalogue`.
-            stems: of the families, which share the sensor.
-            tags: what it is about.
+            stems: the stems of the families, which share the sensor.
+            tags: the sensor's tags.
         """
         key = (group, stems[0], tags)
         sensor = self._sensors.get(key)
@@ -54,13 +54,13 @@ class Registry:
         return sensor
 
     def gauge(self, group: str, stem: str, read: Callable[[int], float]) -> None:
-        """Have a value computed when somebody reads it; `read` takes the time, and may run in any thread."""
+        """Register a value that is computed when it is read; `read` takes the time, and can run in any thread."""
         if METRICS[group, stem, ()].stats != (Stat.GAUGE,):
             raise LocalProtocolError(f"{stem} of {group} is no gauge")
         self._gauges[MetricName(self._group(group), stem)] = read
 
     def source(self, read: Callable[[int], Iterable[tuple[MetricName, float]]]) -> None:
-        """Have several values computed when somebody reads them, such as one for each partition."""
+        """Register several values that are computed when they are read, such as one for each partition."""
         self._sources.append(read)
 
     def read(self, now_ms: int) -> Mapping[MetricName, float]:

@@ -1,6 +1,6 @@
-"""A sensor takes values and knows their sum, rate, average and maximum: over all time, or over the last minute.
+"""A sensor records values and provides their sum, rate, average and maximum, in total or over the last minute.
 
-The last minute is two windows of 30 seconds, the present one and the one before, as Kafka's own clients have it
+The last minute consists of two windows of 30 seconds, the current and the previous one, as in Kafka's own clients
 (`metrics.num.samples`, `metrics.sample.window.ms`), so that numbers can be compared. One thread records; others may
 read at any time.
 
@@ -28,10 +28,10 @@ class _Window(NamedTuple):
 
 
 class Sensor:
-    """Values, one after the other.
+    """A series of values.
 
     Attributes:
-        count: how many there were.
+        count: the number of values.
         total: their sum.
     """
 
@@ -47,7 +47,7 @@ class Sensor:
         self._former: _Window | None = None
 
     def record(self, value: float, now_ms: int) -> None:
-        """Take a value."""
+        """Record a value."""
         if now_ms - self._begun_ms >= WINDOW_MS:
             self._begin(now_ms)
         self.count += 1
@@ -66,31 +66,31 @@ class Sensor:
         return sum(window.values for window in windows) / seconds
 
     def average(self, now_ms: int) -> float:
-        """Return the average of the last minute, NaN if there was no value."""
+        """Return the average of the last minute; NaN if there was no value."""
         windows, _ = self._recent(now_ms)
         count = sum(window.values for window in windows)
         return sum(window.total for window in windows) / count if count else nan
 
     def maximum(self, now_ms: int) -> float:
-        """Return the highest value of the last minute, NaN if there was none."""
+        """Return the highest value of the last minute; NaN if there was none."""
         windows, _ = self._recent(now_ms)
         return max((window.maximum for window in windows if window.values), default=nan)
 
     def _begin(self, now_ms: int) -> None:
-        """Begin a window; the one before counts until it is a minute old."""
+        """Begin a window; the previous one counts until it is a minute old."""
         self._former = self._present()
         self._begun_ms, self._maximum = now_ms, -inf
         self._count_before, self._total_before = self.count, self.total
 
     def _present(self) -> _Window:
-        """Return the present window: what has come since it began."""
+        """Return the current window, with the values since it began."""
         values, total = self.count - self._count_before, self.total - self._total_before
         return _Window(self._begun_ms, values, total, self._maximum)
 
     def _recent(self, now_ms: int) -> tuple[list[_Window], float]:
-        """Return the windows of the last minute and how long they last, in seconds.
+        """Return the windows of the last minute and their duration in seconds.
 
-        Before the first one is full, another one is added to the time: a burst at the start is no high rate.
+        Before the first window is full, one more is added to the time, so that a burst at the start is not a high rate.
         """
         windows = [self._present()]
         if self._former is not None:

@@ -1,5 +1,5 @@
-"""How requests find their broker: the cluster's metadata, connections, calls and when they are repeated.
+"""Routing of requests to brokers: the cluster's metadata, connections, calls and their retries.
 
-Clients need this, and so do brokers that talk to brokers. All of it is state machines without I/O; the driver in
-`transport/driver.py` runs them.
+Clients need this, and so do brokers that talk to brokers. It consists of state machines without I/O, run by the driver
+in `transport/driver.py`.
 """

@@ -1,6 +1,6 @@
-"""One request to a cluster: to whom it goes, until when, and what becomes of it.
+"""One request to a cluster, with its target, its deadline and its outcome.
 
-A machine submits a `Call` to the router and learns of its end exactly once, by `on_done`.
+A machine submits a `Call` to the router, which reports its end exactly once, through `on_done`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.sdk.transport.driver_interface import Turn, Versions
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    #: The response of a call; `Call` alone is one of any.
+    #: The response of a call; a plain `Call` can have any.
     Answer = TypeVar("Answer", bound=Message, default=Any)
 else:
     from typing import TypeVar
@@ -30,21 +30,21 @@ __all__ = ["ANY_BROKER", "CONTROLLER", "Answer", "Call", "Coordinator", "Node", 
 
 
 class Purpose(Enum):
-    """What a connection is for.
+    """The purpose of a connection.
 
     A broker answers the requests of a connection in order, so a fetch that waits for data would delay a heartbeat, and
-    a join that waits for other members a commit: each purpose gets its own connection.
+    a join that waits for other members would delay a commit: each purpose gets its own connection.
     """
 
     DATA = "data"
     GROUP = "group"
     JOIN = "join"
 
-    __hash__ = object.__hash__  # an enumeration's own is a function in Python, and links are looked up for every call
+    __hash__ = object.__hash__  # an enumeration's is a Python function, and every call looks up links
 
 
 class Node(NamedTuple):
-    """A broker by its number."""
+    """A broker, identified by its node id."""
 
     node_id: int
 
@@ -75,9 +75,9 @@ class _Role(Enum):
         return self.value
 
 
-#: Whichever broker can be reached.
+#: Any reachable broker.
 ANY_BROKER: Final = _Role.ANY_BROKER
-#: The broker that takes requests for the controller.
+#: The broker that accepts requests for the controller.
 CONTROLLER: Final = _Role.CONTROLLER
 
 Target = _Role | Node | Coordinator
@@ -87,25 +87,25 @@ class Call(Generic[Answer]):
     """A request and its outcome.
 
     Args:
-        target: the broker in charge, looked up again for each attempt.
-        request: returns the request and its version (None for the highest that both sides know), given what the broker
-            speaks; called for each attempt.
+        target: the responsible broker, looked up again for each attempt.
+        request: returns the request and its version (None for the highest that both sides know), given the versions
+            that the broker supports; called for each attempt.
         response: the class of the response; None if there is none (Produce with acks=0): the call is done once the
             request is written.
-        deadline_ms: when it fails for good, also while it waits for a response.
+        deadline_ms: when it fails permanently, even while it waits for a response.
         on_done: called once with the call and the time, when `result` or `error` is set.
-        check: returns the error that a response carries, None if it succeeded.
-        retries: False if the first failure ends it, because its machine decides what comes next.
+        check: returns the error in a response; None if it succeeded.
+        retries: False if the first failure ends the call, because its machine decides what to do next.
         final: retriable codes that end it.
-        pauses: in ms, before it is tried again after these codes; otherwise the backoff says how long.
-        timeout_ms: for one response; None for `request_timeout_ms`.
-        purpose: the connection that it takes.
+        pauses: the pauses in ms before a retry after these codes; after others the backoff decides.
+        timeout_ms: the limit for one response; None for `request_timeout_ms`.
+        purpose: the purpose of the connection to use.
 
     Attributes:
-        result: the response, None if there was none; set beside `error` if `check` refused it.
-        error: why it failed, None if it succeeded.
+        result: the response; None if there was none; set together with `error` if `check` returned an error.
+        error: why it failed; None if it succeeded.
         done: whether it has ended.
-        turn: when its machine is to be polled after the response; `on_done` may change it.
+        turn: when to poll its machine after the response; `on_done` may change it.
     """
 
     __slots__ = (
@@ -166,18 +166,18 @@ class Call(Generic[Answer]):
         """The response to a call that has succeeded.
 
         Raises:
-            LocalProtocolError: it has none.
+            LocalProtocolError: there is no response.
         """
         if self.result is None:
             raise LocalProtocolError(f"{self}: there is no response")
         return self.result
 
     def request(self, versions: Versions) -> tuple[Message, int | None]:
-        """Return the request and its version, None for the highest that both sides know."""
+        """Return the request and its version; None for the highest that both sides know."""
         return self._request(versions)
 
     def settle(self, result: Answer | None, error: KafkaWireError | None, now_ms: int) -> None:
-        """End the call, unless it has ended."""
+        """End the call, unless it has already ended."""
         if not self.done:
             self.done = True
             self.result = result
@@ -185,5 +185,5 @@ class Call(Generic[Answer]):
             self.on_done(self, now_ms)
 
     def cancel(self) -> None:
-        """Forget the call: it is not tried again, a response is dropped, and `on_done` is not called."""
+        """Abandon the call: it is not retried, a response is dropped, and `on_done` is not called."""
         self.done = True

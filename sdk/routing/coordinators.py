@@ -1,4 +1,4 @@
-"""Who coordinates which group or transactional id: looked up when asked for, forgotten when an error says so.
+"""The coordinators of groups and transactional ids, looked up on demand and forgotten after an error that requires it.
 
 Source: Kafka protocol guide, "FindCoordinator"; KIP-699 (several keys in one request).
 """
@@ -23,9 +23,9 @@ class Coordinators:
     """The coordinators that one client knows.
 
     Args:
-        submit: has a look-up sent.
-        not_found: called when one has failed; it fails the calls that wait for the coordinator.
-        timeout_ms: for a look-up, retries included.
+        submit: sends a look-up.
+        not_found: called when a look-up has failed; it fails the calls that wait for the coordinator.
+        timeout_ms: the limit for a look-up, including retries.
     """
 
     def __init__(
@@ -42,9 +42,10 @@ class Coordinators:
         self._trouble: dict[Coordinator, KafkaWireError] = {}
 
     def find(self, wanted: Coordinator, now_ms: int) -> Address | None:
-        """Return where a coordinator listens, None while that is being looked up.
+        """Return the address of a coordinator; None while it is being looked up.
 
-        The address is the one of the look-up: a broker that has just started may not be in the metadata yet. When a
+        The address comes from the look-up, because a broker that has just started may not be in the metadata yet. When
+        a
         look-up fails, the router fails the calls that wait for it; a later call begins another.
         """
         address = self._known.get(wanted)
@@ -53,11 +54,11 @@ class Coordinators:
         return address
 
     def knows(self, wanted: Coordinator) -> bool:
-        """Return whether a coordinator was looked up, and nothing has shown since that it has moved."""
+        """Return whether a coordinator was looked up, with no sign since that it has moved."""
         return wanted in self._known
 
     def trouble(self, wanted: Coordinator) -> KafkaWireError | None:
-        """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
+        """Return why the look-up of a coordinator has not succeeded yet; None if nothing went wrong."""
         return self._trouble.get(wanted)
 
     def note(self, target: Coordinator, error: KafkaWireError) -> None:
@@ -66,7 +67,7 @@ class Coordinators:
             self._known.pop(target, None)
 
     def forget_at(self, address: Address) -> None:
-        """Forget the coordinators at an address: its connection has ended."""
+        """Forget the coordinators at an address whose connection has ended."""
         for wanted in [wanted for wanted, known in self._known.items() if known == address]:
             del self._known[wanted]
 

@@ -1,6 +1,6 @@
-"""The links of one client, the connections that it wants: which to open, which to close, when to look at them again.
+"""The links of one client, which decide which connections to open and close, and when to check them again.
 
-A link outlives its connections: it remembers why the last one failed and when the next may be tried. All are looked at
+A link outlives its connections: it remembers why the last one failed and when to try the next. All links are checked
 when one of them has changed or is due, not in every turn of the driver.
 """
 
@@ -21,12 +21,12 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["IMPATIENT_MS", "LINK_EDGES", "Link", "LinkState", "Links"]
 
-#: After this long another broker is tried beside one that does not answer, if any broker will do.
+#: After this time another broker is also tried if one does not answer and any broker will do.
 IMPATIENT_MS: Final = 1_000
 
 
 class LinkState(Enum):
-    """How far a link is."""
+    """The state of a link."""
 
     CLOSED = "closed"
     OPENING = "opening"
@@ -51,20 +51,20 @@ class Link:
     """A connection to one broker for one purpose, open or not.
 
     Args:
-        address: of the broker.
-        purpose: what it is for.
-        attempts: to connect.
+        address: the broker's address.
+        purpose: the purpose of the connection.
+        attempts: the attempts to connect.
 
     Attributes:
-        state: how far it is.
-        since_ms: since when it is in that state; -1 before the first connection.
-        wanted: whether it is to be opened as soon as its backoff is over.
-        connection: knows the versions of the broker, while the link is ready.
+        state: the link's state.
+        since_ms: when it entered that state; -1 before the first connection.
+        wanted: whether to open it as soon as its backoff is over.
+        connection: has the versions of the broker, while the link is ready.
         in_flight: calls that wait for their response.
-        congested: whether the connection has more unsent bytes than it should hold.
-        muted_until_ms: when the broker, which has throttled this client, takes requests again (KIP-219).
-        throttle_ms: for how long it took none, as it said last.
-        used_ms: when it was last used.
+        congested: whether the connection has too many unsent bytes.
+        muted_until_ms: when the broker, which has throttled this client, accepts requests again (KIP-219).
+        throttle_ms: the throttle time in the broker's last response that had one.
+        used_ms: when the link was last used.
     """
 
     __slots__ = (
@@ -103,12 +103,12 @@ class Link:
         return self.state is LinkState.READY and not self.congested and now_ms >= self.muted_until_ms
 
     def throttled(self, throttle_ms: int, now_ms: int) -> None:
-        """Send nothing for so long."""
+        """Stop sending for the throttle time."""
         self.throttle_ms = throttle_ms
         self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
 
     def moves_to(self, state: LinkState, now_ms: int, connection: Versions | None = None) -> None:
-        """Change the state; there is a connection while it is ready."""
+        """Change the state; a connection exists only in the ready state."""
         self.state = LINK_EDGES.follow(self.state, state)
         self.connection = connection
         self.since_ms = self.used_ms = now_ms
@@ -118,14 +118,14 @@ class Links:
     """The links of one client.
 
     Args:
-        options: of the client.
-        metadata: names the brokers.
+        options: the client's options.
+        metadata: lists the brokers.
         backoff: the pauses between attempts to connect.
     """
 
     def __init__(self, options: RoutingOptions, metadata: Metadata, backoff: Backoff) -> None:
         self._idle_ms = options.connections_max_idle_ms
-        self._refused_ms = options.metadata_max_age_ms  # the metadata of a client that was refused is as old then
+        self._refused_ms = options.metadata_max_age_ms  # the metadata of a rejected client is equally old then
         self._bootstrap_servers = options.bootstrap_servers
         self._metadata = metadata
         self._backoff = backoff
@@ -134,7 +134,7 @@ class Links:
 
     @property
     def all(self) -> ValuesView[Link]:
-        """Every link, open or not: a view that follows."""
+        """All links, open or not, as a live view."""
         return self._links.values()
 
     def to(self, address: Address, purpose: Purpose) -> Link:
@@ -145,7 +145,7 @@ class Links:
         return link
 
     def to_node(self, node_id: int, purpose: Purpose) -> Link | None:
-        """Return the link to a broker, None if the cluster does not list it."""
+        """Return the link to a broker; None if the cluster does not list it."""
         broker = self._metadata.brokers.get(node_id)
         if broker is None:
             return None
@@ -160,7 +160,7 @@ class Links:
         return list(dict.fromkeys((*known, *first)))
 
     def refusal(self, link: Link, now_ms: int) -> KafkaWireError | None:
-        """Return why a broker has refused this client; None if it has not, or may be asked again by now."""
+        """Return why a broker has rejected this client; None if it has not, or if it is time to try again."""
         error = link.attempts.last_error
         lasts = link.state is LinkState.CLOSED and is_refusal(error) and now_ms < link.since_ms + self._refused_ms
         return error if lasts else None
@@ -176,18 +176,18 @@ class Links:
         return f"; this client exceeds a quota and was throttled by {named}" if named else ""
 
     def want(self, link: Link) -> None:
-        """Have a link opened as soon as its backoff is over."""
+        """Request that a link is opened as soon as its backoff is over."""
         if not link.wanted:
             link.wanted = True
             self.due_ms = 0
 
     def changed(self, now_ms: int) -> None:
-        """Have the links looked at: one has opened or ended, or is muted."""
+        """Request a check of the links, because one has opened, has ended or is muted."""
         self.due_ms = now_ms
 
     def tend(self, now_ms: int) -> Iterator[Open[Link] | Shut[Link]]:
-        """Open the links that are wanted, close those that nobody uses, and note when to look at them again."""
-        self.due_ms = now_ms + self._idle_ms  # until then no link that is in use, or made meanwhile, is idle
+        """Open wanted links, close unused ones, and record when to check them again."""
+        self.due_ms = now_ms + self._idle_ms  # until then no link that is in use, or newly created, is idle
         for key, link in list(self._links.items()):
             if link.state is LinkState.CLOSED and link.wanted and now_ms >= link.attempts.not_before_ms:
                 link.moves_to(LinkState.OPENING, now_ms)
@@ -201,7 +201,7 @@ class Links:
             self.due_ms = min((self.due_ms, *self._due_times(link, now_ms)))
 
     def _due_times(self, link: Link, now_ms: int) -> Iterator[int]:
-        """Yield the times at which something changes by itself."""
+        """Yield the times at which something changes without an event."""
         if link.state is LinkState.READY:
             if not link.in_flight:
                 yield link.used_ms + self._idle_ms
@@ -213,5 +213,5 @@ class Links:
             yield link.since_ms + IMPATIENT_MS
 
     def _forget_ms(self, link: Link) -> int:
-        """Return when a link that is closed may be forgotten, and with it that it was refused."""
+        """Return when a closed link, and with it any rejection, may be forgotten."""
         return link.used_ms + max(self._idle_ms, self._refused_ms if is_refusal(link.attempts.last_error) else 0)

@@ -1,4 +1,4 @@
-"""Requests for offsets at the leaders of partitions, and what is in their responses.
+"""Build requests for offsets at the leaders of partitions, and read their responses.
 
 Source: Kafka protocol guide, "ListOffsets", "OffsetForLeaderEpoch".
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EpochEnd", "Listed", "epoch_answers", "epoch_request", "list_answers", "list_request", "list_version"]
 
-#: The first version that knows a special timestamp; earlier ones look for a record at that time.
+#: The first version that supports each special timestamp; earlier ones look for a record at that time.
 _FIRST_WITH: Final[Mapping[int, int]] = {
     OffsetTimestamp.MAX_TIMESTAMP: enums.LIST_OFFSETS_FIRST_WITH_MAX_TIMESTAMP,
     OffsetTimestamp.EARLIEST_LOCAL: enums.LIST_OFFSETS_FIRST_WITH_EARLIEST_LOCAL,
@@ -39,9 +39,9 @@ class Listed(NamedTuple):
     """The first record at or after a time.
 
     Attributes:
-        offset: of the record, -1 if no record is that recent.
-        timestamp_ms: of the record, -1 if the offset is not a record's.
-        leader_epoch: of the record, -1 if not known.
+        offset: the record's offset; -1 if no record is that recent.
+        timestamp_ms: the record's timestamp; -1 if the offset is not a record's.
+        leader_epoch: the record's leader epoch; -1 if unknown.
     """
 
     offset: int
@@ -50,10 +50,10 @@ class Listed(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ends in the leader's log.
+    """The end of a leader epoch in the leader's log.
 
     Attributes:
-        offset: after its last record, -1 if the leader does not know the epoch.
+        offset: the offset after its last record; -1 if the leader does not know the epoch.
         leader_epoch: the epoch itself, or the last one before it that the leader knows; -1 if there is none.
     """
 
@@ -67,10 +67,10 @@ def list_request(
     """Return the request for the first record at or after a time, for each partition.
 
     Args:
-        metadata: knows the leader epochs.
-        times: ms since the epoch, or an `OffsetTimestamp`.
+        metadata: has the leader epochs.
+        times: the times, in ms since the epoch or as an `OffsetTimestamp`.
         isolation_level: with READ_COMMITTED the latest offset is the last stable one.
-        timeout_ms: for a broker that asks remote storage.
+        timeout_ms: the limit for a broker that asks remote storage.
     """
     topics = []
     for topic, numbers in by_topic(times).items():
@@ -83,10 +83,10 @@ def list_request(
 
 
 def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Versions) -> int:
-    """Return the version in which a broker is asked for offsets.
+    """Return the version of the request to a broker.
 
     Raises:
-        UnsupportedVersion: the broker would take a special timestamp for a time, and say that there is no record.
+        UnsupportedVersion: the broker would treat a special timestamp as a time, and find no record.
     """
     version = versions.version_for(ListOffsetsRequest)
     for partition, time in times.items():
@@ -100,7 +100,7 @@ def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Ve
 
 
 def list_answers(response: ListOffsetsResponse) -> dict[TopicPartition, Listed | BrokerError]:
-    """Return what a response says of each partition."""
+    """Return the result of each partition in a response."""
     found: dict[TopicPartition, Listed | BrokerError] = {}
     for topic in response.topics:
         for data in topic.partitions:
@@ -127,7 +127,7 @@ def epoch_request(metadata: Metadata, epochs: Mapping[TopicPartition, int]) -> O
 
 
 def epoch_answers(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEnd | BrokerError]:
-    """Return the end of the epoch that was asked for, or of the last one before it, for each partition."""
+    """Return the end of the requested epoch, or of the last one before it, for each partition."""
     found: dict[TopicPartition, EpochEnd | BrokerError] = {}
     for topic in response.topics:
         for data in topic.partitions:

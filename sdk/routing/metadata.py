@@ -1,11 +1,11 @@
-"""What a client knows about a cluster: brokers, topics, and the leader of each partition.
+"""A client's metadata of a cluster: brokers, topics, and the leader of each partition.
 
-Filled from Metadata responses, read when a request is routed. A newer leader epoch is not replaced by an older one, so
-a lagging broker cannot send the client back to a former leader. While a topic keeps its id, it has no fewer partitions.
-Without ids only time tells a lagging broker from a topic that was created again, whose epochs begin anew.
+Metadata responses fill it, and routing reads it. A newer leader epoch is not replaced by an older one, so a lagging
+broker cannot send the client back to a former leader. As long as a topic keeps its id, its number of partitions does
+not shrink. Without ids, only time distinguishes a lagging broker from a recreated topic, whose epochs restart.
 
 Source: Apache Kafka, `MetadataCache`; KIP-320 (leader epochs), KIP-516 (topic ids), KIP-951 (leaders in responses),
-KIP-1102 (bootstrapping again on request).
+KIP-1102 (rebootstrap on request).
 """
 
 import logging
@@ -26,8 +26,8 @@ __all__ = ["ClusterBroker", "Endpoint", "Metadata", "Partition", "Topic"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: For so long all responses must name an older leader epoch of a topic without an id until it is believed. A broker
-#: hears of a new leader within a few seconds; records wait longer, see `delivery_timeout_ms`.
+#: An older leader epoch of a topic without an id is accepted once all responses have named it for this time. A broker
+#: learns of a new leader within a few seconds; records wait longer, see `delivery_timeout_ms`.
 _OLDER_EPOCH_MS = 10_000
 
 
@@ -35,9 +35,9 @@ class ClusterBroker(NamedTuple):
     """A broker of the cluster.
 
     Attributes:
-        node_id: its number.
-        address: where clients reach it.
-        rack: its rack, None if it has none.
+        node_id: its node id.
+        address: its address for clients.
+        rack: its rack; None if it has none.
     """
 
     node_id: int
@@ -49,8 +49,8 @@ class Partition(NamedTuple):
     """A partition and its replicas, all by node id.
 
     Attributes:
-        leader: None while there is none.
-        leader_epoch: grows with each change of leader, -1 if not known.
+        leader: the leader; None while there is none.
+        leader_epoch: increases with each change of leader; -1 if unknown.
         replicas: all replicas, the preferred leader first.
         in_sync: the in-sync replicas.
     """
@@ -66,8 +66,8 @@ class Topic(NamedTuple):
 
     Attributes:
         name: its name.
-        topic_id: 16 bytes, zeros if the broker has no topic ids.
-        partitions: by number, from 0.
+        topic_id: 16 bytes; zeros if the broker has no topic ids.
+        partitions: the partitions by number, from 0.
         is_internal: whether it belongs to Kafka itself.
     """
 
@@ -78,7 +78,7 @@ class Topic(NamedTuple):
 
 
 class Endpoint(Protocol):
-    """Where a broker listens, as responses to other requests have it."""
+    """A broker's address in the response to another request."""
 
     node_id: int
     host: str
@@ -90,19 +90,19 @@ class Metadata:
     """The latest known state of a cluster.
 
     Args:
-        max_age_ms: age at which it becomes stale.
+        max_age_ms: the age at which it becomes stale.
 
     Attributes:
-        brokers: by node id.
-        topics: by name; those without an error.
-        errors: by name; why a topic that was asked for is not in `topics`.
-        cluster_id: the id of the cluster, None if not known.
-        controller_id: node id of the broker that takes requests for the controller, None if not known.
+        brokers: the brokers by node id.
+        topics: the topics without an error, by name.
+        errors: by name, why a requested topic is not in `topics`.
+        cluster_id: the id of the cluster; None if unknown.
+        controller_id: the node id of the broker that accepts requests for the controller; None if unknown.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
-        changes: grows whenever something may have changed.
+        changes: increases whenever something may have changed.
         is_complete: whether all topics of the cluster are known, and kept up to date.
-        invalidations: how often something has shown that what was known by then is outdated.
-        refreshed_ms: when the last response came, NaN before the first.
+        invalidations: the number of events that have shown earlier metadata to be outdated.
+        refreshed_ms: when the last response arrived; NaN before the first.
     """
 
     def __init__(self, max_age_ms: int = 300_000) -> None:
@@ -119,11 +119,11 @@ class Metadata:
         self._names: dict[bytes, str] = {}
         #: Ids of topics that have an error, or were missing from the last response with all topics.
         self._former_ids: dict[str, bytes] = {}
-        #: Since when responses name an older leader epoch of a topic than the one that is known.
+        #: When responses began to name an older leader epoch of a topic than the known one.
         self._older_since_ms: dict[str, int] = {}
         self._max_age_ms = max_age_ms
         self._updated_ms: int | None = None
-        #: Names of the known topics about which a broker was asked then or later.
+        #: Names of the known topics that were requested at that time or later.
         self._recent: set[str] = set()
         self._lines = LogLimit(logger)
 
@@ -138,19 +138,19 @@ class Metadata:
     ) -> BrokerError | None:
         """Merge a Metadata response.
 
-        One that lists no brokers, as a broker sends while it starts, changes nothing. One that asks to bootstrap again
-        has the brokers forgotten (KIP-1102).
+        A response without brokers, which a starting broker may send, changes nothing. One that requests a rebootstrap
+        makes the client forget the brokers (KIP-1102).
 
         Args:
-            response: replaces the brokers, and the topics it mentions; other topics stay as they are.
+            response: replaces the brokers and the topics that it mentions; other topics stay unchanged.
             now_ms: the current time, on the clock of `stale_ms`.
-            is_complete: whether all topics were asked for, so that any other topic no longer exists.
-            has_epochs: whether its leader epochs can be relied upon; see `MetadataQuestion`.
-            invalidations: how many there had been when the question was sent; None for as many as now. After another
-                one, what is known is as stale as before: the broker may have answered earlier.
+            is_complete: whether all topics were requested, so that any other topic no longer exists.
+            has_epochs: whether its leader epochs are reliable; see `MetadataQuestion`.
+            invalidations: their number when the request was sent; None for the current number. If it has increased
+                since, the metadata stays stale, because the broker may have answered before the event.
 
         Returns:
-            Why there was nothing to merge, None if there was; asking again helps.
+            Why there was nothing to merge, in which case a retry helps; None if there was something.
         """
         if response.error_code != ErrorCode.NONE or not response.brokers:
             return self._decline(response, now_ms)
@@ -174,9 +174,9 @@ class Metadata:
         return None
 
     def stale_ms(self) -> int:
-        """Return when it is time to ask again, in the past if it is now.
+        """Return when the metadata becomes stale, a time in the past if it already is.
 
-        It is now while a topic is missing, or if one was not wanted, and so not asked for, when others were.
+        It is stale while a topic is missing, or if a topic was not wanted, and so not requested, with the others.
         """
         is_lacking = not self.is_complete if self.wanted is None else not self.wanted <= self._recent
         if self._updated_ms is None or is_lacking:
@@ -184,47 +184,47 @@ class Metadata:
         return self._updated_ms + self._max_age_ms
 
     def invalidate(self) -> None:
-        """Become stale now: an event has shown that the metadata is outdated, and so may be an answer on its way."""
+        """Become stale, because an event has shown that the metadata, and any response on its way, may be outdated."""
         self.invalidations += 1
         self._updated_ms = None
 
     def expire(self) -> None:
-        """Become stale now: something that is needed is not known; an answer on its way may bring it."""
+        """Become stale, because needed metadata is unknown; a response on its way may contain it."""
         self._updated_ms = None
 
     def partition(self, partition: TopicPartition) -> Partition | None:
-        """Return what is known about a partition, None if nothing is."""
+        """Return the metadata of a partition; None if it is unknown."""
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def absence(self, partition: TopicPartition) -> str:
-        """Return which partitions a topic has if this is none of them; empty if it is, or the topic is not known."""
+        """Describe which partitions a topic has if this is not one of them; empty if it is, or the topic is unknown."""
         topic = self.topics.get(partition.topic)
         if topic is None or partition.partition in topic.partitions:
             return ""
         return f"topic {partition.topic} has partitions 0 to {len(topic.partitions) - 1}"
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """Return the node id of the leader; None if there is none or it is not known."""
+        """Return the node id of the leader; None if there is none or it is unknown."""
         topic = self.topics.get(partition.topic)
         known = None if topic is None else topic.partitions.get(partition.partition)
         return known.leader if known is not None and known.leader in self.brokers else None
 
     def topic_id(self, name: str) -> bytes:
-        """Return the id of a topic, zeros if it is not known."""
+        """Return the id of a topic; zeros if unknown."""
         topic = self.topics.get(name)
         return ZERO_UUID if topic is None else topic.topic_id
 
     def last_topic_id(self, name: str) -> bytes:
-        """Return the id that a topic has, or had before it was missing; zeros if it is not known."""
+        """Return the id that a topic has, or had before it was missing; zeros if unknown."""
         return self.topic_id(name) if name in self.topics else self._former_ids.get(name, ZERO_UUID)
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id, None if it is not known."""
+        """Return the name of the topic with this id; None if unknown."""
         return self._names.get(topic_id)
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Return the names of topics that are not known."""
+        """Return the names of unknown topics."""
         return [name for name in names if name not in self.topics]
 
     def move_leader(
@@ -233,10 +233,10 @@ class Metadata:
         """Update the leader of a partition from the response to another request (KIP-951).
 
         Args:
-            partition: whose leader it is.
-            leader: node id of the leader.
-            leader_epoch: an older one, or the known one, changes nothing.
-            endpoints: where the response says that brokers listen; that of a newer leader replaces the known address.
+            partition: the partition.
+            leader: the node id of the leader.
+            leader_epoch: its epoch; if not newer than the known one, nothing changes.
+            endpoints: the broker addresses in the response; a newer leader's address replaces the known one.
 
         Returns:
             Whether the leader was newer than the known one.
@@ -256,14 +256,14 @@ class Metadata:
         return True
 
     def drop(self, name: str) -> None:
-        """Forget a topic that is not wanted any more."""
+        """Forget a topic that is no longer wanted."""
         if self.wanted is not None:
             self.wanted.discard(name)
         self._forget(name)
         self._former_ids.pop(name, None)
 
     def _note_update(self, names: set[str], now_ms: int, *, is_complete: bool) -> None:
-        """Note what is as new as an answer that mentions topics; what it does not mention is as stale as it was."""
+        """Mark the topics of a response as refreshed; topics that it does not mention stay as stale as before."""
         if is_complete or (self.wanted is not None and self.wanted <= names):
             self._updated_ms = now_ms
             self._recent.clear()
@@ -272,12 +272,12 @@ class Metadata:
     def _decline(self, response: MetadataResponse, now_ms: int) -> BrokerError:
         error = BrokerError(response.error_code, "metadata")
         if error.code is ErrorCode.NONE:
-            error = BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "metadata: it lists no brokers, as while one starts")
+            error = BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, "metadata: the response lists no brokers")
         if error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
             self._lines.warning("rebootstrap", now_ms, "the cluster asks its clients to bootstrap again")
             self.brokers = {}
             self.changes += 1
-        error.retriable = True  # whatever the code: the next response comes later, or from another broker
+        error.retriable = True  # regardless of the code: the next response comes later, or from another broker
         return error
 
     def _update_topic(self, topic: MetadataResponse.MetadataResponseTopic, now_ms: int, has_epochs: bool) -> None:
@@ -309,7 +309,7 @@ class Metadata:
         if older_since_ms is not None:
             self._older_since_ms[name] = older_since_ms
         if partitions is None:
-            self.errors[name] = ErrorCode.LEADER_NOT_AVAILABLE  # it means the same: the broker is still learning of it
+            self.errors[name] = ErrorCode.LEADER_NOT_AVAILABLE  # same meaning: the broker is still learning of it
             return
         self._former_ids.pop(name, None)
         self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
@@ -336,7 +336,7 @@ def _newer(
 
 
 def _are_older(listed: Iterable[MetadataResponse.MetadataResponsePartition], former: dict[int, Partition]) -> bool:
-    """Return whether a response names an older leader epoch than the known one for a partition."""
+    """Return whether a response has an older leader epoch than the known one for a partition."""
     known = ((each, former.get(each.partition_index)) for each in listed)
     return any(each.leader_epoch < before.leader_epoch for each, before in known if before is not None)
 
@@ -344,15 +344,15 @@ def _are_older(listed: Iterable[MetadataResponse.MetadataResponsePartition], for
 def _with_omitted(
     listed: dict[int, Partition], former: dict[int, Partition], *, only_gaps: bool
 ) -> dict[int, Partition] | None:
-    """Add the partitions that a response leaves out, None if one of them is not known.
+    """Add the partitions that a response leaves out; return None if one of them is unknown.
 
-    A broker that is still learning of a topic lists part of it. The number of partitions decides where keys go, so a
-    part must not be taken for the whole.
+    A broker that is still learning of a topic lists only a part of it. The number of partitions determines the
+    partition of each key, so a part must not be mistaken for the whole.
 
     Args:
-        listed: what the response has.
-        former: what was known of the same topic.
-        only_gaps: whether the last ones may be gone: without topic ids, the topic may have been created again.
+        listed: the partitions in the response.
+        former: the known partitions of the same topic.
+        only_gaps: whether the last partitions may be gone, since without topic ids the topic may have been recreated.
     """
     end = max(listed, default=-1) + 1
     if len(listed) == end and (only_gaps or len(former) <= end):

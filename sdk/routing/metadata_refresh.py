@@ -1,10 +1,10 @@
-"""Keep the metadata of a client fresh: one request at a time, and one for each pause of the backoff.
+"""Keep the metadata of a client fresh, with one request at a time and pauses between requests.
 
-Metadata that goes stale as soon as it has arrived (a topic was deleted, a partition has no leader) is asked for again
-after growing pauses. A topic that no request has asked for yet does not wait, and the pauses begin anew with it: a
-broker that creates it has it a moment later. What happens while a request is under way makes another one follow, since
-the answer may be older. After a refused login, which must not be
-repeated every second, the next request comes by age, unless somebody needs it.
+Metadata that is stale as soon as it arrives (a topic was deleted, a partition has no leader) is requested again after
+growing pauses. A topic that has never been requested does not wait, and it restarts the pauses, because a broker that
+creates the topic has it a moment later. Events during a request cause another request, since the response may be older
+than the event. After a rejected login, which must not be repeated every second, the next request depends on age, unless
+the metadata is needed earlier.
 
 Source: Apache Kafka, `Metadata`, `NetworkClient.DefaultMetadataUpdater`; KIP-1102 (rebootstrap on request).
 """
@@ -29,7 +29,7 @@ __all__ = ["MetadataRefresh"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: Metadata that stayed fresh for so many of the longest pauses ends a series of refreshes.
+#: If metadata stays fresh for this many of the longest pauses, a series of refreshes ends.
 _CALM_PAUSES = 2
 
 
@@ -37,15 +37,15 @@ class MetadataRefresh:
     """Refresh the metadata of one client.
 
     Args:
-        metadata: is kept fresh.
-        submit: has a request sent.
+        metadata: the metadata to keep fresh.
+        submit: sends a request.
         attempts: the pauses between refreshes that did not help.
-        options: of the client.
-        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
+        options: the client's options.
+        creates_topics: whether requesting an unknown topic may create it, if the brokers allow that.
 
     Attributes:
-        ended_ms: when the last refresh ended, -1 before the first.
-        refusal: why the last one ended, if no broker trusts this client or can be trusted; None otherwise.
+        ended_ms: when the last refresh ended; -1 before the first.
+        refusal: why the last refresh failed, if brokers rejected this client or cannot be trusted; None otherwise.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class MetadataRefresh:
         self._asked: frozenset[str] | None = frozenset()
         self.ended_ms = -1
         self.refusal: KafkaWireError | None = None
-        #: The invalidation that each asks to be made up for, oldest first.
+        #: The invalidation that each waiting caller wants to be resolved, oldest first.
         self._waiting: list[tuple[int, Callable[[KafkaWireError | None], None]]] = []
         self._missing: set[str] = set()
         self._lines = LogLimit(logger)
@@ -73,17 +73,17 @@ class MetadataRefresh:
     def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
         """Refresh as soon as the backoff allows; call `on_done` at the end, with the error if it failed.
 
-        A request that was sent before does not do, unless it fails.
+        A request that was sent earlier does not count, unless it fails.
         """
         self._metadata.invalidate()
         self._waiting.append((self._metadata.invalidations, on_done))
 
     def fail(self, error: KafkaWireError) -> None:
-        """Tell those who wait for a refresh that there will be none."""
+        """Tell callers that wait for a refresh that there will be none."""
         self._tell(self._metadata.invalidations, error)
 
     def poll(self, now_ms: int) -> int | None:
-        """Send a refresh if one is due; return what `due_ms` says then."""
+        """Send a refresh if one is due; return the new value of `due_ms`."""
         due_ms = self.due_ms()
         if due_ms is None or due_ms > now_ms:
             return due_ms
@@ -91,7 +91,7 @@ class MetadataRefresh:
         return None
 
     def due_ms(self) -> int | None:
-        """Return when the next refresh is due, None while one is running."""
+        """Return when the next refresh is due; None while one is running."""
         if self._running:
             return None
         stale_ms = self._metadata.stale_ms()
@@ -102,11 +102,11 @@ class MetadataRefresh:
         return max(stale_ms, self._attempts.not_before_ms)
 
     def forget_refusal(self) -> None:
-        """Ask again after the usual pause: a broker let this client in, or a new call needs the metadata."""
+        """Retry after the usual pause, because a broker accepted this client or a new call needs the metadata."""
         self.refusal = None
 
     def _wants_more(self) -> bool:
-        """Return whether a topic is wanted that the last request did not ask for."""
+        """Return whether a wanted topic was not in the last request."""
         wanted = self._metadata.wanted
         if self._asked is None:
             return False
@@ -145,26 +145,26 @@ class MetadataRefresh:
             dropped = frozenset() if metadata.wanted is None else asked - metadata.wanted - metadata.topics.keys()
             error = question.take(call.answer, now_ms)
             if error is None:
-                for name in dropped:  # a later request for it gets a new answer
+                for name in dropped:  # a later request gets a new response
                     metadata.drop(name)
                 self._note_missing(now_ms)
             else:
-                metadata.expire()  # also if it is not old: there was a reason to ask
-        # Any refresh may be in vain: the next one comes after a pause, unless this one helps for a while.
+                metadata.expire()  # even if it is not old: there was a reason to ask
+        # Any refresh can be useless: the next one comes after a pause, unless this one helps for a while.
         self._attempts.failed(error or _IN_VAIN, now_ms)
         self.refusal = error if is_refusal(error) else None
         self._tell(question.invalidations if error is None else metadata.invalidations, error)
 
     def _tell(self, invalidations: int, error: KafkaWireError | None) -> None:
-        """Tell those who wait for what happened up to an invalidation that it is made up for, or is not."""
+        """Tell callers that wait for the invalidations up to this one whether they are resolved."""
         told = [on_done for each, on_done in self._waiting if each <= invalidations]
         self._waiting = [waiter for waiter in self._waiting if waiter[0] > invalidations]
         for on_done in told:
             on_done(error)
 
     def _note_missing(self, now_ms: int) -> None:
-        """Log which of the wanted topics are missing, and which are no longer."""
-        if self._creates_topics:  # a producer, which says so of the records that wait for a topic
+        """Log which wanted topics are missing and which no longer are."""
+        if self._creates_topics:  # a producer, which logs that records wait for a topic
             return
         metadata = self._metadata
         missing = {name: code for name, code in metadata.errors.items() if name in (metadata.wanted or ())}

@@ -1,6 +1,6 @@
-"""What routing must be told: how long to wait, what to keep, where to begin.
+"""The options of routing: timeouts, limits and bootstrap servers.
 
-The options of every client say it (`client/options.py`); another owner of a router brings options of its own.
+The options of every client include them (`client/options.py`); another owner of a router provides separate ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RoutingOptions(Protocol):
 
     @property
     def api_timeout_ms(self) -> int:
-        """For a refresh of the metadata or the look-up of a coordinator, retries included."""
+        """The limit for a metadata refresh or the look-up of a coordinator, including retries."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class RoutingOptions(Protocol):
 
     @property
     def metadata_max_age_ms(self) -> int:
-        """The age at which metadata is asked for again, and a broker that has refused this client is tried again."""
+        """The age at which metadata is requested again, and a broker that rejected this client is tried again."""
         ...
 
     @property

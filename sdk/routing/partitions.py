@@ -1,4 +1,4 @@
-"""Partitions and offsets, as producers, consumers and admins exchange them with the application."""
+"""The types of partitions and offsets in the APIs of producers, consumers and admins."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ class TopicPartition(NamedTuple):
     """One partition of one topic.
 
     Attributes:
-        topic: its name.
-        partition: its number, from 0.
+        topic: the topic's name.
+        partition: the partition's number, from 0.
     """
 
     topic: str
@@ -24,9 +24,9 @@ class OffsetAndMetadata(NamedTuple):
     """An offset that a group commits.
 
     Attributes:
-        offset: of the next record to read.
-        metadata: any text; the application's own.
-        leader_epoch: of the last record read, -1 if not known.
+        offset: the offset of the next record to read.
+        metadata: any text of the application.
+        leader_epoch: the leader epoch of the last record read; -1 if unknown.
     """
 
     offset: int
@@ -38,8 +38,8 @@ class OffsetAndTimestamp(NamedTuple):
     """The first record at or after a point in time.
 
     Attributes:
-        offset: of the record; -1 if no record is that recent.
-        timestamp_ms: of the record, milliseconds since the epoch; -1 when the offset is not a record's.
+        offset: the record's offset; -1 if no record is that recent.
+        timestamp_ms: the record's timestamp, milliseconds since the epoch; -1 if the offset is not a record's.
     """
 
     offset: int

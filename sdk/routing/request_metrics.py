@@ -1,6 +1,6 @@
 """Count the connections and requests of a client: bytes, latencies, throttling, by node and by kind of request.
 
-The router reports connections and responses, each connection the bytes that it sends and receives.
+The router reports connections and responses; each connection reports the bytes that it sends and receives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["RequestMetrics", "TrafficMetrics"]
 
 
 class _Measures(NamedTuple):
-    """What is measured of one kind of request: families of its latency, and one of how long brokers delayed it."""
+    """The measurements of one kind of request: its latency, and the time for which brokers delayed it."""
 
     group: str
     latency: tuple[str, ...]
@@ -30,7 +30,7 @@ class _Measures(NamedTuple):
 
 _HEARTBEAT: Final = _Measures(COORDINATOR, ("heartbeat", "heartbeat-response-time"))
 
-#: By the name of the response; those that a kind of client never sends are not among its metrics.
+#: By response name; a kind of client has no metrics of requests that it never sends.
 _REQUESTS: Final[Mapping[str, Mapping[str, _Measures]]] = {
     "producer": {"ProduceResponse": _Measures(PRODUCER, ("request-latency",), "produce-throttle-time")},
     "consumer": {
@@ -50,7 +50,7 @@ class TrafficMetrics:
     """The bytes of all connections of a client; see `Traffic` in the transport.
 
     Args:
-        registry: of the client.
+        registry: the client's registry.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -58,11 +58,11 @@ class TrafficMetrics:
         self._responses = registry.sensor(CLIENT, "response", "incoming-byte")
 
     def sent(self, parts: Iterable[Buffer], now_ms: int) -> None:
-        """Count a request, its length included."""
+        """Count a request, including its length field."""
         self._requests.record(sum(map(len, parts)), now_ms)
 
     def received(self, size_bytes: int, now_ms: int) -> None:
-        """Count a response without its length."""
+        """Count a response, excluding its length field."""
         self._responses.record(LENGTH_BYTES + size_bytes, now_ms)
 
 
@@ -70,10 +70,10 @@ class RequestMetrics:
     """The connections and requests of one client.
 
     Args:
-        registry: of the client.
-        kind: of the client.
-        metadata: tells which node listens at an address.
-        links: of the client, as they come and go.
+        registry: the client's registry.
+        kind: the kind of client.
+        metadata: knows which node has an address.
+        links: the client's links, a live view.
     """
 
     def __init__(self, registry: Registry, kind: str, metadata: Metadata, links: Collection[Link]) -> None:
@@ -101,11 +101,11 @@ class RequestMetrics:
         self._opened.record(1, now_ms)
 
     def closed(self, state: LinkState, error: KafkaWireError | None, now_ms: int) -> None:
-        """Count a connection that has ended, or one that was refused.
+        """Count a connection that has ended or was refused.
 
         Args:
-            state: of the link before.
-            error: why; None if this client has closed it.
+            state: the previous state of the link.
+            error: the reason; None if this client closed the connection.
             now_ms: the time.
         """
         if state is LinkState.READY:
@@ -126,7 +126,7 @@ class RequestMetrics:
             node.record(latency_ms, now_ms)
 
     def _node(self, link: Link) -> Sensor | None:
-        """Return the sensor of a node, None for a bootstrap server that is not known to be one."""
+        """Return the sensor of a node; None for a bootstrap server whose node is unknown."""
         for broker in self._metadata.brokers.values():
             if broker.address == link.address:
                 tags = (("node-id", f"node-{broker.node_id}"),)

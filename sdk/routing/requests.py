@@ -1,8 +1,8 @@
-"""Requests and responses whose shape changed between versions, and what a response must name.
+"""Requests and responses whose shape changed between versions, and checks of responses.
 
-Callers build all other requests themselves: the codec drops fields that a version does not carry. The requests here
-hold one item in older versions and a list in newer ones, so the version must be known first. Which version carries what
-is in the field tables of the messages.
+Callers build all other requests themselves: the codec drops fields that a version does not have. The requests here hold
+one item in older versions and a list in newer ones, so the version must be known first. The messages' field tables show
+which version has which fields.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class MetadataQuestion:
     """A Metadata request in the newest version that the broker knows.
 
     Args:
-        metadata: what its answer is for.
-        request: to be sent.
+        metadata: the metadata that the response updates.
+        request: the request to send.
 
     Attributes:
-        has_epochs: whether the leader epochs of the response can be relied upon; requests that name an old one are
-            refused as fenced.
-        invalidations: those of the metadata when it was sent last, which its answer may not know of yet.
+        has_epochs: whether the leader epochs of the response are reliable; brokers reject requests with an old one as
+            fenced.
+        invalidations: the metadata's count when the request was last sent; the response may not reflect later ones.
     """
 
     def __init__(self, metadata: Metadata, request: messages.MetadataRequest) -> None:
@@ -52,14 +52,14 @@ class MetadataQuestion:
         self.invalidations = metadata.invalidations
 
     def __call__(self, versions: Versions) -> tuple[Message, int]:
-        """Return the request and its version, given what the broker speaks: it is being sent."""
+        """Return the request to send and its version, given the versions that the broker supports."""
         version = versions.version_for(messages.MetadataRequest)
         self.has_epochs = version >= enums.METADATA_FIRST_WITH_RELIABLE_EPOCHS
         self.invalidations = self._metadata.invalidations
         return self._request, version
 
     def take(self, response: messages.MetadataResponse, now_ms: int) -> BrokerError | None:
-        """Merge the answer into the metadata; return why there was nothing to merge, None if there was."""
+        """Merge the response into the metadata; return why there was nothing to merge, None if there was something."""
         return self._metadata.update(
             response,
             now_ms,
@@ -78,29 +78,29 @@ def check(error_code: int, detail: str) -> None:
     """Raise `BrokerError` unless the code is NONE.
 
     Args:
-        error_code: from a response.
-        detail: what was asked, for the text of the error.
+        error_code: the code in a response.
+        detail: the subject of the request, for the text of the error.
     """
     if error_code != tables.ErrorCode.NONE:
         raise BrokerError(error_code, detail)
 
 
 def error_text(detail: str, message: str | None) -> str:
-    """Return the text of an error: what was asked, and the broker's message if it has one.
+    """Return the text of an error: the subject of the request, and the broker's message if there is one.
 
     Args:
-        detail: what was asked.
-        message: the broker's; None or empty if it gave none.
+        detail: the subject of the request.
+        message: the broker's message; None or empty if it gave none.
     """
     return f"{detail}: {message}" if message else detail
 
 
 def lacking(response: Message, what: str) -> RemoteProtocolError:
-    """Return the error of a response that leaves out what was asked for.
+    """Return the error of a response that lacks a requested item.
 
     Args:
-        response: to the request.
-        what: it lacks, with its name.
+        response: the response.
+        what: the missing item, with its name.
     """
     api = response.SCHEMA.name.removesuffix("Response")
     return RemoteProtocolError(f"the response to {api} lacks {what}")
@@ -124,15 +124,15 @@ def find_coordinator(
 
 
 def coordinator(response: messages.FindCoordinatorResponse, detail: str) -> tuple[int, str, int]:
-    """Return node id, host and port of the coordinator.
+    """Return the node id, host and port of the coordinator.
 
     Args:
-        response: to the look-up of one key.
-        detail: what was looked up, for the text of the error.
+        response: the response to the look-up of one key.
+        detail: the key that was looked up, for the text of the error.
 
     Raises:
-        BrokerError: there is none.
-        RemoteProtocolError: the response does not say where it listens.
+        BrokerError: no coordinator is available.
+        RemoteProtocolError: the response lacks the address.
     """
     found = response.coordinators[0] if response.coordinators else response
     check(found.error_code, error_text(detail, found.error_message))

@@ -1,8 +1,9 @@
-"""What an error says of the next attempt, and when that may begin: for all that is tried again.
+"""Decide for every kind of retry whether an error allows another attempt, and when that may begin.
 
-`may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` say what an error means; nothing else reads the
-schema's sets of codes. `Attempts` counts the failures of a call, a connection, a batch or a look-up, and says when the
-next attempt may begin, or that there will be none. Decision 12 lists who asks them, and what each decides beside that.
+`may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors; nothing else reads the
+schema's sets of codes. `Attempts` counts the failures of a call, a connection, a batch or a look-up, and decides when
+the next attempt may begin, or that there will be none. Decision 12 lists their callers, and what each of these decides
+in addition.
 
 Source: KIP-580 (exponential backoff): the pause doubles, with a jitter of 20 % so that clients that failed together do
 not retry together.
@@ -40,10 +41,10 @@ _JITTER = 0.2
 #: More doublings than any pause needs; keeps the shift small.
 _MAX_DOUBLINGS = 30
 
-#: Codes after which the metadata must be refreshed: which broker is the controller is a part of it.
+#: Codes after which the metadata, which includes the controller, must be refreshed.
 METADATA_OUTDATED: Final = INVALID_METADATA | {ErrorCode.NOT_CONTROLLER}
 
-#: Codes after which the coordinator must be looked up again. One that is still loading stays the coordinator.
+#: Codes after which the coordinator must be looked up again. A coordinator that is still loading stays valid.
 _COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
@@ -51,8 +52,8 @@ class Backoff(NamedTuple):
     """The pauses between attempts.
 
     Attributes:
-        initial_ms: pause before the first retry.
-        longest_ms: upper bound, jitter included.
+        initial_ms: the pause before the first retry.
+        longest_ms: the upper bound, including jitter.
         fraction: returns a random number in [0, 1).
     """
 
@@ -64,26 +65,26 @@ class Backoff(NamedTuple):
         """Return how long to wait before the next attempt.
 
         Args:
-            failures: failed attempts in a row, from 1.
+            failures: the number of consecutive failed attempts, from 1.
         """
         doubled = self.initial_ms << min(failures - 1, _MAX_DOUBLINGS)
         return int(min(doubled * (1 - _JITTER + 2 * _JITTER * self.fraction()), self.longest_ms))
 
 
 class Attempts:
-    """The attempts at one thing.
+    """The attempts at one operation.
 
     Args:
         backoff: the pauses.
-        deadline_ms: after this no attempt begins; None for no end.
-        retries: how many attempts may follow the first; None for any number.
-        final: retriable codes that end it here.
-        pauses: in ms, after these codes instead of the backoff.
+        deadline_ms: the time after which no attempt begins; None for no deadline.
+        retries: the number of attempts that may follow the first; None for no limit.
+        final: retriable codes that end the attempts here.
+        pauses: the pauses in ms after these codes, instead of the backoff.
 
     Attributes:
-        failures: failed attempts in a row.
+        failures: the number of consecutive failed attempts.
         not_before_ms: when the next attempt may begin.
-        last_error: why the last attempt failed, None after a success.
+        last_error: why the last attempt failed; None after a success.
     """
 
     __slots__ = ("_backoff", "_final", "_pauses", "_retries", "deadline_ms", "failures", "last_error", "not_before_ms")
@@ -107,19 +108,19 @@ class Attempts:
 
     @property
     def are_spent(self) -> bool:
-        """Whether no retry is left, however much time is."""
+        """Whether no retry is left, regardless of the time."""
         return self._retries is not None and self.failures > self._retries
 
     def failed(self, error: KafkaWireError, now_ms: int, *, is_mended: bool = False) -> bool:
-        """Note a failure.
+        """Record a failure.
 
         Args:
-            error: what the attempt has met.
+            error: the error of the attempt.
             now_ms: the time.
-            is_mended: whether the next attempt may succeed because the caller has changed what the error was about.
+            is_mended: whether the next attempt may succeed because the caller has fixed the cause of the error.
 
         Returns:
-            Whether there is another attempt, at `not_before_ms`.
+            Whether there will be another attempt, at `not_before_ms`.
         """
         self.failures += 1
         self.last_error = error
@@ -130,7 +131,7 @@ class Attempts:
         return self.deadline_ms is None or self.not_before_ms < self.deadline_ms
 
     def succeeded(self) -> None:
-        """Begin anew: the next failure is the first again."""
+        """Reset: the next failure is the first again."""
         self.failures = 0
         self.not_before_ms = 0
         self.last_error = None
@@ -140,9 +141,9 @@ def may_pass(error: KafkaWireError, final: Collection[ErrorCode] = (), also: Col
     """Return whether the same attempt may succeed later.
 
     Args:
-        error: what an attempt has met.
-        final: codes that are retriable in the schema, and not here.
-        also: codes that are retriable here, and not in the schema.
+        error: the error of an attempt.
+        final: codes that are retriable in the schema but not here.
+        also: codes that are retriable here but not in the schema.
     """
     if isinstance(error, BrokerError) and (error.code in final or error.code in also):
         return error.code in also
@@ -155,15 +156,15 @@ def is_connection_error(error: KafkaWireError) -> bool:
 
 
 def is_refusal(error: KafkaWireError | None) -> bool:
-    """Return whether a broker does not trust this client, or cannot be trusted: to try again may lock the user out."""
+    """Return whether a broker rejected this client or cannot be trusted; trying again might lock the user out."""
     return isinstance(error, ConnectFailed | ConfigurationError) and not error.retriable
 
 
 def outdates_metadata(error: KafkaWireError) -> bool:
-    """Return whether an error shows that brokers, leaders or topics are no longer as the client knows them."""
+    """Return whether an error shows that the client's metadata of brokers, leaders or topics is outdated."""
     return is_connection_error(error) or (isinstance(error, BrokerError) and error.code in METADATA_OUTDATED)
 
 
 def outdates_coordinator(error: KafkaWireError) -> bool:
-    """Return whether an error shows that the coordinator has moved, or may have."""
+    """Return whether an error shows that the coordinator has moved or may have moved."""
     return is_connection_error(error) or (isinstance(error, BrokerError) and error.code in _COORDINATOR_MOVED)

@@ -1,10 +1,10 @@
-"""Route calls to brokers: which connections to open, when to send what, what to try again.
+"""Route calls to brokers: decide which connections to open, when to send calls, and which ones to retry.
 
 A machine without I/O. Producers, consumers and admins submit calls; the driver (`transport/driver.py`) carries out the
 actions that `poll` returns and reports what happened. The router keeps the metadata fresh and knows the coordinators.
-Work per event grows with what changed, not with the calls that wait.
+The work per event grows with the changes, not with the number of waiting calls.
 
-Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-219 (throttling), KIP-899 (bootstrapping again).
+Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-219 (throttling), KIP-899 (rebootstrap).
 """
 
 from __future__ import annotations
@@ -44,21 +44,22 @@ security_logger = logging.getLogger("kafkawire.security")
 #: Throttling of this length explains the latency and the time-outs that users see.
 _LONG_THROTTLE_MS = 1_000
 
-#: Calls that may be unsettled: far more than any program needs, and a bound for one that runs away.
+#: The maximum number of unsettled calls: far more than any program needs, and a bound for a runaway one.
 MAX_CALLS = 20_000
 
-#: Calls in flight on one connection: more would only wait in the broker's socket, where nothing can be done about them.
+#: The maximum number of calls in flight on one connection: more would only wait in the broker's socket, beyond the
+#: client's control.
 _IN_FLIGHT_MAX = 100
 
-#: Deadlines of ended calls that are kept beside as many as there are calls: looking for them after each call costs more
-#: than a few numbers in memory.
+#: How many more deadlines than calls are kept: removing those of ended calls each time costs more than a few numbers in
+#: memory.
 _SPARE_DEADLINES = 100
 
 Action = Open[Link] | Send[Link, Call] | Shut[Link]
 
 
 class _Entry:
-    """A call that has not ended, its number and its attempts; `link` is set while it is in flight, since `since_ms`."""
+    """An unsettled call, its number and its attempts; `link` is set while it is in flight, since `since_ms`."""
 
     __slots__ = ("attempts", "call", "link", "number", "since_ms")
 
@@ -71,7 +72,7 @@ class _Entry:
 
 
 class _Bucket:
-    """The calls that wait for one target, oldest first; `judged_ms` is the failure that they have heard of."""
+    """The calls that wait for one target, oldest first; `judged_ms` is when they last heard of a failure."""
 
     __slots__ = ("entries", "judged_ms")
 
@@ -84,13 +85,13 @@ class Router:
     """Route the calls of one client.
 
     Args:
-        options: of the client.
+        options: the client's options.
         backoff: the pauses between attempts.
-        creates_topics: whether asking for an unknown topic may create it, if the brokers allow that.
+        creates_topics: whether requesting an unknown topic may create it, if the brokers allow that.
 
     Attributes:
         metadata: the latest known state of the cluster.
-        metrics: what the client counts.
+        metrics: the client's metrics.
     """
 
     def __init__(self, options: RoutingOptions, backoff: Backoff, *, creates_topics: bool = False) -> None:
@@ -113,15 +114,15 @@ class Router:
         self._lines, self._refusals = LogLimit(logger), LogLimit(security_logger)
         self._closed: KafkaWireError | None = None
 
-    # What machines do.
+    # Called by machines.
 
     def submit(self, call: Call, now_ms: int, link: Link | None = None) -> None:
-        """Take a call; it settles by its deadline, whatever happens.
+        """Accept a call; it is settled by its deadline in any case.
 
         Args:
-            call: to be sent when that is possible.
+            call: the call to send when that is possible.
             now_ms: the time.
-            link: to its node, from `reach` in the same turn; None to look for it.
+            link: the link to its node, returned by `reach` in the same turn; None to find one.
 
         Raises:
             LocalProtocolError: `MAX_CALLS` calls are unsettled.
@@ -139,7 +140,7 @@ class Router:
         if len(self._deadlines) > 2 * len(self._unsettled) + _SPARE_DEADLINES:
             self._forget_deadlines()
         target = call.target
-        if type(target) is Node and (target, call.purpose) not in self._buckets:  # it overtakes no other
+        if type(target) is Node and (target, call.purpose) not in self._buckets:  # it overtakes no other call
             if link is None:
                 link = self._links.to_node(target.node_id, call.purpose)
             if link is not None and link.takes_calls(now_ms) and link.in_flight < _IN_FLIGHT_MAX:
@@ -148,9 +149,10 @@ class Router:
         self._enqueue(entry, now_ms)
 
     def reach(self, node_id: int, now_ms: int) -> Link | None:
-        """Return the link for data to a broker if it takes calls now; otherwise see that it opens.
+        """Return the link for data to a broker if it accepts calls now; otherwise request that it opens.
 
-        For machines that prepare a request when it can be sent. A broker that has refused this client is left alone.
+        Used by machines that prepare a request only when it can be sent. A broker that has rejected this client is not
+        tried.
         """
         link = self._links.to_node(node_id, Purpose.DATA)
         if link is None:
@@ -163,12 +165,12 @@ class Router:
         return None
 
     def refusal(self, node_id: int, now_ms: int) -> KafkaWireError | None:
-        """Return why `reach` leaves a broker alone, None if it does not."""
+        """Return why `reach` does not try a broker; None if it does."""
         link = self._links.to_node(node_id, Purpose.DATA)
         return None if link is None else self._links.refusal(link, now_ms)
 
     def takes_calls(self, now_ms: int) -> bool:
-        """Return whether a call to any broker could be sent now, over a connection that there is."""
+        """Return whether a call to any broker could be sent now, over an existing connection."""
         return any(link.takes_calls(now_ms) for link in self._links.candidates())
 
     def trouble(self, node_id: int | None = None) -> KafkaWireError | None:
@@ -180,14 +182,14 @@ class Router:
         return errors[0] if errors and all(errors) else None
 
     def throttling(self, since_ms: int, node_id: int | None = None) -> str:
-        """Return which brokers took no request of this client, and for how long (KIP-219), for a time-out; any thread.
+        """Return which brokers throttled this client and for how long (KIP-219), for time-out errors; from any thread.
 
         Args:
-            since_ms: the time from which on that matters.
-            node_id: of the broker that matters; None for all.
+            since_ms: only later throttling counts.
+            node_id: the broker that counts; None for all.
 
         Returns:
-            The end of a sentence that begins with a semicolon, empty if none has.
+            The end of a sentence, beginning with a semicolon; empty if no broker has throttled.
         """
         broker = None if node_id is None else self.metadata.brokers.get(node_id)
         return self._links.throttling(since_ms, None if broker is None else broker.address)
@@ -197,7 +199,7 @@ class Router:
         return self._coordinators.knows(target)
 
     def coordinator_trouble(self, target: Coordinator) -> KafkaWireError | None:
-        """Return why the look-up of a coordinator has not succeeded yet, None if nothing went wrong."""
+        """Return why the look-up of a coordinator has not succeeded yet; None if nothing went wrong."""
         return self._coordinators.trouble(target)
 
     def refresh(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
@@ -207,10 +209,10 @@ class Router:
         else:
             self._refresh.request(on_done)
 
-    # What the driver does.
+    # Called by the driver.
 
     def poll(self, now_ms: int) -> list[Action]:
-        """Return what is to be done now."""
+        """Return the actions to carry out now."""
         if self._closed is not None:
             return []
         if self._deadlines and self._deadlines[0][0] <= now_ms:
@@ -220,7 +222,7 @@ class Router:
         self._refresh_ms = self._refresh.poll(now_ms)
         actions, self._actions = self._actions, []
         before = -1
-        while self._buckets and before != self._submissions:  # a look-up of a coordinator is another submission
+        while self._buckets and before != self._submissions:  # looking up a coordinator submits another call
             before = self._submissions
             for key, bucket in list(self._buckets.items()):
                 self._drain(*key, bucket, now_ms, actions)
@@ -233,7 +235,7 @@ class Router:
         return actions
 
     def due_ms(self, now_ms: int) -> int | None:
-        """Return when to poll again if nothing happens before; None after `close`. `poll` precedes it."""
+        """Return when to poll again if nothing happens earlier; None after `close`. Call `poll` first."""
         if self._closed is not None:
             return None
         due_ms = self._links.due_ms
@@ -256,7 +258,7 @@ class Router:
         self._refresh.forget_refusal()
 
     def closed(self, link: Link, error: KafkaWireError, now_ms: int) -> None:
-        """Report that a connection could not be opened, or has ended; its calls are reported by themselves."""
+        """Report that a connection could not be opened or has ended; its calls are reported separately."""
         self._meter.closed(link.state, error, now_ms)
         is_idle = link.state is LinkState.READY and not link.in_flight
         link.moves_to(LinkState.CLOSED, now_ms)
@@ -268,12 +270,12 @@ class Router:
         if isinstance(error, AuthenticationFailed):
             self._refusals.error(link.address, now_ms, "%s", error)
         elif is_idle:  # brokers and balancers close idle connections; nothing was lost
-            self._lines.info(("idle", link.address), now_ms, "%s, while nothing was asked", error)
+            self._lines.info(("idle", link.address), now_ms, "%s, while idle", error)
         else:
             self._lines.warning(link.address, now_ms, "%s (%d in a row)", error, link.attempts.failures)
 
     def answered(self, call: Call, response: Message | None, now_ms: int) -> None:
-        """Report the response to a call; None for a request that has none and is written."""
+        """Report the response to a call; None for a written request that has no response."""
         entry = self._came_back(call, now_ms)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if response is not None and entry.link is not None:
@@ -282,7 +284,7 @@ class Router:
             entry.link.throttled(throttle_ms, now_ms)
             self._links.changed(now_ms)
             write = self._lines.warning if throttle_ms >= _LONG_THROTTLE_MS else self._lines.info
-            text = "%s throttles this client, which exceeds a quota: it takes no request for %d ms"
+            text = "%s throttles this client, which exceeds a quota: no requests for %d ms"
             write(("throttled", entry.link.address), now_ms, text, entry.link, throttle_ms)
         error = None if call.check is None or response is None else call.check(response)
         if error is None:
@@ -290,14 +292,14 @@ class Router:
         else:
             self._failed(entry, error, now_ms, response)
         if call.turn is Turn.NONE and (self._buckets or throttle_ms > 0):
-            call.turn = Turn.SOON  # other calls wait for this link, or for its broker
+            call.turn = Turn.SOON  # other calls wait for this link or its broker
 
     def failed(self, call: Call, error: KafkaWireError, now_ms: int) -> None:
-        """Report that a call could not be sent, or got no response."""
+        """Report that a call could not be sent or got no response."""
         self._failed(self._came_back(call, now_ms), error, now_ms)
 
     def close(self, error: KafkaWireError, now_ms: int) -> None:
-        """Fail all calls, and every later one."""
+        """Fail all calls and all later ones."""
         self._closed = error
         self._buckets.clear()
         self._later.clear()
@@ -329,7 +331,7 @@ class Router:
         entry.call.settle(result, error, now_ms)
 
     def _failed(self, entry: _Entry, error: KafkaWireError, now_ms: int, response: Message | None = None) -> None:
-        """Try a call again later, or end it."""
+        """Retry a call later, or end it."""
         call = entry.call
         if outdates_metadata(error):
             self.metadata.invalidate()
@@ -361,7 +363,7 @@ class Router:
         self._deadlines = sorted(each for each in self._deadlines if each[1] in self._unsettled)  # which is a heap
 
     def _drain(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int, actions: list[Action]) -> None:
-        """Send the calls of one target that can be sent now."""
+        """Send those calls of one target that can be sent now."""
         while bucket.entries:
             entry = bucket.entries[0]
             if entry.call.done:
@@ -375,7 +377,7 @@ class Router:
         self._buckets.pop((target, purpose), None)
 
     def _sent(self, entry: _Entry, link: Link, now_ms: int) -> Send[Link, Call]:
-        """Return what has a call sent."""
+        """Return the action that sends a call."""
         entry.link = link
         link.in_flight += 1
         link.used_ms = entry.since_ms = now_ms
@@ -385,7 +387,7 @@ class Router:
     # Targets.
 
     def _choose(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int) -> Link | None:
-        """Return the link that the calls of a target take, None if there is none now; see that it opens."""
+        """Return the link for a target's calls; if there is none now, request that one opens and return None."""
         if target is ANY_BROKER:
             return self._any(bucket, now_ms)
         if isinstance(target, Coordinator):
@@ -413,7 +415,7 @@ class Router:
         return None
 
     def _not_found(self, target: Coordinator, error: KafkaWireError, now_ms: int) -> None:
-        """Fail the calls that wait for a coordinator, on every connection: its look-up has failed."""
+        """Fail the calls that wait for a coordinator, on every connection, because its look-up has failed."""
         for purpose in Purpose:
             bucket = self._buckets.get((target, purpose))
             if bucket is not None:
@@ -422,10 +424,10 @@ class Router:
                     self._failed(entry, error, now_ms)
 
     def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
-        """Return the ready link with the least to do; without one, open another of those that have failed least.
+        """Return the ready link with the fewest calls; if none is ready, open one of those with the fewest failures.
 
-        A refusal that is final is not put to the next broker: another wrong login may lock the user out. While another
-        broker serves this client, even if it throttles it at the moment, the refusal ends no call.
+        After a final rejection the next broker is not tried, because another wrong login might lock the user out. While
+        another broker serves this client, even if that broker is throttling it, the rejection ends no call.
         """
         links = self._links.candidates()
         ready = [link for link in links if link.takes_calls(now_ms)]
@@ -447,18 +449,18 @@ class Router:
             reasons = "; ".join(str(link.attempts.last_error) for link in links)
             everywhere = ConnectFailed("any broker", reasons)
             self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)
-        if bucket.entries and closed:  # whichever others are wanted: a machine may keep asking for one that is gone
+        if bucket.entries and closed:  # a machine may keep asking for a broker that is gone
             self._links.want(min(closed, key=lambda link: (link.attempts.failures, link.attempts.not_before_ms)))
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
-        """Tell the calls of a target about a failure: those that do not retry end with it, all if it is final."""
+        """Tell the calls of a target about a failure: those that do not retry end, or all if it is final."""
         if bucket.judged_ms >= happened_ms:
             return
         bucket.judged_ms = happened_ms
         waiting, bucket.entries = bucket.entries, deque()
         for entry in waiting:
-            if entry.since_ms > happened_ms:  # it came later: there is an attempt for it yet
+            if entry.since_ms > happened_ms:  # it came later, so it still gets an attempt
                 bucket.entries.append(entry)
                 continue
             entry.attempts.last_error = error
@@ -469,7 +471,7 @@ class Router:
 
 
 def _too_late(entry: _Entry, cause: KafkaWireError | None, throttling: str) -> KafkaWireError:
-    """Return the error of a call whose deadline has passed: the last one that it met, if a broker gave one."""
+    """Return the error of a call whose deadline has passed, including the last error from a broker, if any."""
     if isinstance(cause, BrokerError):
         return cause
     where = "there was no response" if entry.link is not None else "there was no broker to send it to"

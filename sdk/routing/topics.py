@@ -1,4 +1,4 @@
-"""Which names a topic can have: what no broker would accept is refused before it is asked for.
+"""Check topic names: a name that no broker would accept is rejected before it is sent.
 
 Source: Apache Kafka, `Topic.validate`.
 """
@@ -14,23 +14,23 @@ from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["LEGAL_NAME", "checked_topic", "checked_topics", "is_legal_name"]
 
-#: Brokers make file names of a topic's, with a hyphen and the number of a partition.
+#: Brokers make file names from a topic's name, a hyphen and a partition number.
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
-#: The same in words.
+#: The same rule in words.
 LEGAL_NAME: Final = "1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
 
 
 def is_legal_name(name: str) -> bool:
-    """Return whether a topic can have a name."""
+    """Return whether a topic name is legal."""
     return name not in (".", "..") and _NAME.fullmatch(name) is not None
 
 
 def checked_topic(name: object) -> str:
-    """Return the name of a topic, as a plain `str` also if it is a member of an enumeration of strings.
+    """Check a topic name, and return it as a plain `str` even if it is a member of a string enumeration.
 
     Raises:
-        LocalProtocolError: no topic can have it.
+        LocalProtocolError: the name is invalid.
     """
     if not isinstance(name, str):
         many = "; give topics one by one, or all in one list" if isinstance(name, list | tuple | set) else ""
@@ -44,9 +44,9 @@ def checked_topic(name: object) -> str:
 
 
 def checked_topics(names: Iterable[object]) -> frozenset[str]:
-    """Return the names of topics.
+    """Check topic names, and return them.
 
     Raises:
-        LocalProtocolError: no topic can have one of them.
+        LocalProtocolError: a name is invalid.
     """
     return frozenset(checked_topic(name) for name in names)

@@ -223,7 +223,7 @@ def test_a_push_that_is_refused_for_good(code: ErrorCode, caplog: pytest.LogCapt
     setting.codes = [code]
     setting.run(HOUR_MS)
     assert (len(setting.asked()), len(setting.pushes())) == (1, 1)
-    assert "not pushed any more" in caplog.text
+    assert "no longer pushed" in caplog.text
 
 
 def test_a_broker_that_refuses_every_subscription() -> None:

@@ -55,5 +55,5 @@ def test_the_text() -> None:
 
 
 def test_clients_of_one_name() -> None:
-    with pytest.raises(LocalProtocolError, match=r"kafka_producer_record_send_total.*give each a client_id of its own"):
+    with pytest.raises(LocalProtocolError, match=r"kafka_producer_record_send_total.*give each a different client_id"):
         openmetrics(Client("a", {SEND: 1}), Client("a", {SEND: 2}))

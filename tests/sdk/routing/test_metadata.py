@@ -195,7 +195,7 @@ def test_a_response_without_brokers_changes_nothing() -> None:
         error = metadata.update(MetadataResponse(cluster_id="d"), now_ms=500, is_complete=is_complete)
         assert error is not None
         assert error.retriable
-        assert str(error) == "BROKER_NOT_AVAILABLE: metadata: it lists no brokers, as while one starts"
+        assert str(error) == "BROKER_NOT_AVAILABLE: metadata: the response lists no brokers"
     assert metadata.leader(T0) == 1
     assert (metadata.cluster_id, metadata.changes, metadata.stale_ms()) == ("c", changes, 1000)
 
