@@ -31,7 +31,7 @@ const scenarios = {
     return { partitions: topics[0].partitions.length, config: resources[0].configEntries[0].configValue, left }
   },
 
-  async administer(kafka, topic) {
+  async administer(kafka, topic, retentionMs) {
     const admin = kafka.admin()
     await admin.connect()
     const topicOnly = { resources: [{ type: ConfigResourceTypes.TOPIC, name: topic }], includeSynonyms: true }
@@ -42,6 +42,16 @@ const scenarios = {
     const configured = (name, value) => ({
       resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries: [{ name, value }] }],
     })
+    const brokerConfigured = (configEntries) => ({
+      resources: [{ type: ConfigResourceTypes.BROKER, name: '1', configEntries }],
+    })
+    // Kafka's broker hears of a change a moment after the controller has made it.
+    const awaitBroker = async () => {
+      for (;;) {
+        const described = await admin.describeConfigs(brokerOnly)
+        if (described.resources[0].configEntries[0].configValue === retentionMs) return described
+      }
+    }
     const acl = {
       resourceType: AclResourceTypes.TOPIC,
       resourceName: topic,
@@ -59,11 +69,13 @@ const scenarios = {
       'create again': () => admin.createTopics(wanted),
       'add partitions': () => admin.createPartitions({ topicPartitions: [{ topic, count: 4 }] }),
       'remove partitions': () => admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] }),
-      'describe topic': () => admin.fetchTopicMetadata({ topics: [topic] }),
       alter: () => admin.alterConfigs(configured('segment.bytes', '2097152')),
       'alter wrongly': () => admin.alterConfigs(configured('compression.type', 'odd')),
+      'alter broker': () => admin.alterConfigs(brokerConfigured([{ name: 'log.retention.ms', value: retentionMs }])),
+      'broker configs': awaitBroker,
+      'describe topic': () => admin.fetchTopicMetadata({ topics: [topic] }),
       configs: () => admin.describeConfigs(topicOnly),
-      'broker configs': () => admin.describeConfigs(brokerOnly),
+      'reset broker': () => admin.alterConfigs(brokerConfigured([])),
       cluster: () => admin.describeCluster(),
       acls: () => admin.describeAcls(acl),
       'create acls': () => admin.createAcls({ acl: [acl] }),

@@ -30,8 +30,8 @@ async def admin(bootstrap: str, topic: str) -> dict[str, Any]:
     return {"partitions": len(described["partitions"]), "config": config, "left": left}
 
 
-async def administer(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Change and describe a topic, the cluster and a group, step by step."""
+async def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
+    """Change a topic and the broker, wait until the broker knows of it, and describe them, the cluster and a group."""
     client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await client.start()
     wanted = aiokafka_admin.NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})
@@ -41,7 +41,14 @@ async def administer(bootstrap: str, topic: str) -> dict[str, Any]:
     odd = configs.ConfigResource(kinds.TOPIC, topic, {"compression.type": "odd"})
     whole = configs.ConfigResource(kinds.TOPIC, topic)
     broker = configs.ConfigResource(kinds.BROKER, "1", {"log.retention.ms": None})
+    retention = configs.ConfigResource(kinds.BROKER, "1", {"log.retention.ms": retention_ms})
     partition = aiokafka.TopicPartition(topic, 0)
+
+    async def await_broker() -> Any:
+        while True:
+            described = await objects(client.describe_configs([broker], include_synonyms=True))
+            if described[0]["resources"][0]["config_entries"][0]["config_value"] == retention_ms:
+                return described
 
     async def answer(call: Any) -> Any:
         return await asked(objects(call))
@@ -51,11 +58,13 @@ async def administer(bootstrap: str, topic: str) -> dict[str, Any]:
         "create again": await answer(client.create_topics([wanted])),
         "add partitions": await answer(client.create_partitions({topic: aiokafka_admin.NewPartitions(4)})),
         "remove partitions": await answer(client.create_partitions({topic: aiokafka_admin.NewPartitions(3)})),
-        "describe topic": await answer(client.describe_topics([topic])),
         "alter": await answer(client.alter_configs([segments])),
         "alter wrongly": await answer(client.alter_configs([odd])),
+        "alter broker": await answer(client.alter_configs([retention])),
+        "broker configs": await asked(await_broker()),
+        "describe topic": await answer(client.describe_topics([topic])),
         "configs": await answer(client.describe_configs([whole], include_synonyms=True)),
-        "broker configs": await answer(client.describe_configs([broker], include_synonyms=True)),
+        "reset broker": await answer(client.alter_configs([configs.ConfigResource(kinds.BROKER, "1", {})])),
         "cluster": await answer(client.describe_cluster()),
         "coordinator": await answer(client.find_coordinator(topic)),
     }

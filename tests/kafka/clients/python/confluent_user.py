@@ -7,10 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from tests.kafka.clients.python.scenarios import (
-    BROKER_RETENTION_MS,
     RECORDS,
     TIMEOUT_SECONDS,
-    await_change,
     run,
     show,
     told,
@@ -33,8 +31,8 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
     return {"partitions": partitions, "config": config, "left": left}
 
 
-def administer(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Change and describe a topic, the broker, the cluster and a group, step by step."""
+def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
+    """Change a topic and the broker, wait until the broker knows of it, and describe them, the cluster and a group."""
     client = confluent_admin.AdminClient({"bootstrap.servers": bootstrap})
     kinds, kind_of_change = confluent_admin.ConfigResource.Type, confluent_admin.AlterConfigOpType
 
@@ -56,7 +54,7 @@ def administer(bootstrap: str, topic: str) -> dict[str, Any]:
     odd = changed(kinds.TOPIC, topic, kind_of_change.SET, "compression.type", "odd")
     deleted = changed(kinds.TOPIC, topic, kind_of_change.DELETE, "retention.ms")
     whole = confluent_admin.ConfigResource(kinds.TOPIC, topic, set_config={"retention.bytes": "1000000"})
-    broker = changed(kinds.BROKER, "1", kind_of_change.SET, "log.retention.ms", BROKER_RETENTION_MS)
+    broker = changed(kinds.BROKER, "1", kind_of_change.SET, "log.retention.ms", retention_ms)
     reset = changed(kinds.BROKER, "1", kind_of_change.DELETE, "log.retention.ms")
     types = confluent_admin.ResourceType
     patterns = confluent_admin.ResourcePatternType
@@ -67,26 +65,27 @@ def administer(bootstrap: str, topic: str) -> dict[str, Any]:
     group = confluent.ConsumerGroupTopicPartitions(topic, [partition])
     topics = confluent.TopicCollection([topic])
 
-    def describe_broker() -> dict[str, Any]:
-        configs = result(client.describe_configs([confluent_admin.ConfigResource(kinds.BROKER, "1")]))
-        return vars(configs["log.retention.ms"])
+    def await_broker() -> Any:
+        while True:
+            configs = result(client.describe_configs([confluent_admin.ConfigResource(kinds.BROKER, "1")]))
+            if configs["log.retention.ms"].value == retention_ms:
+                return configs["log.retention.ms"]
 
     return {
         "create": ask(client.create_topics, [wanted]),
         "create again": ask(client.create_topics, [wanted]),
         "add partitions": ask(client.create_partitions, [confluent_admin.NewPartitions(topic, 4)]),
         "remove partitions": ask(client.create_partitions, [confluent_admin.NewPartitions(topic, 3)]),
-        "describe topic": ask(client.describe_topics, topics, include_authorized_operations=True),
+        "alter all": ask(client.alter_configs, [whole]),
         "alter": ask(client.incremental_alter_configs, [segments]),
         "append": ask(client.incremental_alter_configs, [appended]),
         "subtract": ask(client.incremental_alter_configs, [subtracted]),
         "alter wrongly": ask(client.incremental_alter_configs, [odd]),
         "delete config": ask(client.incremental_alter_configs, [deleted]),
-        "configs": ask(client.describe_configs, [confluent_admin.ConfigResource(kinds.TOPIC, topic)]),
-        "alter all": ask(client.alter_configs, [whole]),
-        "configs again": ask(client.describe_configs, [confluent_admin.ConfigResource(kinds.TOPIC, topic)]),
         "alter broker": ask(client.incremental_alter_configs, [broker]),
-        "broker configs": told(await_change, describe_broker),
+        "broker configs": told(await_broker),
+        "describe topic": ask(client.describe_topics, topics, include_authorized_operations=True),
+        "configs": ask(client.describe_configs, [confluent_admin.ConfigResource(kinds.TOPIC, topic)]),
         "reset broker": ask(client.incremental_alter_configs, [reset]),
         "cluster": ask(client.describe_cluster, include_authorized_operations=True),
         "acls": ask(client.describe_acls, bindings),

@@ -7,10 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from tests.kafka.clients.python.scenarios import (
-    BROKER_RETENTION_MS,
     RECORDS,
     TIMEOUT_SECONDS,
-    await_change,
     run,
     show,
     told,
@@ -33,8 +31,8 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
     return {"partitions": len(described["partitions"]), "config": config, "left": left}
 
 
-def administer(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Change and describe a topic, the broker, the cluster and a group, step by step."""
+def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
+    """Change a topic and the broker, wait until the broker knows of it, and describe them, the cluster and a group."""
     client = kafka_admin.KafkaAdminClient(bootstrap_servers=bootstrap)
     wanted = kafka_admin.NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})
     kinds = kafka_admin.ConfigResourceType
@@ -42,7 +40,7 @@ def administer(bootstrap: str, topic: str) -> dict[str, Any]:
     odd = kafka_admin.ConfigResource(kinds.TOPIC, topic, {"compression.type": "odd"})
     retention = kafka_admin.ConfigResource(kinds.TOPIC, topic, ["retention.ms"])
     whole = kafka_admin.ConfigResource(kinds.TOPIC, topic)
-    broker = kafka_admin.ConfigResource(kinds.BROKER, "1", {"log.retention.ms": BROKER_RETENTION_MS})
+    broker = kafka_admin.ConfigResource(kinds.BROKER, "1", {"log.retention.ms": retention_ms})
     broker_retention = kafka_admin.ConfigResource(kinds.BROKER, "1", ["log.retention.ms"])
     acls = kafka_admin.ACLFilter(
         "User:a",
@@ -63,25 +61,27 @@ def administer(bootstrap: str, topic: str) -> dict[str, Any]:
     partition = kafka.TopicPartition(topic, 0)
     structs: Any = import_module("kafka.structs")
 
-    def describe_broker() -> dict[str, Any]:
-        described = client.describe_configs([broker_retention], include_synonyms=True)
-        config: dict[str, Any] = described["broker"]["1"].get("log.retention.ms", {})
-        return config
+    def await_broker() -> dict[str, Any]:
+        while True:
+            described = client.describe_configs([broker_retention], include_synonyms=True)
+            config: dict[str, Any] = described["broker"]["1"].get("log.retention.ms", {})
+            if config.get("value") == retention_ms:
+                return config
 
     seen = {
         "create": told(client.create_topics, [wanted]),
         "create again": told(client.create_topics, [wanted]),
         "add partitions": told(client.create_partitions, {topic: 4}),
         "remove partitions": told(client.create_partitions, {topic: 3}),
-        "describe topic": told(client.describe_topics, [topic]),
-        "describe partitions": told(client.describe_topic_partitions, [topic]),
+        "alter all": told(client.alter_configs, [segments], incremental=False),
         "alter": told(client.alter_configs, [segments]),
         "alter wrongly": told(client.alter_configs, [odd]),
-        "alter all": told(client.alter_configs, [segments], incremental=False),
         "reset": told(client.reset_configs, [retention]),
-        "configs": told(client.describe_configs, [whole], config_filter="all"),
         "alter broker": told(client.alter_configs, [broker]),
-        "broker configs": told(await_change, describe_broker),
+        "broker configs": told(await_broker),
+        "describe topic": told(client.describe_topics, [topic]),
+        "describe partitions": told(client.describe_topic_partitions, [topic]),
+        "configs": told(client.describe_configs, [whole], config_filter="all"),
         "reset broker": told(client.reset_configs, [broker_retention]),
         "resources": told(client.list_config_resources, ["broker_logger", "broker"]),
         "cluster": told(client.describe_cluster),

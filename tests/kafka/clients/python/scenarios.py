@@ -10,10 +10,9 @@ from enum import Enum
 from inspect import iscoroutine
 from typing import Any
 
-__all__ = ["BROKER_RETENTION_MS", "RECORDS", "TIMEOUT_SECONDS", "asked", "await_change", "plain", "run", "show", "told"]
+__all__ = ["RECORDS", "TIMEOUT_SECONDS", "asked", "plain", "run", "show", "told"]
 
 RECORDS = 200
-BROKER_RETENTION_MS = "7200000"
 TIMEOUT_SECONDS = 50
 
 
@@ -36,13 +35,6 @@ async def asked(call: Awaitable[Any]) -> Any:
         return plain(await call)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-
-
-def await_change(describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return the first description with the broker's new value: Kafka's broker hears of it a moment later."""
-    while (described := describe()).get("value") != BROKER_RETENTION_MS:
-        pass
-    return described
 
 
 def plain(value: Any) -> Any:

@@ -24,6 +24,8 @@ func main() {
 	switch scenario {
 	case "admin":
 		seen = admin(ctx, bootstrap, topic)
+	case "administer":
+		seen = administer(ctx, bootstrap, topic, os.Args[4])
 	case "produce":
 		seen = produce(ctx, bootstrap, topic, os.Args[4])
 	case "group":
@@ -67,6 +69,87 @@ func admin(ctx context.Context, bootstrap, topic string) any {
 	left, err := kadm.NewClient(other).ListTopics(ctx)
 	check(err)
 	return map[string]any{"partitions": len(topics[topic].Partitions), "config": config, "left": left.Has(topic)}
+}
+
+func administer(ctx context.Context, bootstrap, topic, retention string) any {
+	client := connect(bootstrap)
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	ctx = kadm.WithAuthorizedOps(ctx)
+	hour, size, odd, compact := "3600000", "2097152", "odd", "compact"
+	created := map[string]*string{"retention.ms": &hour}
+	acl := kadm.NewACLs().Topics(topic).Allow("User:a").AllowHosts("*").Operations(kadm.OpRead)
+	acl = acl.ResourcePatternType(kadm.ACLPatternLiteral)
+	var offsets kadm.Offsets
+	offsets.AddOffset(topic, 0, 0, -1)
+	awaitBroker := func() (any, error) {
+		for {
+			described, err := admin.DescribeBrokerConfigs(ctx, 1)
+			if err != nil {
+				return nil, err
+			}
+			for _, each := range described[0].Configs {
+				if each.Key == "log.retention.ms" && each.MaybeValue() == retention {
+					return each, nil
+				}
+			}
+		}
+	}
+	alter := func(op kadm.IncrementalOp, name string, value *string) func() (any, error) {
+		return func() (any, error) {
+			return admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: op, Name: name, Value: value}}, topic)
+		}
+	}
+	seen := map[string]any{}
+	for _, step := range []struct {
+		name string
+		call func() (any, error)
+	}{
+		{"create", func() (any, error) { return admin.CreateTopic(ctx, 2, -1, created, topic) }},
+		{"create again", func() (any, error) { return admin.CreateTopic(ctx, 2, -1, created, topic) }},
+		{"add partitions", func() (any, error) { return admin.UpdatePartitions(ctx, 4, topic) }},
+		{"remove partitions", func() (any, error) { return admin.UpdatePartitions(ctx, 3, topic) }},
+		{"alter", alter(kadm.SetConfig, "segment.bytes", &size)},
+		{"append", alter(kadm.AppendConfig, "cleanup.policy", &compact)},
+		{"subtract", alter(kadm.SubtractConfig, "cleanup.policy", &compact)},
+		{"alter wrongly", alter(kadm.SetConfig, "compression.type", &odd)},
+		{"delete config", alter(kadm.DeleteConfig, "retention.ms", nil)},
+		{"alter broker", func() (any, error) {
+			return admin.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Name: "log.retention.ms", Value: &retention}}, 1)
+		}},
+		{"broker configs", awaitBroker},
+		{"describe topic", func() (any, error) { return admin.ListTopics(ctx, topic) }},
+		{"configs", func() (any, error) { return admin.DescribeTopicConfigs(ctx, topic) }},
+		{"reset broker", func() (any, error) {
+			return admin.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Op: kadm.DeleteConfig, Name: "log.retention.ms"}}, 1)
+		}},
+		{"resources", func() (any, error) { return admin.ListConfigResources(ctx, kadm.ConfigResourceBroker) }},
+		{"cluster", func() (any, error) { return admin.BrokerMetadata(ctx) }},
+		{"directories", func() (any, error) {
+			described, err := admin.DescribeBrokerLogDirs(ctx, 1, kadm.TopicsSet{topic: {0: {}, 1: {}}})
+			return described.Sorted(), err
+		}},
+		{"acls", func() (any, error) { return admin.DescribeACLs(ctx, acl) }},
+		{"create acls", func() (any, error) { return admin.CreateACLs(ctx, acl) }},
+		{"delete acls", func() (any, error) { return admin.DeleteACLs(ctx, acl) }},
+		{"alter offsets", func() (any, error) { return admin.CommitOffsets(ctx, topic, offsets) }},
+		{"groups", func() (any, error) {
+			groups, err := admin.ListGroups(ctx)
+			return groups[topic], err
+		}},
+		{"group", func() (any, error) { return admin.DescribeGroups(ctx, topic) }},
+		{"offsets", func() (any, error) { return admin.FetchOffsets(ctx, topic) }},
+		{"lag", func() (any, error) { return admin.Lag(ctx, topic) }},
+		{"delete group", func() (any, error) { return admin.DeleteGroup(ctx, topic) }},
+		{"ends", func() (any, error) { return admin.ListEndOffsets(ctx, topic) }},
+		{"delete records", func() (any, error) { return admin.DeleteRecords(ctx, offsets) }},
+		{"delete", func() (any, error) { return admin.DeleteTopics(ctx, topic) }},
+		{"delete again", func() (any, error) { return admin.DeleteTopics(ctx, topic) }},
+	} {
+		answer, err := step.call()
+		seen[step.name] = []any{answer, fmt.Sprint(err)}
+	}
+	return seen
 }
 
 func produce(ctx context.Context, bootstrap, topic, codec string) any {

@@ -20,6 +20,8 @@ func main() {
 	switch scenario {
 	case "admin":
 		seen = admin(bootstrap, topic)
+	case "administer":
+		seen = administer(bootstrap, topic, os.Args[4])
 	case "produce":
 		seen = produce(bootstrap, topic, os.Args[4], os.Args[5] == "idempotent")
 	case "group":
@@ -57,6 +59,107 @@ func admin(bootstrap []string, topic string) any {
 	check(err)
 	_, found := left[topic]
 	return map[string]any{"partitions": topics[topic].NumPartitions, "config": entries[0].Value, "left": found}
+}
+
+func administer(bootstrap []string, topic, retention string) any {
+	admin, err := sarama.NewClusterAdmin(bootstrap, sarama.NewConfig())
+	check(err)
+	defer admin.Close()
+	hour, size, odd, literal := "3600000", "2097152", "odd", sarama.AclPatternLiteral
+	detail := sarama.TopicDetail{
+		NumPartitions: 2, ReplicationFactor: 1, ConfigEntries: map[string]*string{"retention.ms": &hour},
+	}
+	broker := sarama.ConfigResource{Type: sarama.BrokerResource, Name: "1", ConfigNames: []string{"log.retention.ms"}}
+	whole := sarama.ConfigResource{Type: sarama.TopicResource, Name: topic}
+	acl := sarama.Acl{
+		Principal: "User:a", Host: "*", Operation: sarama.AclOperationRead, PermissionType: sarama.AclPermissionAllow,
+	}
+	acls := sarama.AclFilter{
+		ResourceType: sarama.AclResourceTopic, ResourcePatternTypeFilter: literal,
+		Operation: sarama.AclOperationAny, PermissionType: sarama.AclPermissionAny,
+	}
+	set := func(kind sarama.ConfigResourceType, name, config string, value *string) func() (any, error) {
+		entry := sarama.IncrementalAlterConfigsEntry{Operation: sarama.IncrementalAlterConfigsOperationSet, Value: value}
+		if value == nil {
+			entry.Operation = sarama.IncrementalAlterConfigsOperationDelete
+		}
+		return func() (any, error) {
+			entries := map[string]sarama.IncrementalAlterConfigsEntry{config: entry}
+			return nil, admin.IncrementalAlterConfig(kind, name, entries, false)
+		}
+	}
+	seen := map[string]any{}
+	for _, step := range []struct {
+		name string
+		call func() (any, error)
+	}{
+		{"create", func() (any, error) { return nil, admin.CreateTopic(topic, &detail, false) }},
+		{"create again", func() (any, error) { return nil, admin.CreateTopic(topic, &detail, false) }},
+		{"add partitions", func() (any, error) { return nil, admin.CreatePartitions(topic, 4, nil, false) }},
+		{"remove partitions", func() (any, error) { return nil, admin.CreatePartitions(topic, 3, nil, false) }},
+		{"alter all", func() (any, error) {
+			return nil, admin.AlterConfig(sarama.TopicResource, topic, map[string]*string{"retention.bytes": &size}, false)
+		}},
+		{"alter", set(sarama.TopicResource, topic, "segment.bytes", &size)},
+		{"alter wrongly", set(sarama.TopicResource, topic, "compression.type", &odd)},
+		{"delete config", set(sarama.TopicResource, topic, "retention.bytes", nil)},
+		{"alter broker", set(sarama.BrokerResource, "1", "log.retention.ms", &retention)},
+		{"broker configs", func() (any, error) {
+			for {
+				entries, err := admin.DescribeConfig(broker)
+				if err != nil || entries[0].Value == retention {
+					return entries, err
+				}
+			}
+		}},
+		{"describe topic", func() (any, error) { return admin.DescribeTopics([]string{topic}) }},
+		{"configs", func() (any, error) { return admin.DescribeConfig(whole) }},
+		{"reset broker", set(sarama.BrokerResource, "1", "log.retention.ms", nil)},
+		{"cluster", func() (any, error) {
+			brokers, controller, err := admin.DescribeCluster()
+			return []any{len(brokers), controller}, err
+		}},
+		{"directories", func() (any, error) {
+			all, err := admin.DescribeLogDirs([]int32{1})
+			var found []any
+			for _, each := range all[1][0].Topics {
+				if each.Topic == topic {
+					found = append(found, each)
+				}
+			}
+			return found, err
+		}},
+		{"acls", func() (any, error) { return admin.ListAcls(acls) }},
+		{"create acls", func() (any, error) {
+			resource := sarama.Resource{
+				ResourceType: sarama.AclResourceTopic, ResourceName: topic, ResourcePatternType: literal,
+			}
+			return nil, admin.CreateACL(resource, acl)
+		}},
+		{"delete acls", func() (any, error) { return admin.DeleteACL(acls, false) }},
+		{"alter offsets", func() (any, error) {
+			offsets := map[string]map[int32]sarama.OffsetAndMetadata{topic: {0: {LeaderEpoch: -1}}}
+			return admin.AlterConsumerGroupOffsets(topic, offsets, nil)
+		}},
+		{"groups", func() (any, error) {
+			groups, err := admin.ListConsumerGroups()
+			kind, found := groups[topic]
+			return []any{kind, found}, err
+		}},
+		{"group", func() (any, error) { return admin.DescribeConsumerGroups([]string{topic}) }},
+		{"offsets", func() (any, error) {
+			return admin.ListConsumerGroupOffsets(topic, map[string][]int32{topic: {0}})
+		}},
+		{"delete offset", func() (any, error) { return nil, admin.DeleteConsumerGroupOffset(topic, topic, 0) }},
+		{"delete group", func() (any, error) { return nil, admin.DeleteConsumerGroup(topic) }},
+		{"delete records", func() (any, error) { return nil, admin.DeleteRecords(topic, map[int32]int64{0: 0}) }},
+		{"delete", func() (any, error) { return nil, admin.DeleteTopic(topic) }},
+		{"delete again", func() (any, error) { return nil, admin.DeleteTopic(topic) }},
+	} {
+		answer, err := step.call()
+		seen[step.name] = []any{answer, fmt.Sprint(err)}
+	}
+	return seen
 }
 
 func produce(bootstrap []string, topic, codec string, idempotent bool) any {
