@@ -3,8 +3,7 @@
 Each prints one line of JSON, what it saw. The clients come from their registries on first use, built ones stay cached.
 
     admin                 create the topic, describe its partitions and `retention.ms`, delete it, list what is left
-    administer MS         change a topic and the broker, whose `log.retention.ms` becomes MS; describe them, the cluster
-                          and a group; tell each answer
+    administer MS         change a topic, and the broker's `log.retention.ms` to MS; describe all; tell each answer
     produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` where that is not the default
     group PROTOCOL COUNT  read that many records as a member of the group with the topic's name, commit them, and leave
                           when standard input ends

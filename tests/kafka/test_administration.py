@@ -14,12 +14,15 @@ from typing import Any
 import pytest
 
 from kafkawire import NewTopic, TopicPartition
-from kafkawire.sync import Consumer
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sync import Admin, Consumer
 from kafkawire.testing import Broker
 from tests.kafka import topics
 from tests.kafka.apache import ApacheKafka
 from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, Program, name_of, usable
 from tests.kafka.servers import Server
+from tests.kafka.spring import administer
+from tests.needs import JAVAC
 
 #: Whichever test is the first to use a client waits until it is built.
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
@@ -77,3 +80,18 @@ def test_each_step_is_answered_as_by_kafka(servers: list[Server], program: Progr
     assert on_kafka.keys() == on_ours.keys()
     for step, seen in on_kafka.items():
         assert masked(on_ours[step]) == masked(seen), step
+
+
+#: What Spring's admin was asked for, one after the other; it adds and overwrites.
+SPRING_CONFIGS = {"retention.ms": "3600000", "segment.bytes": "2097152", "compression.type": "producer"}
+
+
+@JAVAC.mark
+def test_spring_modifies_topics(servers: list[Server]) -> None:
+    topic = "administration-spring"
+    on_kafka, on_ours = (masked(administer(server.bootstrap, topic)) for server in servers)
+    assert on_ours == on_kafka
+    for server in servers:
+        with Admin(server.bootstrap) as admin:
+            found = admin.describe_configs(ConfigResourceType.TOPIC, topic, list(SPRING_CONFIGS))
+        assert {name: config.value for name, config in found.items()} == SPRING_CONFIGS
