@@ -113,7 +113,7 @@ def test_many_rows(source: Any, broker: Broker, prefix: str | None) -> None:
         (
             "select 'v' value",
             {"kafka.acks": "1", "transactionalIdPrefix": "w"},
-            "transactionalIdPrefix='w': it needs acks",
+            "transactionalIdPrefix='w': it needs kafka.acks",
         ),
     ],
 )
