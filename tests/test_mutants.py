@@ -15,6 +15,7 @@ import pytest
 from tools import mutants
 from tools.faults import Fault, find_faults
 from tools.mutants import Survivor, choose, describe, read_survivors, read_table, stale
+from tools.slips import find_slips
 
 ROOT = Path(__file__).parent.parent
 
@@ -293,3 +294,14 @@ def test_an_explanation_goes_with_its_edit_and_its_function() -> None:
     ):
         assert stale({EQUAL.path: changed}, [EQUAL]) == found
     assert stale({}, [EQUAL]) == [EQUAL]
+
+
+def test_an_explanation_outlives_a_reworded_comment() -> None:
+    source = "def f(self):\n    self.x = 1\n    # The call {} the value.\n    self.f()\n"
+    found = [
+        describe(text, fault)
+        for text in (source.format(word).encode() for word in ("follows", "comes after"))
+        for fault in find_slips("m.py", text)
+        if fault.kind == "order"
+    ]
+    assert [survivor.edit for survivor in found] == ["self.x = 1 self.f() -> self.f() self.x = 1"] * 2

@@ -199,8 +199,14 @@ def _choose_of_kind(faults: Mapping[str, Sequence[Fault]], count: int, seed: int
 
 def describe(source: bytes, fault: Fault, reason: str = "") -> Survivor:
     """Return a fault in the form of the table of survivors."""
-    old = " ".join(source[fault.start : fault.end].decode().split())
-    return Survivor(fault.path, fault.place, f"{old} -> {' '.join(fault.new.split())}", reason)
+    old, new = _code(source[fault.start : fault.end].decode()), _code(fault.new)
+    return Survivor(fault.path, fault.place, f"{old} -> {new}", reason)
+
+
+def _code(text: str) -> str:
+    """Return code as one line, without lines that are comments: an explanation outlives a reworded comment."""
+    lines = map(str.strip, text.splitlines())
+    return " ".join(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def explain(source: bytes, fault: Fault, survivors: Iterable[Survivor]) -> str | None:
