@@ -17,7 +17,6 @@ from kafkawire.codegen.emit.record_types import emit_record_types
 from kafkawire.codegen.emit.records import RECORD_FORMATS, emit_record_constants, emit_record_formats
 from kafkawire.codegen.emit.records_native import emit_native_record_codec
 from kafkawire.codegen.emit.records_python import emit_record_codec
-from kafkawire.codegen.emit.reference import reference_tree
 from kafkawire.codegen.emit.source import GENERATED, header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
 from kafkawire.codegen.file_set import replace_files
@@ -112,7 +111,10 @@ def reference_of(schemas: Path) -> dict[Path, str]:
 
     Raises:
         SchemaError: schemas are wrong; lists every problem.
+        ModuleNotFoundError: jinja2 is not installed.
     """
+    from kafkawire.codegen.emit.reference import reference_tree  # with jinja2, which only the pages need
+
     state = load_state(schemas)
     formats = (state.formats or {}).values()
     return reference_tree(state.files, state.errors or (), state.enumerations or (), state.constants or (), formats)

@@ -1,7 +1,7 @@
 """Write the protocol reference: static pages with every message, version and field, the error codes and enumerations.
 
 Like the generated code, the pages are a tree of texts, reproducible and testable without a folder. They need no script:
-layouts fold with `details`.
+layouts fold with `details`. This module selects and words the facts; `templates/` has the HTML.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
-from kafkawire.codegen.emit.html import Content, Html, element, page, table
+from kafkawire.codegen.emit.pages import rendered
 from kafkawire.codegen.evolution import field_changes
 from kafkawire.codegen.layout import Entry, layout, walk
 from kafkawire.codegen.record_formats import Bits, RecordField, RecordFormat
@@ -49,6 +50,86 @@ _SIZES = {
 }
 
 
+class _Api(NamedTuple):
+    """A row of the table of APIs; `versions` is empty if none is left."""
+
+    key: int
+    name: str
+    page: str
+    versions: str
+    removed: str
+    flexible: str
+    listeners: str
+    about: str
+
+
+class _Section(NamedTuple):
+    """Messages of a folder that are not those of an API, each with the path of its page."""
+
+    title: str
+    messages: list[tuple[str, MessageSpec]]
+
+
+class _Field(NamedTuple):
+    """A field of a message; `versions` is empty if none is left, `default` None if it has none."""
+
+    depth: int
+    name: str
+    type: str
+    versions: str
+    default: str | None
+    about: str
+    chips: list[str]
+
+
+class _Change(NamedTuple):
+    """The changes of a version relative to the one before: the name of a field (or nothing), and what changed."""
+
+    version: int
+    fields: list[tuple[str, str]]
+    removed_in: str | None
+
+
+class _LayoutField(NamedTuple):
+    """A field with the description of its bytes."""
+
+    depth: int
+    name: str
+    type: str
+    encoding: str
+
+
+class _Layout(NamedTuple):
+    """The fields of consecutive versions that have the same bytes."""
+
+    id: str
+    title: str
+    about: str
+    fields: list[_LayoutField]
+
+
+class _Message(NamedTuple):
+    """What the page of a schema file shows of one message."""
+
+    name: str
+    about: str
+    facts: list[str]
+    fields: list[_Field]
+    changes: list[_Change]
+    layouts: list[_Layout]
+
+
+class _RecordField(NamedTuple):
+    """A field of a record format, or named bits of the field above it at depth 1."""
+
+    offset: str
+    depth: int
+    name: str
+    type: str
+    about: str
+    chips: list[str]
+
+
 def reference_tree(
     files: Mapping[Path, SchemaFile],
     errors: Iterable[ErrorSpec] = (),
@@ -67,9 +148,22 @@ def reference_tree(
     """
     tree = {
         Path("index.html"): _index(files),
-        Path("errors.html"): _errors(errors),
-        Path("enumerations.html"): _enumerations(enumerations, constants),
-        Path("records.html"): _record_formats(formats),
+        Path("errors.html"): rendered(
+            "errors.html.jinja", title="Error codes", root="", errors=[(error, _error_chips(error)) for error in errors]
+        ),
+        Path("enumerations.html"): rendered(
+            "enumerations.html.jinja",
+            title="Enumerations",
+            root="",
+            enumerations=enumerations,
+            constants=[(constant, json.dumps(constant.value)) for constant in constants],
+        ),
+        Path("records.html"): rendered(
+            "records.html.jinja",
+            title="Record formats",
+            root="",
+            formats=[(item, list(_record_fields(item))) for item in formats],
+        ),
         Path("reference.css"): _STYLE.read_text(encoding="utf-8"),
     }
     for path, file in files.items():
@@ -78,40 +172,34 @@ def reference_tree(
 
 
 def _index(files: Mapping[Path, SchemaFile]) -> str:
-    apis = sorted(
-        ((file.request.key or 0, path, file) for path, file in files.items() if isinstance(file, ApiFile)),
-        key=lambda entry: entry[0],
-    )
-    rows: list[list[Content]] = [
-        [
-            str(key),
-            element("a", file.name, href=path.with_suffix(".html").as_posix()),
-            _versions(file.request),
-            str(file.request.flexible & file.request.known),
-            ", ".join(file.request.listeners),
-            file.about,
-        ]
-        for key, path, file in apis
-    ]
-    content: list[Content] = [
-        element("h1", "The protocol"),
-        element("p", "Every message of Apache Kafka, in every version, field by field.", class_="lead"),
-        element("h2", "APIs", id="apis"),
-        table(("Key", "API", "Versions", "Flexible", "Accepted by", "What it is for"), rows, class_="number"),
-    ]
+    apis = [_api(path, file) for path, file in files.items() if isinstance(file, ApiFile)]
     others = {path: file for path, file in files.items() if not isinstance(file, ApiFile)}
-    for title, paths in _sections(others):
-        links = [
-            element(
-                "li",
-                element("a", message.name, href=f"{path.with_suffix('.html').as_posix()}#{message.name}"),
-                "" if message.key is None else Html(f" {element('span', f'type {message.key}', class_='chip')}"),
-            )
-            for path in paths
-            for message in files[path].messages
-        ]
-        content += [element("h2", title), element("ul", *links, class_="columns")]
-    return page("The protocol", "", *content)
+    sections = [
+        _Section(title, [(_page_of(path), message) for path in paths for message in files[path].messages])
+        for title, paths in _sections(others)
+    ]
+    apis.sort(key=lambda api: api.key)
+    return rendered("index.html.jinja", title="The protocol", root="", apis=apis, sections=sections)
+
+
+def _api(path: Path, file: ApiFile) -> _Api:
+    request = file.request
+    removed = "; ".join(f"{each.versions} removed in {each.release}" for each in request.removed)
+    return _Api(
+        key=request.key or 0,
+        name=file.name,
+        page=_page_of(path),
+        versions=str(request.versions) if request.versions else "",
+        removed=removed if removed or request.versions else "removed",
+        flexible=str(request.flexible & request.known),
+        listeners=", ".join(request.listeners),
+        about=file.about,
+    )
+
+
+def _page_of(path: Path) -> str:
+    """Return the path of the page of a schema file, from the top of the site."""
+    return path.with_suffix(".html").as_posix()
 
 
 def _sections(files: Mapping[Path, SchemaFile]) -> Iterator[tuple[str, list[Path]]]:
@@ -140,120 +228,102 @@ def _file_page(path: Path, file: SchemaFile) -> str:
         case SingleFile():
             title = ", ".join(message.name for message in file.messages)
     about = "" if isinstance(file, SingleFile) else file.about
-    content: list[Content] = [
-        element("h1", title),
-        element("p", about, class_="lead") if about else "",
-        element("ul", *(element("li", fact) for fact in facts), class_="facts") if facts else "",
-    ]
-    for message in file.messages:
-        content += _message(message)
-    return page(title, "../" * (len(path.parts) - 1), *content)
+    return rendered(
+        "schema.html.jinja",
+        title=title,
+        root="../" * (len(path.parts) - 1),
+        about=about,
+        facts=facts,
+        messages=[_message(message) for message in file.messages],
+    )
 
 
-def _message(message: MessageSpec) -> Iterator[Content]:
-    yield element("h2", element("a", message.name, href=f"#{message.name}"), id=message.name)
-    if message.about:
-        yield element("p", message.about)
-    facts = [f"versions {message.versions}" if message.versions else "no version is left"]
-    facts += [f"{each.versions} removed in {each.release}" for each in message.removed]
+def _message(message: MessageSpec) -> _Message:
+    return _Message(
+        name=message.name,
+        about=message.about,
+        facts=list(_facts(message)),
+        fields=list(_fields(message, message.fields, message.known, depth=0)),
+        changes=list(_changes(message)),
+        layouts=list(_layouts(message)) if message.fields else [],
+    )
+
+
+def _facts(message: MessageSpec) -> Iterator[str]:
+    yield f"versions {message.versions}" if message.versions else "no version is left"
+    for each in message.removed:
+        yield f"{each.versions} removed in {each.release}"
     if message.flexible & message.known:
-        facts.append(f"flexible in {message.flexible & message.known}")
+        yield f"flexible in {message.flexible & message.known}"
     if message.deprecated:
-        facts.append(f"deprecated: {message.deprecated}")
+        yield f"deprecated: {message.deprecated}"
     if message.kind == "metadata":
-        facts.append(f"record type {message.key}")
-    yield element("ul", *(element("li", fact) for fact in facts), class_="facts")
-    if message.fields:
-        yield element("h3", "Fields")
-        columns = ("Field", "Type", "Versions", "Default", "Description")
-        yield table(columns, _field_rows(message, message.fields, message.known, ()))
-    changes = list(_changes(message))
-    if changes:
-        yield element("h3", "Changes by version")
-        yield element("ol", *changes, class_="changes")
-    if message.known and message.fields:
-        yield element("h3", "Layouts")
-        yield from _layouts(message)
+        yield f"record type {message.key}"
 
 
-def _field_rows(
-    message: MessageSpec, fields: tuple[FieldSpec, ...], parent: Versions, path: tuple[str, ...]
-) -> Iterator[list[Content]]:
+def _fields(message: MessageSpec, fields: tuple[FieldSpec, ...], parent: Versions, *, depth: int) -> Iterator[_Field]:
     for field in fields:
-        here = (*path, field.name)
         present = field.versions & parent
         everywhere = bool(field.nullable) and present <= field.nullable
-        kind = f"{'[]' if field.array else ''}{field.type}{'?' if everywhere else ''}"
-        chips = []
-        if field.tag is not None:
-            tagged = field.tagged & parent
-            chips.append(f"tag {field.tag}" if tagged == present else f"tag {field.tag} in {tagged}")
-        if field.nullable and not everywhere:
-            chips.append(f"may be null in {field.nullable & present}")
-        if field.flexible is not None:
-            chips.append("classic length")
-        chips += ["ignorable"] if field.ignorable else []
-        chips += ["key"] if field.map_key else []
-        chips += [field.entity.replace("_", " ")] if field.entity else []
-        yield [
-            _indented(here),
-            element("code", kind),
-            str(present) if present else element("span", "removed", class_="quiet"),
-            element("code", _default(field)) if field.default is not NO_DEFAULT else "",
-            _words([field.about, *(element("span", chip, class_="chip") for chip in chips)]),
-        ]
+        yield _Field(
+            depth=depth,
+            name=field.name,
+            type=f"{'[]' if field.array else ''}{field.type}{'?' if everywhere else ''}",
+            versions=str(present) if present else "",
+            default=None if field.default is NO_DEFAULT else json.dumps(field.default, ensure_ascii=False),
+            about=field.about,
+            chips=list(_chips(field, parent)),
+        )
         if field.fields is not None:
-            yield from _field_rows(message, field.fields, present, here)
+            yield from _fields(message, field.fields, present, depth=depth + 1)
         elif any(struct.name == field.type for struct in message.structs):
-            yield from _field_rows(message, message.struct_fields(field.type), present, here)
+            yield from _fields(message, message.struct_fields(field.type), present, depth=depth + 1)
 
 
-def _words(parts: Iterable[Content]) -> Html:
-    """Return the parts that are not empty, with spaces between them."""
-    return Html(" ".join(element("span", part) if not isinstance(part, Html) else part for part in parts if part))
+def _chips(field: FieldSpec, parent: Versions) -> Iterator[str]:
+    present = field.versions & parent
+    if field.tag is not None:
+        tagged = field.tagged & parent
+        yield f"tag {field.tag}" if tagged == present else f"tag {field.tag} in {tagged}"
+    if field.nullable and not present <= field.nullable:
+        yield f"may be null in {field.nullable & present}"
+    if field.flexible is not None:
+        yield "classic length"
+    if field.ignorable:
+        yield "ignorable"
+    if field.map_key:
+        yield "key"
+    if field.entity:
+        yield field.entity.replace("_", " ")
 
 
-def _indented(path: tuple[str, ...]) -> Html:
-    *above, name = path
-    return element("code", element("span", "· " * len(above), class_="depth") if above else "", name)
-
-
-def _default(field: FieldSpec) -> str:
-    return json.dumps(field.default, ensure_ascii=False)
-
-
-def _changes(message: MessageSpec) -> Iterator[Html]:
+def _changes(message: MessageSpec) -> Iterator[_Change]:
     for version in list(message.known)[1:]:
-        found = [_change(field, what) for field, what in field_changes(message, version)]
-        words = Html("; ".join(found)) or element("span", "the same bytes", class_="quiet")
-        release = message.removed_in(version)
-        gone = element("span", f"removed in {release}", class_="chip") if release else ""
-        yield element("li", element("code", f"v{version}"), element("span", words), gone)
+        yield _Change(version, list(field_changes(message, version)), message.removed_in(version))
 
 
-def _change(field: str, what: str) -> Html:
-    return Html(f"{element('code', field)} {element('span', what)}") if field else element("span", what)
-
-
-def _layouts(message: MessageSpec) -> Iterator[Html]:
-    """Yield a folded table for each range of versions with the same bytes."""
+def _layouts(message: MessageSpec) -> Iterator[_Layout]:
+    """Yield a layout for each range of versions with the same bytes."""
 
     def key(version: int) -> tuple[object, ...]:
-        """The common facts of the versions of one table: the bytes, and the release that removed them."""
+        """The common facts of the versions of one layout: the bytes, and the release that removed them."""
         return message.removed_in(version), *map(_wire, walk(layout(message, version)))
 
     for (release, *_wires), group in groupby(message.known, key=key):
         run = list(group)
         span = Versions(run[0], run[-1])
-        encoding = "flexible" if run[0] in message.flexible else "classic"
-        rows = [
-            [_indented(path), element("code", entry.type), _encoding(entry, run[0] in message.flexible)]
+        flexible = run[0] in message.flexible
+        fields = [
+            _LayoutField(len(path) - 1, path[-1], entry.type, _encoding(entry, flexible))
             for path, entry in walk(layout(message, run[0]))
         ]
-        title = f"Version {span}" if len(run) == 1 else f"Versions {span}"
-        facts = f"{encoding}, {len(rows)} fields" + (f", removed in {release}" if release else "")
-        summary = element("summary", title, element("span", facts, class_="quiet"))
-        yield element("details", summary, table(("Field", "Type", "Bytes"), rows), id=f"{message.name}-{run[0]}")
+        encoding = "flexible" if flexible else "classic"
+        yield _Layout(
+            id=f"{message.name}-{run[0]}",
+            title=f"Version {span}" if len(run) == 1 else f"Versions {span}",
+            about=f"{encoding}, {len(fields)} fields" + (f", removed in {release}" if release else ""),
+            fields=fields,
+        )
 
 
 def _wire(item: tuple[tuple[str, ...], Entry]) -> tuple[object, ...]:
@@ -281,72 +351,17 @@ def _encoding(entry: Entry, flexible: bool) -> str:
     return f"{place}{length}{null}, then {'UTF-8' if entry.field.type == 'string' else 'the bytes'}"
 
 
-def _versions(message: MessageSpec) -> Content:
-    """Return the current versions, and the release that removed the others."""
-    removed = "; ".join(f"{each.versions} removed in {each.release}" for each in message.removed)
-    if not message.versions:
-        return element("span", removed or "removed", class_="quiet")
-    return _words([str(message.versions), element("span", removed, class_="quiet") if removed else ""])
+def _error_chips(error: ErrorSpec) -> list[str]:
+    return [name.replace("_", " ") for name in ("retriable", "invalid_metadata", "fatal") if getattr(error, name)]
 
 
-def _errors(errors: Iterable[ErrorSpec]) -> str:
-    rows: list[list[Content]] = [
-        [
-            str(error.code),
-            element("code", error.name, id=error.name),
-            _words(
-                element("span", name.replace("_", " "), class_="chip")
-                for name in ("retriable", "invalid_metadata", "fatal")
-                if getattr(error, name)
-            ),
-            error.about,
-        ]
-        for error in errors
-    ]
-    return page(
-        "Error codes",
-        "",
-        element("h1", "Error codes"),
-        element("p", "The values of fields named error_code, and what a client may do about them.", class_="lead"),
-        table(("Code", "Name", "", "Meaning"), rows, class_="number"),
-    )
-
-
-def _enumerations(enumerations: Iterable[Enumeration], constants: Iterable[Constant]) -> str:
-    content: list[Content] = [element("h1", "Enumerations")]
-    for item in enumerations:
-        content += [
-            element("h2", item.name, id=item.name),
-            element("p", f"{item.about[0].upper()}{item.about[1:]}."),
-            table(("Number", "Name"), ([str(number), element("code", name)] for name, number in item.values.items())),
-        ]
-    rows = ([element("code", item.name), element("code", json.dumps(item.value)), item.about] for item in constants)
-    content += [element("h2", "Constants", id="constants"), table(("Name", "Value", "Meaning"), rows)]
-    return page("Enumerations", "", *content)
-
-
-def _record_formats(formats: Iterable[RecordFormat]) -> str:
-    content: list[Content] = [
-        element("h1", "Record formats"),
-        element("p", "The content of log segments and of the records fields of Produce and Fetch.", class_="lead"),
-    ]
-    for item in formats:
-        content += [
-            element("h2", element("a", item.name, href=f"#{item.name}"), id=item.name),
-            element("p", item.about),
-            element("ul", element("li", f"magic {item.magic}"), class_="facts") if item.magic is not None else "",
-            table(("Offset", "Field", "Type", "Description"), _record_rows(item), class_="number"),
-        ]
-    return page("Record formats", "", *content)
-
-
-def _record_rows(item: RecordFormat) -> Iterator[list[Content]]:
+def _record_fields(item: RecordFormat) -> Iterator[_RecordField]:
     for field in item.fields:
-        chips = [element("span", text, class_="chip") for text in _record_chips(field)]
         offset = "" if field.offset is None else str(field.offset)
-        yield [offset, element("code", field.name), element("code", field.notation), _words([field.about, *chips])]
+        yield _RecordField(offset, 0, field.name, field.notation, field.about, list(_record_chips(field)))
         for bits in field.bits:
-            yield ["", _indented((field.name, bits.name)), _bit_range(bits), _bit_values(bits)]
+            values = [f"{number} {value}" for number, value in enumerate(bits.values)]
+            yield _RecordField("", 1, bits.name, _bit_range(bits), bits.about, values)
 
 
 def _record_chips(field: RecordField) -> Iterator[str]:
@@ -368,8 +383,3 @@ def _record_chips(field: RecordField) -> Iterator[str]:
 
 def _bit_range(bits: Bits) -> str:
     return f"bit {bits.low}" if bits.low == bits.high else f"bits {bits.low} to {bits.high}"
-
-
-def _bit_values(bits: Bits) -> Html:
-    values = [element("span", f"{number} {value}", class_="chip") for number, value in enumerate(bits.values)]
-    return _words([bits.about, *values])

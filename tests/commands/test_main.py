@@ -28,7 +28,7 @@ raise SystemExit(status)
 
 
 #: An import of these fails as it does where they are not installed.
-WITHOUT_CLI = "import sys; sys.modules.update(typer=None, rich=None, yaml=None)"
+WITHOUT_CLI = "import sys; sys.modules.update(jinja2=None, rich=None, typer=None, yaml=None)"
 
 
 def run(*arguments: str, code: int = 0, first: str = "") -> str:
@@ -150,6 +150,13 @@ def test_an_engine_that_does_not_exist(arguments: str, monkeypatch: pytest.Monke
 def test_an_extra_that_is_not_installed(arguments: str, line: str) -> None:
     _, *errors = run(*arguments.split(), code=2, first=WITHOUT_CLI).splitlines()
     assert errors == [line]
+
+
+def test_only_the_reference_needs_jinja() -> None:
+    without_jinja = "import sys; sys.modules.update(jinja2=None)"
+    assert "messages/fetch.yaml" in run("codegen", "list", "FetchRequest", first=without_jinja)
+    _, *errors = run("codegen", "docs", "--out", "nowhere", code=2, first=without_jinja).splitlines()
+    assert errors == ["kafkawire codegen: jinja2 is not installed (pip install 'kafkawire[cli]')"]
 
 
 def test_commands_of_the_core(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ COMMANDS: Final = {
 }
 
 #: The import names of the packages of the extra `cli`. The commands `broker` and `dump` do not need them.
-_CLI_PACKAGES: Final = frozenset({"rich", "typer", "yaml"})
+_CLI_PACKAGES: Final = frozenset({"jinja2", "rich", "typer", "yaml"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
