@@ -318,10 +318,11 @@ def _layouts(message: MessageSpec) -> Iterator[_Layout]:
             for path, entry in walk(layout(message, run[0]))
         ]
         encoding = "flexible" if flexible else "classic"
+        count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
         yield _Layout(
             id=f"{message.name}-{run[0]}",
             title=f"Version {span}" if len(run) == 1 else f"Versions {span}",
-            about=f"{encoding}, {len(fields)} fields" + (f", removed in {release}" if release else ""),
+            about=f"{encoding}, {count}" + (f", removed in {release}" if release else ""),
             fields=fields,
         )
 

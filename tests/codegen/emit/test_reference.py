@@ -149,7 +149,7 @@ def test_changes_of_versions(sample: str) -> None:
 def test_layouts_of_versions(sample: str) -> None:
     layouts = re.findall(r"<summary>(.*?)</summary>", sample)
     assert [re.sub("<[^>]+>", " ", text).split() for text in layouts] == [
-        ["Version", "0", "classic,", "1", "fields"],
+        ["Version", "0", "classic,", "1", "field"],
         ["Version", "1", "classic,", "3", "fields"],
         ["Versions", "2-3", "flexible,", "4", "fields"],
     ]
@@ -176,7 +176,7 @@ def test_layout_of_a_structure_that_may_be_null(tmp_path: Path) -> None:
 def test_removed_versions_say_which_release_removed_them(tree: dict[Path, str]) -> None:
     page = tree[Path("messages/controlled_shutdown.html")]
     assert page.count("<li>0-3 removed in 4.0</li>") == 2
-    assert page.count("fields, removed in 4.0") == len(re.findall("<details", page)) > 0
+    assert len(re.findall("fields?, removed in 4.0", page)) == len(re.findall("<details", page)) > 0
     produce = tree[Path("messages/produce.html")]
     assert "<li>versions 3-13</li><li>0-2 removed in 4.0</li>" in produce.replace("\n", "")
     assert re.search(r"Versions 0-2</?[^>]*>?.*?removed in 4.0", produce)
