@@ -54,7 +54,7 @@ _OTHERS = """\
 - `ProducerIdentity` has a producer id (`current`), asks for one, or was refused one (`error`).
 - A flag makes a member of a classic group join again: any event in any state may set it, and a member that is OUTSIDE
   or STABLE acts on it.
-- `PartitionHandover` runs one operation at a time, with one event. Its docstring has the order of the steps.
+- `AssignmentChanges` runs one operation at a time, with one event. Its docstring has the order of the steps.
 - A connection in the broker waits for independent reasons: a delayed response, a client that does not read, a quota.
 """
 

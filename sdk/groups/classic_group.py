@@ -18,10 +18,10 @@ from functools import partial
 from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
+from kafkawire.sdk.groups.assignment_changes import AssignmentChanges
 from kafkawire.sdk.groups.classic_protocol import AssignmentProtocol, Joining
 from kafkawire.sdk.groups.departure import Departure
 from kafkawire.sdk.groups.offsets import Offsets
-from kafkawire.sdk.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance import Rebalance
@@ -55,7 +55,7 @@ class State(Enum):
 
     #: It is not a member, and not about to become one.
     OUTSIDE = "outside"
-    #: It hands over partitions before a join.
+    #: It gives up partitions before a join.
     PREPARING = "preparing"
     #: It sends the next JoinGroup when its pause is over.
     READY = "ready"
@@ -63,7 +63,7 @@ class State(Enum):
     JOINING = "joining"
     #: It knows its generation, but not yet its assignment.
     SYNCING = "syncing"
-    #: It hands over partitions after a join.
+    #: It applies its new assignment after a join.
     ADOPTING = "adopting"
     #: It reads its assigned partitions; or the consumer is being closed, and its heartbeats continue until it leaves.
     STABLE = "stable"
@@ -78,7 +78,7 @@ MEMBERSHIP_EDGES: Final = Edges(
     {
         State.OUTSIDE: {State.PREPARING: "it wants to join"},
         State.PREPARING: {
-            State.READY: "the handover has ended",
+            State.READY: "the partitions are given up",
             State.PREPARING: _LOSES,
             State.STABLE: _CLOSES,
         },
@@ -98,7 +98,7 @@ MEMBERSHIP_EDGES: Final = Edges(
             State.PREPARING: _LOSES,
         },
         State.ADOPTING: {
-            State.STABLE: f"the handover has ended, or {_CLOSES}",
+            State.STABLE: f"the assignment is applied, or {_CLOSES}",
             State.PREPARING: _LOSES,
         },
         State.STABLE: {
@@ -148,7 +148,9 @@ class ClassicGroup:
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
         self._coordinator = Coordinator(CoordinatorType.GROUP, settings.group_id)
-        self._handover = PartitionHandover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
+        self._assignment_changes = AssignmentChanges(
+            settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit
+        )
         self._join_attempts = Attempts(backoff)
         self._assign_attempts = Attempts(backoff)
         self._beat_attempts = Attempts(backoff)
@@ -177,11 +179,11 @@ class ClassicGroup:
         self._subscription = subscription
         if self._keep_known(now_ms):
             self._reports.forget()
-            self._handover.keep_to(subscription.topics(self._router.metadata))
+            self._assignment_changes.keep_to(subscription.topics(self._router.metadata))
             self._wants_join = "the subscription changed"
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
-        self._handover.acknowledge(event, now_ms)
+        self._assignment_changes.acknowledge(event, now_ms)
 
     def sign(self) -> GroupMetadata | None:
         if self._generation == UNKNOWN_GENERATION_ID:
@@ -205,7 +207,7 @@ class ClassicGroup:
         self._wants_join = None
         self._departure = departure = Departure(
             self._router,
-            self._handover,
+            self._assignment_changes,
             self._reader,
             partial(self._leave_call, "the consumer was closed"),
             deadline_ms,
@@ -229,7 +231,11 @@ class ClassicGroup:
                 self._go_idle(now_ms)
             return
         self._watch_metadata()
-        if self._wants_join is not None and self.state in (State.OUTSIDE, State.STABLE) and not self._handover.busy:
+        if (
+            self._wants_join is not None
+            and self.state in (State.OUTSIDE, State.STABLE)
+            and not self._assignment_changes.busy
+        ):
             self._prepare(now_ms)
         if self.state is State.READY and now_ms >= self._join_due_ms() and self._may_join():
             self._join(now_ms)
@@ -248,7 +254,7 @@ class ClassicGroup:
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         self.failure = self.failure or error
         self._generation = UNKNOWN_GENERATION_ID
-        self._handover.forget()
+        self._assignment_changes.forget()
         if self._departure is not None:
             self._departure.cancel()
         self._cancel_calls()
@@ -262,7 +268,7 @@ class ClassicGroup:
         if self._is_cooperative:
             topics = self._subscription.topics(self._router.metadata)
             going = frozenset(partition for partition in going if partition.topic not in topics)
-        self._handover.revoke(going, self._generation, self._commit_deadline_ms(now_ms), now_ms, self._ready)
+        self._assignment_changes.revoke(going, self._generation, self._commit_deadline_ms(now_ms), now_ms, self._ready)
 
     def _may_join(self) -> bool:
         """Return whether the topics that match a pattern are known and a read has raised the last error."""
@@ -335,15 +341,15 @@ class ClassicGroup:
         generation = self._generation
 
         def revoked(now_ms: int) -> None:
-            self._handover.assign(target, generation, now_ms, adopted)
+            self._assignment_changes.assign(target, generation, now_ms, adopted)
 
         def adopted(now_ms: int) -> None:
             self._enter(State.STABLE)
-            self._handover.keep_to(self._subscription.topics(self._router.metadata))
+            self._assignment_changes.keep_to(self._subscription.topics(self._router.metadata))
 
         if going:
             self._wants_join = self._wants_join or "partitions were revoked, others may have them now"
-        self._handover.revoke(going, generation, self._commit_deadline_ms(now_ms), now_ms, revoked)
+        self._assignment_changes.revoke(going, generation, self._commit_deadline_ms(now_ms), now_ms, revoked)
 
     # Heartbeats.
 
@@ -438,7 +444,7 @@ class ClassicGroup:
         self._wants_join = back
         if leave is not None:
             self._router.submit(leave, now_ms)
-        self._handover.lose(generation, error, now_ms, lambda now_ms: None)
+        self._assignment_changes.lose(generation, error, now_ms, lambda now_ms: None)
 
     # Failures.
 
@@ -463,7 +469,7 @@ class ClassicGroup:
         self._reports.add(error)
         self._wants_join = self._wants_join or f"the generation was lost: {error}"
         then = self._ready if self._departure is None else self._leave_if_stopped
-        self._handover.lose(generation, error, now_ms, then)
+        self._assignment_changes.lose(generation, error, now_ms, then)
 
     def _leave_if_stopped(self, now_ms: int) -> None:
         if self._departure is not None:
@@ -475,7 +481,7 @@ class ClassicGroup:
         generation, self._generation = self._generation, UNKNOWN_GENERATION_ID
         self._enter(State.OUTSIDE)
         self.failure = error
-        self._handover.lose(generation, error, now_ms, self._leave_if_stopped)
+        self._assignment_changes.lose(generation, error, now_ms, self._leave_if_stopped)
         self._on_failure(error, now_ms)
 
     # Other methods.
@@ -501,7 +507,7 @@ class ClassicGroup:
         self._seen_changes = metadata.changes
         topics = self._subscription.topics(metadata)
         if topics != self._topics:
-            self._handover.keep_to(topics)
+            self._assignment_changes.keep_to(topics)
             self._wants_join = self._wants_join or "other topics match the pattern"
         elif self._rebalance.is_outdated():
             self._wants_join = self._wants_join or "the partitions of the topics have changed"

@@ -1,8 +1,8 @@
 """A membership in a KIP-848 group, in which the coordinator makes the assignment.
 
 Heartbeats carry everything: the member reports the partitions it owns, the coordinator returns those it should own (the
-target) and the epoch. The member hands partitions over until it owns its target, and reports that. A field that has not
-changed since the last confirmed heartbeat is left out.
+target) and the epoch. The member gives up and adds partitions until it owns its target, and reports that. A field that
+has not changed since the last confirmed heartbeat is left out.
 
 Source: KIP-848; Apache Kafka, `ConsumerMembershipManager`, `ConsumerHeartbeatRequestManager`.
 """
@@ -16,10 +16,10 @@ from functools import partial
 from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
+from kafkawire.sdk.groups.assignment_changes import AssignmentChanges
 from kafkawire.sdk.groups.consumer_heartbeat import Said, heartbeat
 from kafkawire.sdk.groups.departure import Departure
 from kafkawire.sdk.groups.offsets import Offsets
-from kafkawire.sdk.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics
@@ -79,7 +79,7 @@ MEMBERSHIP_EDGES: Final = Edges(
     "a member of a KIP-848 group",
     (State.OUTSIDE,),
     {
-        State.OUTSIDE: {State.JOINING: "it wants to join, and no handover is under way"},
+        State.OUTSIDE: {State.JOINING: "it wants to join, and no change of its assignment is under way"},
         State.JOINING: {State.MEMBER: "the coordinator confirms a heartbeat"},
         State.MEMBER: {State.FENCED: "the coordinator has fenced or refused it"},
         State.FENCED: {State.JOINING: "the listener has handled the loss"},
@@ -123,7 +123,9 @@ class ConsumerGroup:
         self._reports = Reports(reader)
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
-        self._handover = PartitionHandover(settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit)
+        self._assignment_changes = AssignmentChanges(
+            settings.group_id, reader, offsets, notify, auto_commit=settings.auto_commit
+        )
         self._attempts = Attempts(backoff)
         self._lines = LogLimit(logger)
         self._rebalances = RebalanceMetrics(router.metrics)
@@ -156,10 +158,10 @@ class ConsumerGroup:
         subscription.keep_known(self._router.metadata)
         self._reports.forget()
         self._subscription = subscription
-        self._handed_over(now_ms)
+        self._apply_subscription(now_ms)
 
     def acknowledge(self, event: Event, now_ms: int) -> None:
-        self._handover.acknowledge(event, now_ms)
+        self._assignment_changes.acknowledge(event, now_ms)
 
     def sign(self) -> GroupMetadata | None:
         if self._epoch <= JOIN_GROUP_MEMBER_EPOCH:
@@ -179,7 +181,7 @@ class ConsumerGroup:
             self._departure.followed_by(promise)
             return
         self._departure = Departure(
-            self._router, self._handover, self._reader, self._leave_call, deadline_ms, promise, now_ms
+            self._router, self._assignment_changes, self._reader, self._leave_call, deadline_ms, promise, now_ms
         )
         self._departure.begin(self._epoch, now_ms)
 
@@ -194,7 +196,7 @@ class ConsumerGroup:
                 if self.state is not State.OUTSIDE:
                     self._go_idle(now_ms)
                 return
-            if self.state is State.OUTSIDE and not self._handover.busy:
+            if self.state is State.OUTSIDE and not self._assignment_changes.busy:
                 self._become(State.JOINING)
             self._reconcile(now_ms)
         if self._heartbeat is None and (due_ms := self._heartbeat_due_ms(now_ms)) is not None and due_ms <= now_ms:
@@ -213,7 +215,7 @@ class ConsumerGroup:
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         self.failure = self.failure or error
-        self._handover.forget()
+        self._assignment_changes.forget()
         if self._departure is not None:
             self._departure.cancel()
         self._become(State.OUTSIDE)
@@ -287,7 +289,12 @@ class ConsumerGroup:
             self._seen_changes = metadata.changes
             self._target_waits = False
             self._has_news = self._has_news or self._matches_itself
-        if self.state is not State.MEMBER or self._target is None or self._target_waits or self._handover.busy:
+        if (
+            self.state is not State.MEMBER
+            or self._target is None
+            or self._target_waits
+            or self._assignment_changes.busy
+        ):
             return
         target: dict[TopicPartition, bytes] = {}
         is_known = True
@@ -308,11 +315,11 @@ class ConsumerGroup:
         self._rebalances.begun(now_ms)
         if going:
             limit_ms = min(self._settings.api_timeout_ms, self._settings.max_poll_interval_ms)
-            self._handover.revoke(going, self._epoch, now_ms + limit_ms, now_ms, self._handed_over)
+            self._assignment_changes.revoke(going, self._epoch, now_ms + limit_ms, now_ms, self._apply_subscription)
         elif owned != target.keys():
             self._ids = target
             self._has_news = True
-            self._handover.assign(target, self._epoch, now_ms, self._handed_over)
+            self._assignment_changes.assign(target, self._epoch, now_ms, self._apply_subscription)
         else:
             metadata.expire()  # it does not list a topic of the target yet
             self._target_waits = True
@@ -339,7 +346,7 @@ class ConsumerGroup:
         if self._leaving is not None:
             self._router.submit(self._leaving, now_ms)
         self._rebalances.left()
-        self._handover.lose(epoch, self._interval.error(), now_ms, lambda now_ms: None)
+        self._assignment_changes.lose(epoch, self._interval.error(), now_ms, lambda now_ms: None)
 
     # Failures.
 
@@ -378,7 +385,7 @@ class ConsumerGroup:
             else:
                 self._departure.leave(now_ms)
 
-        self._handover.lose(epoch, error, now_ms, join)
+        self._assignment_changes.lose(epoch, error, now_ms, join)
 
     def _fail(self, error: KafkaWireError, now_ms: int) -> None:
         """End the membership permanently."""
@@ -390,7 +397,7 @@ class ConsumerGroup:
                 self._departure.leave(now_ms)
 
         self.failure = error
-        self._handover.lose(epoch, error, now_ms, leave)
+        self._assignment_changes.lose(epoch, error, now_ms, leave)
         self._on_failure(error, now_ms)
 
     # Other methods.
@@ -429,8 +436,8 @@ class ConsumerGroup:
             purpose=Purpose.GROUP,
         )
 
-    def _handed_over(self, now_ms: int) -> None:
+    def _apply_subscription(self, now_ms: int) -> None:
         """Report the subscription, and hand out no records of former topics, unless only the coordinator can match."""
         self._has_news = self._said != self._says()
         is_matched_there = self._subscription.pattern is not None and not self._matches_itself
-        self._handover.keep_to(None if is_matched_there else self._subscription.topics(self._router.metadata))
+        self._assignment_changes.keep_to(None if is_matched_there else self._subscription.topics(self._router.metadata))

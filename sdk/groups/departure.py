@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from kafkawire.sdk.errors import Closed
-from kafkawire.sdk.groups.partition_handover import PartitionHandover
+from kafkawire.sdk.groups.assignment_changes import AssignmentChanges
 from kafkawire.sdk.groups.protocol import MemberReader
 from kafkawire.sdk.routing.call import Call
 from kafkawire.sdk.routing.router import Router
@@ -34,7 +34,7 @@ class Departure:
 
     Args:
         router: sends the call.
-        handover: gives up the partitions.
+        assignment_changes: gives up the partitions.
         reader: reads the partitions.
         leave: see `Leave`.
         deadline_ms: the time by which it is over in any case.
@@ -45,7 +45,7 @@ class Departure:
     def __init__(
         self,
         router: Router,
-        handover: PartitionHandover,
+        assignment_changes: AssignmentChanges,
         reader: MemberReader,
         leave: Leave,
         deadline_ms: int,
@@ -53,7 +53,7 @@ class Departure:
         now_ms: int,
     ) -> None:
         self._router = router
-        self._handover = handover
+        self._assignment_changes = assignment_changes
         self._reader = reader
         self._leave = leave
         self._promise = promise
@@ -87,9 +87,9 @@ class Departure:
         """
 
         def revoke(now_ms: int) -> None:
-            self._handover.revoke(self._reader.assigned, generation, self._commit_by_ms, now_ms, self.leave)
+            self._assignment_changes.revoke(self._reader.assigned, generation, self._commit_by_ms, now_ms, self.leave)
 
-        self._handover.after(revoke, now_ms)
+        self._assignment_changes.after(revoke, now_ms)
 
     def leave(self, now_ms: int) -> None:
         """Tell the coordinator, once the partitions are given up."""
@@ -98,7 +98,7 @@ class Departure:
         self._is_leaving = True
         self._call = self._leave(self._deadline_ms, self._left)
         if self._call is None:
-            logger.info("group %s: stopped without telling the coordinator", self._handover.group_id)
+            logger.info("group %s: stopped without telling the coordinator", self._assignment_changes.group_id)
             self._promise.keep(None)
             return
         try:
@@ -109,7 +109,7 @@ class Departure:
     def poll(self, now_ms: int) -> None:
         """Leave if the commit and the listener take too long; the call that leaves has a separate deadline."""
         if not self._is_leaving and now_ms >= self._leave_by_ms:
-            self._handover.abandon(now_ms)
+            self._assignment_changes.abandon(now_ms)
             self.leave(now_ms)
 
     def cancel(self) -> None:
@@ -124,7 +124,9 @@ class Departure:
 
     def _left(self, call: Call, now_ms: int) -> None:
         if call.error is None:
-            logger.info("group %s: left", self._handover.group_id)
+            logger.info("group %s: left", self._assignment_changes.group_id)
         else:
-            logger.warning("group %s: could not tell the coordinator to leave: %s", self._handover.group_id, call.error)
+            logger.warning(
+                "group %s: could not tell the coordinator to leave: %s", self._assignment_changes.group_id, call.error
+            )
         self._promise.keep(None)

@@ -1,6 +1,6 @@
 """A departure gives up, leaves and ends by its deadline, whatever request has no answer.
 
-Method: a departure with a handover of its own on a simulated client, whose coordinator answers or not.
+Method: a departure with assignment changes of its own on a simulated client, whose coordinator answers or not.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from kafkawire.sdk.errors import Closed
+from kafkawire.sdk.groups.assignment_changes import AssignmentChanges
 from kafkawire.sdk.groups.departure import Departure
 from kafkawire.sdk.groups.offsets import Offsets
-from kafkawire.sdk.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.groups.protocol import Event
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -37,7 +37,7 @@ class Scene:
         self.reader.positions[P] = 10
         self.events: list[tuple[int, Event]] = []
         self.offsets = Offsets(self.router, backoff(), "g", self.reader, None, 1_000)
-        self.handover = PartitionHandover(
+        self.changes = AssignmentChanges(
             "g",
             self.reader,
             self.offsets,
@@ -54,7 +54,7 @@ class Scene:
         self.promise: Promise[None] = Promise()
         now_ms = self.simulation.now_ms
         self.departure = Departure(
-            self.router, self.handover, self.reader, self.leave, now_ms + 800, self.promise, now_ms
+            self.router, self.changes, self.reader, self.leave, now_ms + 800, self.promise, now_ms
         )
         self.departure.begin(1, now_ms)
 
@@ -69,7 +69,7 @@ class Scene:
         return Call(ANY_BROKER, lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, deadline_ms, on_done)
 
     def acknowledge(self) -> None:
-        self.handover.acknowledge(self.events[-1][1], self.simulation.now_ms)
+        self.changes.acknowledge(self.events[-1][1], self.simulation.now_ms)
 
     def run(self, duration_ms: int) -> None:
         for _ in range(duration_ms):

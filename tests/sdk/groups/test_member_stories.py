@@ -1,7 +1,7 @@
 """Soon after any trouble a member has all its partitions again, and behaves like a new one.
 
-Goal: a refusal, a handover, a loss, a departure and a change of the topics leave no trace after the next success,
-neither in the two kinds of membership nor in their parts: rebalances, handovers, heartbeats, reports.
+Goal: a refusal, an assignment change, a loss, a departure and a change of the topics leave no trace after the next
+success, neither in the two kinds of membership nor in their parts: rebalances, assignment changes, heartbeats, reports.
 
 Method: stories of one member, of another that comes and goes, and of faults. Each commit ends in time, and events wait
 for each other. Once all faults are mended, the member reads all partitions that there are. Then a new member, alone in

@@ -1,4 +1,4 @@
-"""Hand partitions over: the steps, in order, when a member gains, gives up or loses some.
+"""Changes of a member's assignment: the steps, in order, when it gains, gives up or loses partitions.
 
     revoke: withhold → commit what is finished → tell the listener → commit what was finished since → let go
     assign: add, hand out nothing yet → tell the listener → hand out
@@ -21,7 +21,7 @@ from kafkawire.sdk.groups.protocol import Assigned, Event, Lost, MemberReader, N
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Commits", "PartitionHandover"]
+__all__ = ["AssignmentChanges", "Commits"]
 
 logger = logging.getLogger("kafkawire.group")
 
@@ -33,7 +33,7 @@ _NAMED: Final = 20
 
 
 class Commits(Protocol):
-    """The part of `Offsets` that a handover needs."""
+    """The part of `Offsets` that assignment changes need."""
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
@@ -44,8 +44,8 @@ class Commits(Protocol):
     ) -> None: ...
 
 
-class PartitionHandover:
-    """Hand over the partitions of one member.
+class AssignmentChanges:
+    """Apply the changes of one member's assignment, one at a time.
 
     Args:
         group_id: the group, for the log.

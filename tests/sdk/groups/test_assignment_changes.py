@@ -1,6 +1,6 @@
-"""Partitions are handed over in order, each event is acknowledged once, and a loss overtakes everything.
+"""Assignment changes are applied in order, each event is acknowledged once, and a loss overtakes everything.
 
-Method: a handover beside a reader that notes its calls, and commits that end when told to.
+Method: the changes of one member beside a reader that notes its calls, and commits that end when told to.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.groups.assignment_changes import AssignmentChanges
 from kafkawire.sdk.groups.commit_outcome import Committed, OnDone, Rebalanced
-from kafkawire.sdk.groups.partition_handover import PartitionHandover
 from kafkawire.sdk.groups.protocol import Assigned, Event, Lost, Revoking
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
@@ -53,7 +53,7 @@ class Scene:
         self.commits = ManualCommits(self.check_time)
         self.events: list[Event] = []
         self.done: list[str] = []
-        self.handover = PartitionHandover(
+        self.changes = AssignmentChanges(
             "g",
             self.reader,
             self.commits,
@@ -76,8 +76,8 @@ class Scene:
         return done
 
     def own(self, *partitions: TopicPartition) -> None:
-        self.handover.assign(partitions, 1, self.now_ms, self.step("assigned"))
-        self.handover.acknowledge(self.events[-1], self.now_ms)
+        self.changes.assign(partitions, 1, self.now_ms, self.step("assigned"))
+        self.changes.acknowledge(self.events[-1], self.now_ms)
         self.reader.read()
         self.events.clear()
         self.done.clear()
@@ -86,32 +86,32 @@ class Scene:
 def test_an_assignment_is_handed_out_once_the_listener_has_handled_it() -> None:
     scene = Scene()
     scene.own(P)
-    scene.handover.assign([P, Q], 2, 0, scene.step("assigned"))
+    scene.changes.assign([P, Q], 2, 0, scene.step("assigned"))
     (event,) = scene.events
     assert (type(event), event.partitions, event.generation) == (Assigned, {Q}, 2)
     assert scene.reader.handed_out == {P}
-    assert (scene.handover.busy, scene.done) == (True, [])
-    scene.handover.acknowledge(event, 0)
+    assert (scene.changes.busy, scene.done) == (True, [])
+    scene.changes.acknowledge(event, 0)
     assert scene.reader.handed_out == {P, Q}
-    assert (scene.handover.busy, scene.done) == (False, ["assigned"])
-    scene.handover.acknowledge(event, 0)
+    assert (scene.changes.busy, scene.done) == (False, ["assigned"])
+    scene.changes.acknowledge(event, 0)
     assert scene.done == ["assigned"]
 
 
 def test_one_operation_at_a_time() -> None:
     scene = Scene()
-    scene.handover.assign([P], 1, 0, scene.step("assigned"))
+    scene.changes.assign([P], 1, 0, scene.step("assigned"))
     with pytest.raises(LocalProtocolError, match="group g: Assigned"):
-        scene.handover.assign([P, Q], 2, 0, scene.step("again"))
+        scene.changes.assign([P, Q], 2, 0, scene.step("again"))
     with pytest.raises(LocalProtocolError, match="has not ended, one at a time"):
-        scene.handover.revoke([P], 2, 0, 0, scene.step("revoked"))
+        scene.changes.revoke([P], 2, 0, 0, scene.step("revoked"))
     assert (len(scene.events), scene.done) == (1, [])
 
 
 def test_a_revocation_stops_commits_tells_and_lets_go_in_this_order() -> None:
     scene = Scene()
     scene.own(P, Q)
-    scene.handover.revoke([P, R], 2, 777, 0, scene.step("revoked"))
+    scene.changes.revoke([P, R], 2, 777, 0, scene.step("revoked"))
     assert scene.reader.handed_out == {Q}
     ((offsets, deadline_ms, saved),) = scene.commits.waiting
     assert (offsets.keys(), deadline_ms, scene.events) == ({P}, 777, [])
@@ -120,7 +120,7 @@ def test_a_revocation_stops_commits_tells_and_lets_go_in_this_order() -> None:
     assert (type(event), event.partitions) == (Revoking, {P})
     assert scene.reader.assigned == {P, Q}, "the listener can commit"
     assert scene.commits.released == []
-    scene.handover.acknowledge(event, 0)
+    scene.changes.acknowledge(event, 0)
     assert scene.reader.assigned == {Q}
     assert scene.commits.released == [({P}, None)]
     assert scene.done == ["revoked"]
@@ -132,18 +132,18 @@ def test_what_is_finished_while_the_listener_runs_is_committed_before_the_partit
 ) -> None:
     scene = Scene()
     scene.own(P, Q)
-    scene.handover.revoke([P, Q], 2, 7_777, 0, scene.step("revoked"))
+    scene.changes.revoke([P, Q], 2, 7_777, 0, scene.step("revoked"))
     first = scene.commits.waiting.pop()
     first[2](RequestTimedOut("late"), 0)
     (event,) = scene.events
     scene.reader.positions[Q] += 4  # the listener waits until the program has finished what it has in hand
     scene.now_ms = listener_ms
-    scene.handover.acknowledge(event, listener_ms)
+    scene.changes.acknowledge(event, listener_ms)
     ((offsets, deadline_ms, saved),) = scene.commits.waiting
     assert (dict(offsets), deadline_ms) == ({Q: OffsetAndMetadata(5, leader_epoch=1)}, limit_ms), (
         "what failed is not tried again"
     )
-    scene.handover.acknowledge(event, listener_ms)
+    scene.changes.acknowledge(event, listener_ms)
     assert (len(scene.commits.waiting), scene.reader.assigned, scene.done) == (1, {P, Q}, [])
     saved(Committed(offsets), listener_ms)
     assert (scene.reader.assigned, scene.commits.released, scene.done) == (frozenset(), [({P, Q}, None)], ["revoked"])
@@ -155,9 +155,9 @@ def test_a_loss_while_the_last_commit_runs_is_reported_after_it() -> None:
     scene = Scene()
     scene.own(P, Q)
     scene.reader.committed(scene.reader.to_commit())
-    scene.handover.revoke([P], 2, 7_777, 0, scene.step("revoked"))
+    scene.changes.revoke([P], 2, 7_777, 0, scene.step("revoked"))
     scene.reader.positions[P] += 1
-    scene.handover.acknowledge(scene.events[0], 0)
+    scene.changes.acknowledge(scene.events[0], 0)
     ((offsets, _, saved),) = scene.commits.waiting
     released = scene.commits.release
 
@@ -166,18 +166,18 @@ def test_a_loss_while_the_last_commit_runs_is_reported_after_it() -> None:
         saved(Rebalanced({}, frozenset(offsets)), now_ms)
 
     scene.commits.release = release  # type: ignore[method-assign]  # as `Offsets` does
-    scene.handover.lose(2, LOST, 0, scene.step("lost"))
+    scene.changes.lose(2, LOST, 0, scene.step("lost"))
     assert (scene.done, [type(event) for event in scene.events]) == ([], [Revoking, Lost])
-    scene.handover.acknowledge(scene.events[1], 0)
+    scene.changes.acknowledge(scene.events[1], 0)
     assert scene.done == ["lost"]
 
 
 def test_a_commit_that_fails_does_not_keep_the_partitions() -> None:
     scene = Scene()
     scene.own(P)
-    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.changes.revoke([P], 2, 777, 0, scene.step("revoked"))
     scene.commits.waiting[0][2](RequestTimedOut("late"), 0)
-    scene.handover.acknowledge(scene.events[0], 0)
+    scene.changes.acknowledge(scene.events[0], 0)
     assert (scene.reader.assigned, scene.done) == (frozenset(), ["revoked"])
 
 
@@ -187,17 +187,17 @@ def test_nothing_is_committed_if_nothing_is_finished_or_nobody_wants_it(auto_com
     scene.own(P)
     if auto_commit:
         scene.reader.committed(scene.reader.to_commit())
-    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.changes.revoke([P], 2, 777, 0, scene.step("revoked"))
     assert scene.commits.waiting == []
     assert isinstance(scene.events[0], Revoking)
 
 
 def test_nothing_to_hand_over_is_done_at_once() -> None:
     scene = Scene()
-    scene.handover.revoke([P], 1, 777, 0, scene.step("revoked"))
-    scene.handover.assign([], 1, 0, scene.step("assigned"))
-    scene.handover.lose(1, LOST, 0, scene.step("lost"))
-    scene.handover.after(scene.step("after"), 0)
+    scene.changes.revoke([P], 1, 777, 0, scene.step("revoked"))
+    scene.changes.assign([], 1, 0, scene.step("assigned"))
+    scene.changes.lose(1, LOST, 0, scene.step("lost"))
+    scene.changes.after(scene.step("after"), 0)
     assert scene.done == ["revoked", "assigned", "lost", "after"]
     assert scene.events == []
 
@@ -205,67 +205,67 @@ def test_nothing_to_hand_over_is_done_at_once() -> None:
 def test_a_loss_lets_go_at_once_and_tells() -> None:
     scene = Scene()
     scene.own(P, Q)
-    scene.handover.lose(3, LOST, 0, scene.step("lost"))
+    scene.changes.lose(3, LOST, 0, scene.step("lost"))
     assert scene.reader.assigned == frozenset()
     assert scene.commits.released[-1] == (None, LOST)
     (event,) = scene.events
     assert (type(event), event.partitions, event.generation, scene.done) == (Lost, {P, Q}, 3, [])
-    scene.handover.acknowledge(event, 0)
+    scene.changes.acknowledge(event, 0)
     assert scene.done == ["lost"]
 
 
 def test_a_loss_while_a_commit_runs_is_reported_in_place_of_the_revocation() -> None:
     scene = Scene()
     scene.own(P, Q)
-    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
-    scene.handover.lose(2, LOST, 0, scene.step("lost"))
+    scene.changes.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.changes.lose(2, LOST, 0, scene.step("lost"))
     scene.commits.waiting[0][2](RequestTimedOut("late"), 0)
     (event,) = scene.events
     assert (type(event), event.partitions) == (Lost, {P, Q})
-    scene.handover.acknowledge(event, 0)
+    scene.changes.acknowledge(event, 0)
     assert scene.done == ["lost"]
 
 
 def test_a_loss_while_the_listener_is_busy_is_reported_afterwards() -> None:
     scene = Scene(auto_commit=False)
     scene.own(P, Q)
-    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
-    scene.handover.lose(2, LOST, 0, scene.step("lost"))
+    scene.changes.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.changes.lose(2, LOST, 0, scene.step("lost"))
     revoking = scene.events[0]
     assert scene.events == [revoking]
-    scene.handover.acknowledge(revoking, 0)
+    scene.changes.acknowledge(revoking, 0)
     assert [(type(event), event.partitions) for event in scene.events[1:]] == [(Lost, {Q})]
     assert scene.reader.assigned == frozenset()
-    scene.handover.acknowledge(scene.events[1], 0)
+    scene.changes.acknowledge(scene.events[1], 0)
     assert scene.done == ["lost"]
 
 
 def test_what_was_assigned_and_lost_before_the_listener_was_done_is_reported_as_lost() -> None:
     scene = Scene()
-    scene.handover.assign([P], 1, 0, scene.step("assigned"))
-    scene.handover.lose(1, LOST, 0, scene.step("lost"))
-    scene.handover.acknowledge(scene.events[0], 0)
+    scene.changes.assign([P], 1, 0, scene.step("assigned"))
+    scene.changes.lose(1, LOST, 0, scene.step("lost"))
+    scene.changes.acknowledge(scene.events[0], 0)
     assert [type(event) for event in scene.events] == [Assigned, Lost]
     assert scene.reader.assigned == frozenset()
 
 
 def test_a_step_can_take_the_place_of_what_was_to_follow() -> None:
     scene = Scene()
-    scene.handover.assign([P], 1, 0, scene.step("assigned"))
-    scene.handover.after(scene.step("after"), 0)
+    scene.changes.assign([P], 1, 0, scene.step("assigned"))
+    scene.changes.after(scene.step("after"), 0)
     assert scene.done == []
-    scene.handover.acknowledge(scene.events[0], 0)
+    scene.changes.acknowledge(scene.events[0], 0)
     assert scene.done == ["after"]
 
 
 def test_what_is_abandoned_is_let_go_and_its_event_no_longer_matters() -> None:
     scene = Scene(auto_commit=False)
     scene.own(P)
-    scene.handover.revoke([P], 2, 777, 0, scene.step("revoked"))
-    scene.handover.abandon(0)
-    assert (scene.reader.assigned, scene.handover.busy) == (frozenset(), False)
+    scene.changes.revoke([P], 2, 777, 0, scene.step("revoked"))
+    scene.changes.abandon(0)
+    assert (scene.reader.assigned, scene.changes.busy) == (frozenset(), False)
     assert scene.commits.released == [(None, None)]
-    scene.handover.acknowledge(scene.events[0], 0)
+    scene.changes.acknowledge(scene.events[0], 0)
     assert scene.done == []
 
 
@@ -273,7 +273,7 @@ def test_former_topics_are_not_handed_out() -> None:
     scene = Scene()
     other = TopicPartition("u", 0)
     scene.own(P, other)
-    scene.handover.keep_to({"u"})
+    scene.changes.keep_to({"u"})
     assert scene.reader.handed_out == {other}
     assert scene.reader.assigned == {P, other}
 
@@ -283,8 +283,8 @@ def test_former_topics_are_handed_out_again_once_they_are_wanted_again(topics: s
     scene = Scene()
     other = TopicPartition("u", 0)
     scene.own(P, other)
-    scene.handover.keep_to({"u"})
-    scene.handover.keep_to(topics)
+    scene.changes.keep_to({"u"})
+    scene.changes.keep_to(topics)
     assert scene.reader.handed_out == {P, other}
 
 
@@ -292,19 +292,19 @@ def test_what_an_operation_withholds_is_not_handed_out_because_it_is_wanted_agai
     scene = Scene(auto_commit=False)
     other = TopicPartition("u", 0)
     scene.own(P, Q, other)
-    scene.handover.keep_to({"u"})
-    scene.handover.revoke([P], 1, 0, 0, lambda now_ms: scene.handover.keep_to({"t", "u"}))
-    scene.handover.keep_to({"t", "u"})
+    scene.changes.keep_to({"u"})
+    scene.changes.revoke([P], 1, 0, 0, lambda now_ms: scene.changes.keep_to({"t", "u"}))
+    scene.changes.keep_to({"t", "u"})
     assert scene.reader.handed_out == {other}
-    scene.handover.acknowledge(scene.events[-1], 0)
+    scene.changes.acknowledge(scene.events[-1], 0)
     assert scene.reader.handed_out == {Q, other}
 
 
 def test_what_is_forgotten_stays_as_it_is() -> None:
     scene = Scene()
-    scene.handover.assign([P], 1, 0, scene.step("assigned"))
-    scene.handover.forget()
-    scene.handover.acknowledge(scene.events[0], 0)
+    scene.changes.assign([P], 1, 0, scene.step("assigned"))
+    scene.changes.forget()
+    scene.changes.acknowledge(scene.events[0], 0)
     assert (scene.reader.assigned, scene.done, scene.commits.released) == ({P}, [], [])
 
 
@@ -322,5 +322,5 @@ def test_the_log_names_some_partitions(count: int, text: str, caplog: pytest.Log
     scene = Scene(auto_commit=False)
     partitions = [TopicPartition("t", number) for number in range(count)]
     scene.own(*partitions)
-    scene.handover.revoke(partitions, 1, 0, 0, scene.step("revoked"))
+    scene.changes.revoke(partitions, 1, 0, 0, scene.step("revoked"))
     assert caplog.messages == [f"group g, generation 1: {what} {text}" for what in ("assigned", "revoking")]
