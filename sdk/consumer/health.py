@@ -31,8 +31,8 @@ class WaitsFor(Enum):
     POSITION = "position"
     #: Metadata: of the cluster, of a topic that does not exist yet, or of a partition that currently has no leader.
     METADATA = "metadata"
-    #: The commit before partitions are revoked, or the rebalance listener.
-    HANDOVER = "handover"
+    #: This member's part of a rebalance: the commit before partitions are revoked, or the rebalance listener.
+    REBALANCE = "rebalance"
     #: `resume`, because all partitions are paused.
     RESUME = "resume"
     #: A look-up of the group's coordinator.
@@ -91,21 +91,21 @@ _ORDER: Final = (
     WaitsFor.RECORDS,
     WaitsFor.POSITION,
     WaitsFor.METADATA,
-    WaitsFor.HANDOVER,
+    WaitsFor.REBALANCE,
     WaitsFor.RESUME,
 )
 
 #: What a group member without partitions is waiting for in each state of its protocol.
 _OF_STATE: Final = {
     "outside": WaitsFor.APPLICATION,
-    "preparing": WaitsFor.HANDOVER,
+    "preparing": WaitsFor.REBALANCE,
     "ready": WaitsFor.JOIN,
     "joining": WaitsFor.JOIN,
     "syncing": WaitsFor.ASSIGNMENT,
-    "adopting": WaitsFor.HANDOVER,
+    "adopting": WaitsFor.REBALANCE,
     "stable": WaitsFor.ASSIGNMENT,
     "member": WaitsFor.ASSIGNMENT,
-    "fenced": WaitsFor.HANDOVER,
+    "fenced": WaitsFor.REBALANCE,
 }
 
 
@@ -132,7 +132,7 @@ def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
     fetch = core.planner.current(reading.partition)
     handout = reading.handout
     if reading.withheld:
-        return WaitsFor.HANDOVER
+        return WaitsFor.REBALANCE
     if reading.paused:
         return WaitsFor.RESUME
     if reading.halted or (fetch is not None and fetch.halted):

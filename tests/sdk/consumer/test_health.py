@@ -135,8 +135,8 @@ def test_partitions_of_their_own() -> None:
 
 def test_a_listener_that_takes_its_time() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
-        await becomes(consumer, WaitsFor.HANDOVER)
-        assert consumer.health().partitions == {T0: WaitsFor.HANDOVER}
+        await becomes(consumer, WaitsFor.REBALANCE)
+        assert consumer.health().partitions == {T0: WaitsFor.REBALANCE}
 
     consuming(test, "t", listener=Hanging(), **GROUP)
 
