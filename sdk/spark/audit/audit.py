@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kafkawire.sdk.routing.partitions import TopicPartition
     from kafkawire.sdk.spark.audit.findings import Finding
-    from kafkawire.sdk.spark.audit.witnesses import Witness
+    from kafkawire.sdk.spark.audit.partition_facts import PartitionFacts
     from kafkawire.sdk.spark.segments.files import FoundSegment
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
 
@@ -105,8 +105,8 @@ def audit(
         OSError: a file cannot be read or written.
     """
     from kafkawire.sdk.spark.audit.continuation import check_continuation
+    from kafkawire.sdk.spark.audit.partition_facts import agreeing_facts, read_partition_facts
     from kafkawire.sdk.spark.audit.segment_facts import AuditFacts, read_source
-    from kafkawire.sdk.spark.audit.witnesses import confirmed, witnesses
     from kafkawire.sdk.spark.segments.options import SPLIT_BYTES_MIN, option_texts, shown_paths
 
     chosen = _asked(topics, since_ms, until_ms)
@@ -125,8 +125,8 @@ def audit(
         check_continuation(files, segments, before.next_offsets, before.last_batches, str(store.folder))
         facts = read_source(spark, AuditFacts, texts)
 
-        def known() -> dict[TopicPartition, Witness]:
-            return confirmed(noted, witnesses(files, *files.look()))
+        def known() -> dict[TopicPartition, PartitionFacts]:
+            return agreeing_facts(noted, read_partition_facts(files, *files.look()))
 
         on_step("reading segments")
         return _complete(spark, store, facts, known, shown_paths(texts), with_report, on_step)
@@ -165,7 +165,7 @@ def audit_brokers(
         KafkaWireError: a request to the brokers failed.
         OSError: a file cannot be written.
     """
-    from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input, known_of
+    from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input, partition_facts_of_brokers
     from kafkawire.sdk.spark.audit.segment_facts import read_source
 
     chosen = _asked(topics, since_ms, until_ms)
@@ -180,7 +180,7 @@ def audit_brokers(
         times = {"since_ms": since_ms, "until_ms": until_ms}
         texts.update({name: str(time) for name, time in times.items() if time is not None})
         texts["minPartitions"] = str(_TASKS_FOR_EACH_CORE * spark.sparkContext.defaultParallelism)
-        noted = known_of(settings, texts, log_starts)
+        noted = partition_facts_of_brokers(settings, texts, log_starts)
         on_step("reading from brokers")
         facts = read_source(spark, BrokerFacts, texts)
         return _complete(spark, store, facts, lambda: noted, bootstrap_servers, with_report, on_step, topic_ids)
@@ -206,7 +206,7 @@ def _asked(topics: Iterable[str] | None, since_ms: int | None, until_ms: int | N
 
 def _segments(
     texts: dict[str, str], topics: Sequence[str] | None, before: Manifest
-) -> tuple[SegmentFiles, list[FoundSegment], dict[TopicPartition, Witness]]:
+) -> tuple[SegmentFiles, list[FoundSegment], dict[TopicPartition, PartitionFacts]]:
     """Return the files of a query, all segments among them, and the facts about each selected partition.
 
     The query continues where the last audit stopped.
@@ -218,7 +218,7 @@ def _segments(
         OSError: a folder cannot be read.
     """
     from kafkawire.sdk.spark.audit.continuation import still_there
-    from kafkawire.sdk.spark.audit.witnesses import witnesses
+    from kafkawire.sdk.spark.audit.partition_facts import read_partition_facts
     from kafkawire.sdk.spark.segments.files import nothing_found
     from kafkawire.sdk.spark.segments.options import parse_options, shown_paths
     from kafkawire.sdk.spark.segments.storage import SegmentFiles
@@ -226,7 +226,7 @@ def _segments(
     options = parse_options(texts)
     files = SegmentFiles(options.paths, options.path_pattern)
     found, listed = files.look()
-    noted = witnesses(files, found, listed)
+    noted = read_partition_facts(files, found, listed)
     there = {partition.topic for partition in noted}
     if topics is not None:
         left = still_there(topics, there, before.next_offsets)
@@ -237,7 +237,7 @@ def _segments(
     options.check_partitions(noted)
     if starts := {topic: offsets for topic, offsets in before.next_offsets.items() if topic in there}:
         texts["startingOffsets"] = json.dumps(starts)
-    wanted = {partition: witness for partition, witness in noted.items() if options.selection.has(partition)}
+    wanted = {partition: facts for partition, facts in noted.items() if options.selection.has(partition)}
     return files, [segment for segment in found if not segment.is_deleted], wanted
 
 
@@ -255,7 +255,7 @@ def _complete(
     spark: SparkSession,
     store: AuditStore,
     facts: DataFrame,
-    known: Callable[[], Mapping[TopicPartition, Witness]],
+    known: Callable[[], Mapping[TopicPartition, PartitionFacts]],
     source: str,
     with_report: bool,
     on_step: Callable[[str], None],
@@ -326,12 +326,12 @@ def _write_tables(
     spark: SparkSession,
     store: AuditStore,
     noted: Manifest,
-    known: Mapping[TopicPartition, Witness],
+    known: Mapping[TopicPartition, PartitionFacts],
     on_step: Callable[[str], None],
 ) -> Callable[[str], DataFrame]:
     """Write all tables, and return a function that reads one by name."""
-    from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, TABLES, WITNESSES_DDL, Tables
-    from kafkawire.sdk.spark.audit.witnesses import loss_rows, witness_rows
+    from kafkawire.sdk.spark.audit.partition_facts import loss_rows, partition_fact_rows
+    from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, PARTITION_FACTS_DDL, TABLES, Tables
 
     schemas: dict[str, StructType] = {}  # Spark would run a job to find each of these in a file
 
@@ -345,7 +345,7 @@ def _write_tables(
     tables = Tables(
         _facts(spark, store, noted.runs),
         written,
-        rows(witness_rows(known), WITNESSES_DDL),
+        rows(partition_fact_rows(known), PARTITION_FACTS_DDL),
         rows(loss_rows(known, noted.next_offsets), LOSSES_DDL),
     )
     keys = tables.keys  # once, before several threads need them

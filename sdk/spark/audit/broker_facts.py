@@ -23,8 +23,8 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.audit.continuation import WAY_OUT, check_end, still_there
 from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
 from kafkawire.sdk.spark.audit.facts import fact_ddl
+from kafkawire.sdk.spark.audit.partition_facts import PartitionFacts
 from kafkawire.sdk.spark.audit.store import Manifest
-from kafkawire.sdk.spark.audit.witnesses import Witness
 from kafkawire.sdk.spark.brokers.clients import ClientSettings
 from kafkawire.sdk.spark.brokers.cluster import Cluster
 from kafkawire.sdk.spark.brokers.options import WireOptions, parse_options
@@ -37,7 +37,7 @@ from kafkawire.sdk.spark.damage import Place
 from kafkawire.sdk.spark.offset_order import first_offset
 from kafkawire.sdk.spark.option_values import CLIENT_PREFIX, there_are
 
-__all__ = ["BrokerFacts", "BrokerInput", "broker_input", "compacted", "known_of"]
+__all__ = ["BrokerFacts", "BrokerInput", "broker_input", "compacted", "partition_facts_of_brokers"]
 
 _log = logging.getLogger("kafkawire.spark")
 
@@ -98,9 +98,9 @@ def broker_input(
     return BrokerInput(texts, {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id}, dict(log_starts))
 
 
-def known_of(
+def partition_facts_of_brokers(
     settings: Mapping[str, str], texts: Mapping[str, str], log_starts: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Witness]:
+) -> dict[TopicPartition, PartitionFacts]:
     """Return facts from brokers besides batches: where partitions begin, and up to where they are compacted.
 
     Args:
@@ -112,7 +112,7 @@ def known_of(
         KafkaWireError: a request to the brokers failed.
     """
     cleaned = compacted(settings, texts)
-    return {each: Witness(log_start=start, cleaned=cleaned.get(each)) for each, start in log_starts.items()}
+    return {each: PartitionFacts(log_start=start, cleaned=cleaned.get(each)) for each, start in log_starts.items()}
 
 
 def compacted(settings: Mapping[str, str], texts: Mapping[str, str]) -> dict[TopicPartition, int]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kafkawire.sdk.spark.audit.partition_facts import Cause
 from kafkawire.sdk.spark.audit.quantities import bytes_text, number_text, range_text, ratio_text, span_text, time_text
 from kafkawire.sdk.spark.audit.summary import ROWS_SHOWN, Row, Summary
-from kafkawire.sdk.spark.audit.witnesses import Cause
 
 __all__ = ["Column", "FoldedList", "folded_list", "lists"]
 

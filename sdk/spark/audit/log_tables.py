@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from kafkawire.sdk.records.internal_records import INTERNAL_TOPICS
-from kafkawire.sdk.spark.audit.witnesses import Cause
+from kafkawire.sdk.spark.audit.partition_facts import Cause
 from kafkawire.sdk.spark.decoder import SEQUENCES
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from kafkawire.sdk.spark.audit.log_tables import counted, sound, time_of
-from kafkawire.sdk.spark.audit.witnesses import Cause
+from kafkawire.sdk.spark.audit.partition_facts import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,15 +20,15 @@ __all__ = ["partitions"]
 _PARTITION: Final = ("topic", "partition")
 
 
-def partitions(batches: DataFrame, witnesses: DataFrame, written: Callable[[str], DataFrame]) -> DataFrame:
+def partitions(batches: DataFrame, partition_facts: DataFrame, written: Callable[[str], DataFrame]) -> DataFrame:
     """Return the facts about each partition, including those without a batch.
 
     Args:
         batches: the facts.
-        witnesses: facts from other files, one row for each partition.
+        partition_facts: facts from other files, one row for each partition.
         written: returns one of the other tables.
     """
-    known = witnesses.drop("cleanedOffset").withColumnRenamed("unindexed", "segmentsWithoutIndex")
+    known = partition_facts.drop("cleanedOffset").withColumnRenamed("unindexed", "segmentsWithoutIndex")
     there = batches.select(*_PARTITION).unionByName(known.select(*_PARTITION)).distinct()
     found = there.join(_extents(batches), [*_PARTITION], "left").join(f.broadcast(known), [*_PARTITION], "left")
     compressed, *others = _sums_of(written)

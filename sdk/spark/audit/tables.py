@@ -18,11 +18,11 @@ from kafkawire.sdk.spark.audit.partition_table import partitions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["LOSSES_DDL", "TABLES", "WITNESSES_DDL", "Table", "Tables"]
+__all__ = ["LOSSES_DDL", "PARTITION_FACTS_DDL", "TABLES", "Table", "Tables"]
 
 
-#: Facts about partitions besides their batches; see `Witness`: columns as Spark declares them.
-WITNESSES_DDL: Final = (
+#: Facts about partitions besides their batches; see `PartitionFacts`: columns as Spark declares them.
+PARTITION_FACTS_DDL: Final = (
     "topic string, partition int, cleanedOffset bigint, logStartOffset bigint, reachedOffset bigint, "
     "reachedFile string, isNamed boolean, unindexed bigint"
 )
@@ -39,21 +39,21 @@ class Tables:
     Args:
         facts: the wide table of `facts.py`, with a column `run`: which run noted each fact.
         written: returns a table that is already written, by its name.
-        witnesses: a row for each partition with facts besides its batches.
+        partition_facts: a row for each partition with facts besides its batches.
         noted_losses: losses revealed by the files beside the batches.
 
     Attributes:
         written: the same.
-        witnesses: the same.
+        partition_facts: the same.
         noted_losses: the same.
     """
 
     def __init__(
-        self, facts: DataFrame, written: Callable[[str], DataFrame], witnesses: DataFrame, noted_losses: DataFrame
+        self, facts: DataFrame, written: Callable[[str], DataFrame], partition_facts: DataFrame, noted_losses: DataFrame
     ) -> None:
         self._facts = facts
         self.written = written
-        self.witnesses = witnesses
+        self.partition_facts = partition_facts
         self.noted_losses = noted_losses
 
     def make(self, name: str) -> DataFrame:
@@ -115,7 +115,7 @@ TABLES: Final = {
         "each region that is not a valid batch",
     ),
     "gaps": Table(
-        lambda tables: log_tables.gaps(tables.of(FactKind.BATCH), tables.witnesses),
+        lambda tables: log_tables.gaps(tables.of(FactKind.BATCH), tables.partition_facts),
         (*_PARTITION, "startOffset"),
         "each run of offsets that no batch has",
     ),
@@ -159,7 +159,7 @@ TABLES: Final = {
         is_derived=True,
     ),
     "partitions": Table(
-        lambda tables: partitions(tables.of(FactKind.BATCH), tables.witnesses, tables.written),
+        lambda tables: partitions(tables.of(FactKind.BATCH), tables.partition_facts, tables.written),
         _PARTITION,
         "each partition, with totals of the other tables",
         is_derived=True,

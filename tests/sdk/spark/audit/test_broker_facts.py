@@ -21,8 +21,8 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.uuids import format_uuid
 from kafkawire.sdk.spark.audit import broker_facts
 from kafkawire.sdk.spark.audit.broker_facts import BrokerFacts, broker_input
+from kafkawire.sdk.spark.audit.partition_facts import PartitionFacts
 from kafkawire.sdk.spark.audit.store import Manifest
-from kafkawire.sdk.spark.audit.witnesses import Witness
 from kafkawire.sdk.spark.brokers.stored_batches import StoredBatches
 from kafkawire.sync import Admin, Producer
 from kafkawire.testing import Broker
@@ -129,8 +129,10 @@ def test_compacted(tmp_path: Path) -> None:
             producer.send("a", b"value", key=b"key", partition=1)
         found = broker_facts.compacted({"bootstrap.servers": broker.bootstrap}, options(broker))
         assert {str(each): offset for each, offset in found.items()} == {"a-0": 0, "a-1": 1, "b-0": 0, "b-1": 0}
-        known = broker_facts.known_of({"bootstrap.servers": broker.bootstrap}, options(broker), dict.fromkeys(found, 7))
-    assert known == {each: Witness(log_start=7, cleaned=offset) for each, offset in found.items()}
+        known = broker_facts.partition_facts_of_brokers(
+            {"bootstrap.servers": broker.bootstrap}, options(broker), dict.fromkeys(found, 7)
+        )
+    assert known == {each: PartitionFacts(log_start=7, cleaned=offset) for each, offset in found.items()}
 
 
 def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

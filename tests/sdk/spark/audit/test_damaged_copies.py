@@ -2,7 +2,7 @@
 
 Method: a partition of four segments with its checkpoints is damaged in the ways of people, disks and tools, and read as
 Spark's workers read it; findings are made of what the facts and the files beside the segments say together. What only
-the files tell is in `test_witnesses.py`. No Spark is needed: gaps are found here as its tables find them.
+the files tell is in `test_partition_facts.py`. No Spark is needed: gaps are found here as its tables find them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytest.importorskip("numpy", reason="numpy is not installed: the extra `spark` b
 
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.audit.fact_rows import FactRows, NotedFacts
-from kafkawire.sdk.spark.audit.witnesses import losses, witnesses
+from kafkawire.sdk.spark.audit.partition_facts import losses, read_partition_facts
 from kafkawire.sdk.spark.segments.reading import ReadOptions, read_into
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from kafkawire.sdk.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, checkpoint_content
@@ -76,8 +76,8 @@ def report_of(folder: Path) -> Report:
     for row in sound:
         lost += max(row["baseOffset"] - reached, 0) if reached is not None else 0
         reached = row["lastOffset"] + 1
-    witness = witnesses(files, *files.look())[TopicPartition("orders", 0)]
-    lost += sum(loss.end - loss.start for loss in losses(witness, reached))
+    facts = read_partition_facts(files, *files.look())[TopicPartition("orders", 0)]
+    lost += sum(loss.end - loss.start for loss in losses(facts, reached))
     epochs = [row["leaderEpoch"] for row in sound]
     return Report(
         lost,

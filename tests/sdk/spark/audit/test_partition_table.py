@@ -12,7 +12,7 @@ from kafkawire.sdk.spark.audit import log_tables
 from kafkawire.sdk.spark.audit.facts import FactKind
 from kafkawire.sdk.spark.audit.key_tables import compaction, keys_of_partitions
 from kafkawire.sdk.spark.audit.partition_table import partitions
-from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, WITNESSES_DDL
+from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, PARTITION_FACTS_DDL
 from tests.sdk.spark.audit.fact_frames import batch, damage, frame, rows_of
 from tests.sdk.spark.audit.summaries import partition
 
@@ -34,15 +34,15 @@ def test_partitions(spark: Any) -> None:
     batches = frame(spark, FactKind.BATCH, facts)
     keys = keys_of_partitions(frame(spark, FactKind.KEY, []))
     known = [("t", 0, None, 5, 90, "h", True, 1), ("t", 2, None, 7, 7, "h", False, 0)]
-    witnesses = spark.createDataFrame(known, WITNESSES_DDL)
+    partition_facts = spark.createDataFrame(known, PARTITION_FACTS_DDL)
     noted = [("t", 0, 70, 90, 20, "end", "h"), ("t", 0, 0, 5, 5, "start", "e"), ("t", 2, 3, 7, 4, "partition", "h")]
-    gaps = log_tables.gaps(batches, witnesses)
+    gaps = log_tables.gaps(batches, partition_facts)
     losses = log_tables.losses(gaps, spark.createDataFrame(noted, LOSSES_DDL))
     made = {"compaction": compaction(keys), "gaps": gaps, "losses": losses} | {
         name: getattr(log_tables, name)(batches)
         for name in ("compression", "duplicates", "transactions", "lateness", "corrupt")
     }
-    first, second, third = rows_of(partitions(batches, witnesses, made.__getitem__), "partition")
+    first, second, third = rows_of(partitions(batches, partition_facts, made.__getitem__), "partition")
     assert set(first) == set(partition("t", 0))  # what the report's tests say
     expected = {"startOffset": 5, "endOffset": 70, "segments": 2, "controlBatches": 1, "producers": 1, "records": 40}
     expected |= {"batches": 4, "sizeBytes": 400, "plainBytes": 1400, "gaps": 3, "gapOffsets": 24}

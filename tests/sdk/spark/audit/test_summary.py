@@ -104,13 +104,13 @@ def test_what_is_limited(spark: Any) -> None:
     """There are more of everything than is shown, and lags that do not fit 64 bits together."""
     from kafkawire.sdk.spark.audit.facts import fact_ddl
     from kafkawire.sdk.spark.audit.summary import summary_of
-    from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, TABLES, WITNESSES_DDL, Tables
+    from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, PARTITION_FACTS_DDL, TABLES, Tables
 
     made: dict[str, Any] = {}
     tables = Tables(
         spark.createDataFrame([], f"{fact_ddl()}, run int"),
         made.__getitem__,
-        spark.createDataFrame([], WITNESSES_DDL),
+        spark.createDataFrame([], PARTITION_FACTS_DDL),
         spark.createDataFrame([], LOSSES_DDL),
     )
     for name in TABLES:

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
 from kafkawire.sdk.spark.audit.facts import fact_ddl
-from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, TABLES, WITNESSES_DDL, Tables
+from kafkawire.sdk.spark.audit.tables import LOSSES_DDL, PARTITION_FACTS_DDL, TABLES, Tables
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
@@ -27,7 +27,7 @@ def empty(spark: Any) -> dict[str, Any]:
     tables = Tables(
         spark.createDataFrame([], f"{fact_ddl()}, run int"),
         made.__getitem__,
-        spark.createDataFrame([], WITNESSES_DDL),
+        spark.createDataFrame([], PARTITION_FACTS_DDL),
         spark.createDataFrame([], LOSSES_DDL),
     )
     for name in TABLES:

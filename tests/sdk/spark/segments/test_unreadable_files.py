@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.audit.continuation import check_continuation
+from kafkawire.sdk.spark.audit.partition_facts import PartitionFacts, read_partition_facts
 from kafkawire.sdk.spark.audit.store import AuditStore
-from kafkawire.sdk.spark.audit.witnesses import Witness, witnesses
 from kafkawire.sdk.spark.damage import Mode
 from kafkawire.sdk.spark.segments.end_offsets import PartitionEnds
 from kafkawire.sdk.spark.segments.files import find_segments
@@ -71,8 +71,8 @@ def split(files: SegmentFiles) -> int:
     return len(planned(files, split_bytes=1))
 
 
-def witnessed(files: SegmentFiles) -> list[Witness]:
-    return [*witnesses(files, *files.look()).values()]
+def facts_of(files: SegmentFiles) -> list[PartitionFacts]:
+    return [*read_partition_facts(files, *files.look()).values()]
 
 
 GONE: Final = FileNotFoundError
@@ -93,9 +93,9 @@ PLACES: Final[list[tuple[Callable[[SegmentFiles], Any], str, Any]]] = [
     (continued, f"{FIRST}.index", None),
     (split, f"{FIRST}.index", 4),
     (split, "log-start-offset-checkpoint", 5),
-    (witnessed, "replication-offset-checkpoint", [Witness(0, 30)]),
-    (witnessed, "cleaner-offset-checkpoint", [Witness(0, 30)]),
-    (witnessed, LEADER_EPOCHS, [Witness(0, 30)]),
+    (facts_of, "replication-offset-checkpoint", [PartitionFacts(0, 30)]),
+    (facts_of, "cleaner-offset-checkpoint", [PartitionFacts(0, 30)]),
+    (facts_of, LEADER_EPOCHS, [PartitionFacts(0, 30)]),
 ]
 
 

@@ -37,14 +37,14 @@ from kafkawire.sdk.storage.partitions import partition_folder
 
 __all__ = [
     "Cause",
+    "CheckpointedOffset",
     "Loss",
-    "Noted",
-    "Witness",
-    "confirmed",
+    "PartitionFacts",
+    "agreeing_facts",
     "loss_rows",
     "losses",
-    "witness_rows",
-    "witnesses",
+    "partition_fact_rows",
+    "read_partition_facts",
 ]
 
 #: Files of a data directory whose older segments may exist only in tiered storage.
@@ -54,14 +54,14 @@ _TIERED: Final = re.compile(r".*/(?:remote-log-index-cache|__remote_log_metadata
 _REACHED: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS)
 
 
-class Noted(NamedTuple):
-    """An offset, and the name of the file that contains it."""
+class CheckpointedOffset(NamedTuple):
+    """An offset of a partition, and the name of the checkpoint, snapshot or index that shows it."""
 
     offset: int
     file: str
 
 
-class Witness(NamedTuple):
+class PartitionFacts(NamedTuple):
     """Facts about a partition besides its batches.
 
     Attributes:
@@ -78,15 +78,15 @@ class Witness(NamedTuple):
 
     first_base: int | None = None
     last_base: int | None = None
-    start: Noted | None = None
-    reached: Noted | None = None
+    start: CheckpointedOffset | None = None
+    reached: CheckpointedOffset | None = None
     log_start: int | None = None
     cleaned: int | None = None
     is_named: bool | None = None
     is_tiered: bool = False
     unindexed: int = 0
 
-    def confirmed(self, later: Self) -> Self:
+    def agreeing_with(self, later: Self) -> Self:
         """Return the facts that both this reading and a later one show, because a broker may have written meanwhile."""
         bases = [base for base in (self.first_base, later.first_base) if base is not None]
         starts, ends = (self.start, later.start), (self.reached, later.reached)
@@ -133,31 +133,31 @@ class Loss(NamedTuple):
     file: str = ""
 
 
-def losses(witness: Witness, reached: int | None) -> list[Loss]:
+def losses(facts: PartitionFacts, reached: int | None) -> list[Loss]:
     """Return the offsets of a partition that existed, according to its files, and that no segment has.
 
     Gaps and damage between batches are not included, because the batches themselves show these.
 
     Args:
-        witness: the facts from the files.
+        facts: the facts from the files.
         reached: the offset behind its last batch; None without a batch.
     """
-    log_start = witness.log_start or 0
-    noted = witness.reached or Noted(0, "")
-    first, last = witness.first_base, witness.last_base
+    log_start = facts.log_start or 0
+    noted = facts.reached or CheckpointedOffset(0, "")
+    first, last = facts.first_base, facts.last_base
     if first is None or last is None:
-        begin = max(log_start, 0 if witness.start is None else witness.start.offset)
+        begin = max(log_start, 0 if facts.start is None else facts.start.offset)
         return [Loss(begin, noted.offset, Cause.PARTITION, noted.file)] if begin < noted.offset else []
     found = []
-    if witness.start is not None and not witness.is_tiered:
-        begin = max(log_start, witness.start.offset)
+    if facts.start is not None and not facts.is_tiered:
+        begin = max(log_start, facts.start.offset)
         if begin < first:
-            found.append(Loss(begin, first, Cause.START, witness.start.file))
+            found.append(Loss(begin, first, Cause.START, facts.start.file))
     end = max(first, log_start, 0 if reached is None else reached)
     # No gap between batches reveals data missing before an empty segment, which may also have a wrong name: use the
     # files.
-    behind = last if witness.reached is None else min(last, noted.offset)
-    if end < behind and (witness.cleaned or 0) < behind:
+    behind = last if facts.reached is None else min(last, noted.offset)
+    if end < behind and (facts.cleaned or 0) < behind:
         found.append(Loss(end, behind, Cause.GAP))
     end = max(end, last)
     if end < noted.offset:
@@ -165,18 +165,18 @@ def losses(witness: Witness, reached: int | None) -> list[Loss]:
     return found
 
 
-def confirmed(
-    before: Mapping[TopicPartition, Witness], later: Mapping[TopicPartition, Witness]
-) -> dict[TopicPartition, Witness]:
+def agreeing_facts(
+    before: Mapping[TopicPartition, PartitionFacts], later: Mapping[TopicPartition, PartitionFacts]
+) -> dict[TopicPartition, PartitionFacts]:
     """Return the facts on which two readings agree: a partition that was deleted meanwhile has lost nothing."""
     return {
-        partition: witness.confirmed(later[partition]) for partition, witness in before.items() if partition in later
+        partition: facts.agreeing_with(later[partition]) for partition, facts in before.items() if partition in later
     }
 
 
-def witnesses(
+def read_partition_facts(
     files: SegmentFiles, segments: Iterable[FoundSegment], listed: Iterable[ListedFile]
-) -> dict[TopicPartition, Witness]:
+) -> dict[TopicPartition, PartitionFacts]:
     """Return the facts about each partition that has a file, or that the high watermarks name.
 
     Args:
@@ -193,39 +193,39 @@ def witnesses(
         of_path[segment.path.rpartition("/")[0]].append(segment)
         of_partition[segment.folder].append(segment)
     if not files.are_folders:
-        return {partition: _bounds(its) for partition, its in of_partition.items()}
+        return {partition: _segment_facts(its) for partition, its in of_partition.items()}
     layout = _Layout(listed)
-    notes = {directory: _Notes(files, directory) for directory in layout.directories}
+    checkpoints = {directory: _Checkpoints(files, directory) for directory in layout.directories}
     epochs = _epochs(files, layout)
-    found: dict[TopicPartition, Witness] = {}
+    found: dict[TopicPartition, PartitionFacts] = {}
     for path, folder in layout.folders.items():
         # A partition may be in two data directories while it is moved: the one with segments counts.
         if folder.partition not in found or of_path[path]:
-            noted = notes[folder.directory].witness(folder.partition)
-            found[folder.partition] = _with_folder(noted, folder, of_path[path], epochs.get(path, []))
+            facts = checkpoints[folder.directory].facts(folder.partition)
+            found[folder.partition] = _with_folder(facts, folder, of_path[path], epochs.get(path, []))
     for directory in layout.whole:
-        named = notes[directory].offsets[HIGH_WATERMARKS].keys() - found.keys() - layout.set_aside[directory]
-        found |= {partition: notes[directory].witness(partition) for partition in named}
-    return {partition: witness._replace(is_tiered=layout.has_tiers) for partition, witness in sorted(found.items())}
+        named = checkpoints[directory].offsets[HIGH_WATERMARKS].keys() - found.keys() - layout.set_aside[directory]
+        found |= {partition: checkpoints[directory].facts(partition) for partition in named}
+    return {partition: facts._replace(is_tiered=layout.has_tiers) for partition, facts in sorted(found.items())}
 
 
-def witness_rows(known: Mapping[TopicPartition, Witness]) -> list[tuple[object, ...]]:
-    """Return rows for Spark; see `WITNESSES_DDL`."""
+def partition_fact_rows(known: Mapping[TopicPartition, PartitionFacts]) -> list[tuple[object, ...]]:
+    """Return rows for Spark; see `PARTITION_FACTS_DDL`."""
     return [
         (
             *partition,
-            witness.cleaned,
-            _log_start(witness),
-            *(witness.reached or (None, None)),
-            witness.is_named,
-            witness.unindexed,
+            facts.cleaned,
+            _log_start(facts),
+            *(facts.reached or (None, None)),
+            facts.is_named,
+            facts.unindexed,
         )
-        for partition, witness in known.items()
+        for partition, facts in known.items()
     ]
 
 
 def loss_rows(
-    known: Mapping[TopicPartition, Witness], next_offsets: Mapping[str, Mapping[str, int]]
+    known: Mapping[TopicPartition, PartitionFacts], next_offsets: Mapping[str, Mapping[str, int]]
 ) -> list[tuple[object, ...]]:
     """Return losses as rows for Spark; see `LOSSES_DDL`.
 
@@ -235,14 +235,14 @@ def loss_rows(
     """
     return [
         (*partition, loss.start, loss.end, loss.end - loss.start, loss.cause.value, loss.file)
-        for partition, witness in known.items()
-        for loss in losses(witness, next_offsets.get(partition.topic, {}).get(str(partition.partition)))
+        for partition, facts in known.items()
+        for loss in losses(facts, next_offsets.get(partition.topic, {}).get(str(partition.partition)))
     ]
 
 
-def _log_start(witness: Witness) -> int | None:
+def _log_start(facts: PartitionFacts) -> int | None:
     """Return where a log begins, if its files tell."""
-    said = [each for each in (witness.log_start, witness.start and witness.start.offset) if each is not None]
+    said = [each for each in (facts.log_start, facts.start and facts.start.offset) if each is not None]
     return max(said, default=None)
 
 
@@ -301,7 +301,7 @@ class _Layout:
         self.directories = dict.fromkeys([*(folder.directory for folder in self.folders.values()), *self.whole])
 
 
-class _Notes:
+class _Checkpoints:
     """The checkpoints of a data directory.
 
     Attributes:
@@ -312,12 +312,14 @@ class _Notes:
         names = (*_REACHED, CLEANER_OFFSETS)
         self.offsets = {name: files.offsets(f"{directory}/{name}") for name in names}
 
-    def witness(self, partition: TopicPartition) -> Witness:
+    def facts(self, partition: TopicPartition) -> PartitionFacts:
         """Return their facts about a partition."""
         watermarks = self.offsets[HIGH_WATERMARKS]
-        reached = [Noted(each[partition], name) for name in _REACHED if partition in (each := self.offsets[name])]
+        reached = [
+            CheckpointedOffset(each[partition], name) for name in _REACHED if partition in (each := self.offsets[name])
+        ]
         has_watermark = bool(watermarks) and partition.topic != CLUSTER_METADATA_TOPIC
-        return Witness(
+        return PartitionFacts(
             reached=_highest(reached),
             log_start=self.offsets[LOG_START_OFFSETS].get(partition),
             cleaned=self.offsets[CLEANER_OFFSETS].get(partition),
@@ -326,23 +328,23 @@ class _Notes:
 
 
 def _with_folder(
-    noted: Witness, folder: _Folder, segments: list[FoundSegment], epochs: list[tuple[int, int]]
-) -> Witness:
+    facts: PartitionFacts, folder: _Folder, segments: list[FoundSegment], epochs: list[tuple[int, int]]
+) -> PartitionFacts:
     """Return the facts about a partition from the checkpoints beside its folder and from the files in it."""
-    bounds = _bounds(segments)
-    noted = noted._replace(first_base=bounds.first_base, last_base=bounds.last_base)
+    segment_facts = _segment_facts(segments)
+    facts = facts._replace(first_base=segment_facts.first_base, last_base=segment_facts.last_base)
     if folder.meant:
-        return noted._replace(reached=None, is_named=None)
+        return facts._replace(reached=None, is_named=None)
     snapshots, indexes = (_offsets_in(folder.names, suffix) for suffix in (SNAPSHOT_SUFFIX, INDEX_SUFFIX))
     bases = {segment.base_offset for segment in segments}
     # Some brokers write the index of a segment only when the segment is complete.
     sealed = {each.base_offset for each in segments if each.size_bytes and each.end_offset is not None}
-    reached = [] if noted.reached is None else [noted.reached]
-    reached += [Noted(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
-    reached += [Noted(offset, file_name(offset, SNAPSHOT_SUFFIX)) for offset in snapshots]
-    reached += [Noted(offset, file_name(offset, INDEX_SUFFIX)) for offset in indexes - bases]
-    return noted._replace(
-        start=Noted(epochs[0][1], LEADER_EPOCHS) if epochs else None,
+    reached = [] if facts.reached is None else [facts.reached]
+    reached += [CheckpointedOffset(start, LEADER_EPOCHS) for _, start in epochs[-1:]]
+    reached += [CheckpointedOffset(offset, file_name(offset, SNAPSHOT_SUFFIX)) for offset in snapshots]
+    reached += [CheckpointedOffset(offset, file_name(offset, INDEX_SUFFIX)) for offset in indexes - bases]
+    return facts._replace(
+        start=CheckpointedOffset(epochs[0][1], LEADER_EPOCHS) if epochs else None,
         reached=_highest(reached),
         unindexed=len(sealed - indexes),
     )
@@ -352,14 +354,14 @@ def _offsets_in(names: Iterable[str], suffix: str) -> set[int]:
     return {offset for name in names if (offset := offset_in(name, suffix)) is not None}
 
 
-def _bounds(segments: Iterable[FoundSegment]) -> Witness:
+def _segment_facts(segments: Iterable[FoundSegment]) -> PartitionFacts:
     bases = [segment.base_offset for segment in segments]
-    return Witness(first_base=min(bases, default=None), last_base=max(bases, default=None))
+    return PartitionFacts(first_base=min(bases, default=None), last_base=max(bases, default=None))
 
 
-def _highest(noted: Iterable[Noted]) -> Noted | None:
+def _highest(offsets: Iterable[CheckpointedOffset]) -> CheckpointedOffset | None:
     """Return the entry with the highest offset, the first of several."""
-    return max(noted, key=lambda each: each.offset, default=None)
+    return max(offsets, key=lambda each: each.offset, default=None)
 
 
 def _epochs(files: SegmentFiles, layout: _Layout) -> dict[str, list[tuple[int, int]]]:

@@ -16,16 +16,16 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: the extra `arrow` brings it")
 
 from kafkawire.sdk.routing.partitions import TopicPartition
-from kafkawire.sdk.spark.audit.witnesses import (
+from kafkawire.sdk.spark.audit.partition_facts import (
     Cause,
+    CheckpointedOffset,
     Loss,
-    Noted,
-    Witness,
-    confirmed,
+    PartitionFacts,
+    agreeing_facts,
     loss_rows,
     losses,
-    witness_rows,
-    witnesses,
+    partition_fact_rows,
+    read_partition_facts,
 )
 from kafkawire.sdk.spark.segments.end_offsets import PartitionEnds
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
@@ -92,8 +92,8 @@ def losses_of(data: Path) -> dict[str, list[Loss]]:
         if segment.size_bytes:
             ends[segment.folder] = PartitionEnds(files).of(segment).offset
     found = {
-        str(partition): losses(witness, ends.get(partition))
-        for partition, witness in witnesses(files, segments, listed).items()
+        str(partition): losses(facts, ends.get(partition))
+        for partition, facts in read_partition_facts(files, segments, listed).items()
     }
     return {partition: lost for partition, lost in found.items() if lost}
 
@@ -267,41 +267,43 @@ def test_metadata_of_the_cluster_and_what_the_watermarks_do_not_name(data: Path)
     write_partition(data / "renamed-7", [0], 50)
     log(data, "orders-1", 0, ".index").unlink()
     log(data, "empty-0", 0, ".index").unlink()  # nothing is to be indexed
-    found = witnesses(files := SegmentFiles([str(data)]), *files.look())
-    assert {str(partition) for partition, witness in found.items() if witness.is_named is False} == {"renamed-7"}
+    found = read_partition_facts(files := SegmentFiles([str(data)]), *files.look())
+    assert {str(partition) for partition, facts in found.items() if facts.is_named is False} == {"renamed-7"}
     assert found[TopicPartition("__cluster_metadata", 0)].is_named is None
     assert {str(partition): each.unindexed for partition, each in found.items() if each.unindexed} == {"orders-1": 1}
     (data / HIGH_WATERMARKS).unlink()
-    assert {each.is_named for each in witnesses(files, *files.look()).values()} == {None}
+    assert {each.is_named for each in read_partition_facts(files, *files.look()).values()} == {None}
 
 
 def test_a_partition_that_is_named_by_its_folder_alone(data: Path) -> None:
     """The checkpoints are beside it, but the query does not name the other partitions."""
-    found = witnesses(files := SegmentFiles([str(data / "orders-0")]), *files.look())
+    found = read_partition_facts(files := SegmentFiles([str(data / "orders-0")]), *files.look())
     assert {str(partition): each.reached for partition, each in found.items()} == {
-        "orders-0": Noted(300, HIGH_WATERMARKS)
+        "orders-0": CheckpointedOffset(300, HIGH_WATERMARKS)
     }
 
 
 @pytest.mark.parametrize("path", ["orders-0/*100.log", "orders-0/*.log", f"orders-0/{100:020}.log"])
 def test_segments_that_are_named_themselves(data: Path, path: str) -> None:
     """Nobody asked for the others, and what is known of the whole partition says nothing."""
-    found = witnesses(files := SegmentFiles([str(data / path)]), *files.look())
-    assert [losses(witness, 300) for witness in found.values()] == [[]]
+    found = read_partition_facts(files := SegmentFiles([str(data / path)]), *files.look())
+    assert [losses(facts, 300) for facts in found.values()] == [[]]
     assert {(each.reached, each.start, each.is_named, each.unindexed) for each in found.values()} == {
         (None, None, None, 0)
     }
     both = [str(data / path), str(data)]
     for paths in (both, both[::-1]):
-        found = witnesses(files := SegmentFiles(paths), *files.look())
-        assert found[TopicPartition("orders", 0)].reached == Noted(300, HIGH_WATERMARKS)
+        found = read_partition_facts(files := SegmentFiles(paths), *files.look())
+        assert found[TopicPartition("orders", 0)].reached == CheckpointedOffset(300, HIGH_WATERMARKS)
 
 
 def test_other_layouts(tmp_path: Path) -> None:
     write_segment(tmp_path / "orders" / "0", [batch(10)])
     pattern = r"(?P<topic>\w+)/(?P<partition>\d+)/(?P<offset>\d{20})\.log"
     files = SegmentFiles([str(tmp_path)], pattern)
-    assert witnesses(files, *files.look()) == {TopicPartition("orders", 0): Witness(first_base=10, last_base=10)}
+    assert read_partition_facts(files, *files.look()) == {
+        TopicPartition("orders", 0): PartitionFacts(first_base=10, last_base=10)
+    }
 
 
 def test_a_partition_in_two_directories(tmp_path: Path, data: Path) -> None:
@@ -312,7 +314,9 @@ def test_a_partition_in_two_directories(tmp_path: Path, data: Path) -> None:
     assert losses_of(tmp_path) == {}
 
 
-BEFORE = Witness(100, 300, Noted(100, "e"), Noted(350, "h"), 100, 50, is_named=False, unindexed=2)
+BEFORE = PartitionFacts(
+    100, 300, CheckpointedOffset(100, "e"), CheckpointedOffset(350, "h"), 100, 50, is_named=False, unindexed=2
+)
 
 
 @pytest.mark.parametrize(
@@ -321,25 +325,27 @@ BEFORE = Witness(100, 300, Noted(100, "e"), Noted(350, "h"), 100, 50, is_named=F
         (BEFORE, BEFORE),
         # The broker went on, and removed a segment: what is asked for is what the facts are about, which came between.
         (
-            BEFORE._replace(first_base=200, last_base=400, start=Noted(200, "e"), reached=Noted(460, "h")),
-            BEFORE._replace(start=Noted(200, "e")),
+            BEFORE._replace(
+                first_base=200, last_base=400, start=CheckpointedOffset(200, "e"), reached=CheckpointedOffset(460, "h")
+            ),
+            BEFORE._replace(start=CheckpointedOffset(200, "e")),
         ),
         (BEFORE._replace(is_named=True, unindexed=0), BEFORE._replace(is_named=True, unindexed=0)),
         # The topic was made anew.
-        (BEFORE._replace(reached=Noted(5, "h")), BEFORE._replace(reached=Noted(5, "h"))),
+        (BEFORE._replace(reached=CheckpointedOffset(5, "h")), BEFORE._replace(reached=CheckpointedOffset(5, "h"))),
         (BEFORE._replace(reached=None, start=None), BEFORE._replace(reached=None, start=None)),
         (BEFORE._replace(is_tiered=True, cleaned=70), BEFORE._replace(is_tiered=True, cleaned=70)),
     ],
 )
-def test_what_two_readings_agree_on(later: Witness, expected: Witness) -> None:
+def test_what_two_readings_agree_on(later: PartitionFacts, expected: PartitionFacts) -> None:
     partition = TopicPartition("orders", 0)
-    assert confirmed({partition: BEFORE}, {partition: later}) == {partition: expected}
-    assert confirmed({partition: BEFORE}, {}) == {}
+    assert agreeing_facts({partition: BEFORE}, {partition: later}) == {partition: expected}
+    assert agreeing_facts({partition: BEFORE}, {}) == {}
 
 
 def test_rows() -> None:
-    known = {TopicPartition("orders", 0): BEFORE, TopicPartition("orders", 1): Witness(0, 0)}
-    assert witness_rows(known) == [
+    known = {TopicPartition("orders", 0): BEFORE, TopicPartition("orders", 1): PartitionFacts(0, 0)}
+    assert partition_fact_rows(known) == [
         ("orders", 0, 50, 100, 350, "h", False, 2),
         ("orders", 1, None, None, None, None, None, 0),
     ]
