@@ -147,8 +147,8 @@ def _help() -> str:
         "options:",
         "  --version              Print the version.",
         "  --install-completion   Complete command lines in this shell; needs the extra `cli`.",
-        "  --show-completion      Print the script that does so.",
-        "  -h, --help             Print this; `kafkawire COMMAND --help` explains a command.",
+        "  --show-completion      Print the script that completes them.",
+        "  -h, --help             Print this help; `kafkawire COMMAND --help` explains a command.",
     ]
     return "\n".join(lines)
 

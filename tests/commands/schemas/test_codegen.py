@@ -85,7 +85,7 @@ def test_import_of_history(tmp_path: Path, schemas: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--later", "b.jar"), "--later belongs to --history"),
+        (("--later", "b.jar"), "--later needs --history"),
         (("--history", "--remove"), "--history only adds versions"),
         (("--history", "--tables", "t"), "--history only adds versions"),
         (("--history", "--forget"), "--history only adds versions"),
@@ -124,7 +124,7 @@ def test_generate_and_check(tmp_path: Path, schemas: Path) -> None:
     path = tmp_path / "out" / "messages" / "ping.py"
     path.write_text(path.read_text() + "changed = True\n")
     output = run("check", *options, code=1)
-    assert output == "changed  messages/ping.py\nchange schemas only, then run `kafkawire codegen generate`\n"
+    assert output == "changed  messages/ping.py\nchange only the schemas, then run `kafkawire codegen generate`\n"
     assert run("generate", *options) == "4 files, 1 changed\n"
 
 

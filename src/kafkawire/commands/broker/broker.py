@@ -108,17 +108,17 @@ def parser_for(program: str) -> Parser:
         program: the program's name as the user called it, for the help and errors.
     """
     parser = Parser(
-        program, "Run the reference broker until it is interrupted; prints its address once it accepts connections."
+        program, "Run the reference broker until it is interrupted. Print its address once it accepts connections."
     )
-    parser.add_argument("--data", metavar="FOLDER", help="folder of its files; created if it does not exist")
-    parser.add_argument("--ephemeral", action="store_true", help="keep everything in memory, and write no files")
+    parser.add_argument("--data", metavar="FOLDER", help="folder of the broker's files; created if it does not exist")
+    parser.add_argument("--ephemeral", action="store_true", help="keep everything in memory and write no files")
     parser.add_argument(
-        "--config", metavar="FILE", help="options in a properties file with Kafka's names, as server.properties"
+        "--config", metavar="FILE", help="properties file with options under Kafka's names, such as server.properties"
     )
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help=f"where to listen; port 0 takes a free one (default: listeners in --config, or {_LISTEN})",
+        help=f"where to listen; port 0 takes a free port (default: listeners in --config, or {_LISTEN})",
     )
     parser.add_argument(
         "--option",
@@ -126,7 +126,7 @@ def parser_for(program: str) -> Parser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the broker, by its name here or in Kafka's documentation, as num.partitions=3; repeatable",
+        help="an option of the broker, under its name here or Kafka's, such as num.partitions=3; repeatable",
     )
     return parser
 

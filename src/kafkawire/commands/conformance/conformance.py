@@ -24,11 +24,12 @@ _Junit = Annotated[Path | None, typer.Option("--junit", help="Write the results 
 def codec(
     vectors: Annotated[Path | None, typer.Option(help="A folder of vectors; by default those of the package.")] = None,
     engine: Annotated[
-        list[str] | None, typer.Option(help="native, python or construct; repeatable. By default all that are built.")
+        list[str] | None,
+        typer.Option(help="The engine: native, python or construct; repeatable. By default all that are built."),
     ] = None,
     junit: _Junit = None,
 ) -> None:
-    """Check the codecs against golden vectors of Apache Kafka. Values are decoded, bytes encoded."""
+    """Check the codecs against golden vectors of Apache Kafka. Bytes are decoded, and values encoded."""
     from kafkawire.conformance.codec_suite import VECTORS, run_vectors
     from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
@@ -64,12 +65,12 @@ def _close(suites: list[Suite], junit: Path | None) -> None:
 @app.command("run")
 def run_suite(
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of a plaintext listener.")],
-    topic: Annotated[str, typer.Option(help="The topic that requests mention; it need not exist.")] = "",
-    group: Annotated[str, typer.Option(help="The group that requests mention; it need not exist.")] = "",
-    timeout_seconds: Annotated[float, typer.Option(help="How long one response may take.")] = 10.0,
+    topic: Annotated[str, typer.Option(help="The topic that requests name; it need not exist.")] = "",
+    group: Annotated[str, typer.Option(help="The group that requests name; it need not exist.")] = "",
+    timeout_seconds: Annotated[float, typer.Option(help="How long to wait for a response.")] = 10.0,
     junit: _Junit = None,
 ) -> None:
-    """Call every API and version that a running broker advertises. Send it broken frames, too."""
+    """Call every API and version that a running broker advertises. Also send it broken frames."""
     from kafkawire.conformance.broker_suite import BrokerSuite
     from kafkawire.conformance.requests import Names
     from kafkawire.sdk.errors import ConfigurationError

@@ -68,16 +68,14 @@ class DemoFailed(Exception):
 
 @app.command()
 def demo(
-    bootstrap: Annotated[
-        str, typer.Option(help="HOST:PORT of a broker to run against; the embedded one by default.")
-    ] = "",
+    bootstrap: Annotated[str, typer.Option(help="HOST:PORT of a broker to use; the embedded broker by default.")] = "",
     file: Annotated[
-        Path | None, typer.Option(help="The input, a text file; by default one that every Python installation has.")
+        Path | None, typer.Option(help="The text file to produce; by default one that comes with Python.")
     ] = None,
-    compression: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "zstd",
-    spark: Annotated[bool, typer.Option(help="Decode the segment files with PySpark too, where it can run.")] = True,
+    compression: Annotated[str, typer.Option(help="The codec: none, gzip, snappy, lz4 or zstd.")] = "zstd",
+    spark: Annotated[bool, typer.Option(help="Also decode the segment files with PySpark, if it can run.")] = True,
 ) -> None:
-    """Produce every line of a file, consume it in a group, kill the broker in between, look at the bytes."""
+    """Produce every line of a file, consume it in a group, kill the broker in between, and look at the bytes."""
     start = time.perf_counter()
     path = file or _default_input()
     try:
@@ -108,7 +106,7 @@ def demo(
 def _default_input() -> Path:
     spec = importlib.util.find_spec(DEFAULT_INPUT)
     if spec is None or spec.origin is None:
-        raise typer.BadParameter(f"{DEFAULT_INPUT} is not in this Python; name a text file", param_hint="--file")
+        raise typer.BadParameter(f"{DEFAULT_INPUT} is not part of this Python; name a text file", param_hint="--file")
     return Path(spec.origin)
 
 

@@ -137,35 +137,39 @@ def parser_for(program: str) -> Parser:
     """
     parser = Parser(
         program,
-        "Show what is in the files of a broker: segments, indexes, snapshots, checkpoints. "
+        "Show the content of a broker's files: segments, indexes, snapshots, checkpoints. "
         "The exit status is 1 if something is damaged or cannot be read.",
     )
-    parser.add_argument("file", type=_path, nargs="+", help="a file, or a folder with all that is below it")
-    parser.add_argument("--json", action="store_true", help="one object of JSON on each line")
+    parser.add_argument("file", type=_path, nargs="+", help="a file, or a folder with everything below it")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument(
         "--only",
         type=_kinds,
         metavar="KIND,…",
-        help=f"lines of these kinds: {', '.join(Kind)}; `gap` is left out by default, `damage` never. `batch` alone "
-        "does not open batches, `damage` alone checks everything",
+        help=f"print only lines of these kinds: {', '.join(Kind)}; `gap` is left out by default, `damage` "
+        "never. `batch` alone does not open batches, `damage` alone checks everything",
     )
-    parser.add_argument("--from-offset", type=_offset, default=0, metavar="OFFSET", help="leave out what is before it")
-    parser.add_argument("--without-content", action="store_true", help="leave out keys, values and values of headers")
+    parser.add_argument(
+        "--from-offset", type=_offset, default=0, metavar="OFFSET", help="leave out everything before this offset"
+    )
+    parser.add_argument(
+        "--without-content", action="store_true", help="leave out keys, values and the values of headers"
+    )
     parser.add_argument(
         "--topic",
         help="decode records as those of this internal topic (default: the folder's name without the partition); "
         "empty to show all records as they are stored",
     )
     parser.add_argument(
-        "--schemas", type=_path, metavar="FOLDER", help="of schemas: decode the records of its topics, too"
+        "--schemas", type=_path, metavar="FOLDER", help="a folder of schemas: also decode the records of its topics"
     )
-    parser.add_argument("--max-bytes", type=_size, metavar="BYTES", help="read so much of each segment")
+    parser.add_argument("--max-bytes", type=_size, metavar="BYTES", help="read only this many bytes of each segment")
     parser.add_argument(
         "--max-batch-bytes",
         type=_size,
         default=BATCH_BYTES_MAX,
         metavar="BYTES",
-        help="do not open larger batches, as stored or decompressed (default: %(default)s)",
+        help="do not open batches that are larger than this, stored or decompressed (default: %(default)s)",
     )
     return parser
 

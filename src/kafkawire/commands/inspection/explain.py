@@ -75,7 +75,7 @@ explain FILE.log --offset 1042        a record of a segment
 explain FILE.log --key OffsetCommit   keys of a type
 explain --pcap FILE --frame 12        a frame of a capture
 
-`kafkawire dump` shows what all of a segment holds, `kafkawire codegen show` what a message does.
+`kafkawire dump` shows the content of whole segments, `kafkawire codegen show` the fields of a message.
 """
 
 #: Bytes shown of one value in a terminal.
@@ -164,39 +164,40 @@ def explain(
         list[str] | None,
         typer.Argument(
             metavar="[MESSAGE VERSION] [HEX]",
-            help="A message or record format (as FetchRequest or RecordBatch), its version or magic number, and its "
-            "bytes; or the bytes of a whole frame alone; or a log segment or snapshot. Bytes are hexadecimal, with or "
-            "without 0x; @FILE reads raw bytes, - reads hexadecimal ones from stdin.",
+            help="A message or record format (such as FetchRequest or RecordBatch), its version or magic number, and "
+            "its bytes; or only the bytes of a whole frame; or a log segment or snapshot. Bytes are hexadecimal, with "
+            "or without 0x; @FILE reads raw bytes, - reads hexadecimal text from stdin.",
         ),
     ] = None,
     schemas: Annotated[
         Path,
-        typer.Option("--schemas", help="Folder of schemas of your own, read beside Kafka's.", show_default="none"),
+        typer.Option("--schemas", help="Folder of your own schemas, read in addition to Kafka's.", show_default="none"),
     ] = SCHEMAS,
-    deep: Annotated[bool, typer.Option("--deep", help="Explain the record batches inside a message, too.")] = False,
-    file: Annotated[Path | None, typer.Option("--file", help="A log segment to take a batch from.")] = None,
-    batch: Annotated[int | None, typer.Option("--batch", help="Of a segment: the number of the batch, from 0.")] = None,
-    offset: Annotated[int | None, typer.Option("--offset", help="Of a segment: the record with this offset.")] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Also explain the record batches inside a message.")] = False,
+    file: Annotated[Path | None, typer.Option("--file", help="The log segment to take a batch from.")] = None,
+    batch: Annotated[int | None, typer.Option("--batch", help="In a segment: the number of the batch, from 0.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", help="In a segment: the record with this offset.")] = None,
     position: Annotated[
         int | None,
-        typer.Option("--position", min=0, help="Of a segment: what begins at this byte, as behind damage."),
+        typer.Option("--position", min=0, help="In a segment: what begins at this byte, for example after damage."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="Of a segment: explain the keys of this type, as OffsetCommitKey.")
+        str | None, typer.Option("--key", help="In a segment: explain the keys of this type, such as OffsetCommitKey.")
     ] = None,
     value: Annotated[
-        str | None, typer.Option("--value", help="Of a segment: explain the values of this type, as OffsetCommitValue.")
+        str | None,
+        typer.Option("--value", help="In a segment: explain the values of this type, such as OffsetCommitValue."),
     ] = None,
     request: Annotated[
-        str | None, typer.Option("--request", metavar="HEX", help="Of a response: the request, as a whole frame.")
+        str | None, typer.Option("--request", metavar="HEX", help="For a response: its request, as a whole frame.")
     ] = None,
-    api: Annotated[str | None, typer.Option("--api", help="Of a response: the API, by name or key.")] = None,
-    api_version: Annotated[int | None, typer.Option("--api-version", help="Of a response: the version.")] = None,
+    api: Annotated[str | None, typer.Option("--api", help="For a response: its API, by name or key.")] = None,
+    api_version: Annotated[int | None, typer.Option("--api-version", help="For a response: its version.")] = None,
     pcap: Annotated[
-        Path | None, typer.Option("--pcap", help="A capture, pcap or pcapng: list what clients and brokers said.")
+        Path | None, typer.Option("--pcap", help="A capture, pcap or pcapng: list what clients and brokers sent.")
     ] = None,
     frame: Annotated[
-        int | None, typer.Option("--frame", help="Of a capture: explain the frame of this number.")
+        int | None, typer.Option("--frame", help="In a capture: explain the frame with this number.")
     ] = None,
 ) -> None:
     """Show what each byte is: offset, bytes, field, value."""

@@ -51,27 +51,34 @@ _STYLES: Final = {"bad": "bold red", "warning": "yellow", "note": "blue"}
 
 @app.command()
 def audit(
-    out: Annotated[str, typer.Option(help="Folder of the audit. If it has one, what is new completes it.")],
+    out: Annotated[
+        str, typer.Option(help="Folder of the audit. An audit that is already there is brought up to date.")
+    ],
     path: Annotated[
-        list[str] | None, typer.Argument(help="Folders with segments anywhere below them, or segments.")
+        list[str] | None, typer.Argument(help="Log segments, or folders that contain them at any depth.")
     ] = None,
     bootstrap: Annotated[str, typer.Option(help="Read from brokers instead: host:port,host:port.")] = "",
     command_config: Annotated[
-        str, typer.Option(help="Options to reach the brokers, a properties file as Kafka's tools take it.")
+        str, typer.Option(help="Properties file with the options to reach the brokers, as for Kafka's tools.")
     ] = "",
-    topics: Annotated[str, typer.Option(help="Names, separated by commas; all by default.")] = "",
-    since: Annotated[str, typer.Option(help="Count batches from this time on: 2026-03-01, 2026-03-01T08:00.")] = "",
-    until: Annotated[str, typer.Option(help="Count batches before this time.")] = "",
+    topics: Annotated[str, typer.Option(help="Names of topics, separated by commas; all by default.")] = "",
+    since: Annotated[
+        str, typer.Option(help="Count only batches from this time on, such as 2026-03-01 or 2026-03-01T08:00.")
+    ] = "",
+    until: Annotated[str, typer.Option(help="Count only batches before this time.")] = "",
     split_bytes: Annotated[
-        str, typer.Option(help="How much of the segments a task reads, such as 1g; 128m by default.")
+        str, typer.Option(help="How many bytes of segments a task reads, such as 1g; 128m by default.")
     ] = "",
     master: Annotated[
-        str, typer.Option(help="Spark's master, such as spark://host:7077; this machine, or what spark-submit says.")
+        str,
+        typer.Option(
+            help="Spark's master, such as spark://host:7077; by default this machine or spark-submit's choice."
+        ),
     ] = "",
     reread: Annotated[bool, typer.Option("--reread", help="Read everything again, not only what is new.")] = False,
     fail_on: Annotated[
         str,
-        typer.Option(help="End with status 3 if there is a finding of this severity or worse: bad, warning or note."),
+        typer.Option(help="Exit with status 3 if there is a finding of this severity or worse: bad, warning or note."),
     ] = "",
     report: Annotated[bool, typer.Option(help="Write report.html beside the tables.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers and findings as JSON.")] = False,
@@ -115,11 +122,11 @@ def audit(
 @app.command()
 def demo(
     out: Annotated[
-        str, typer.Option(help="Folder of the audit, must be new or empty; a temporary one by default.")
+        str, typer.Option(help="Folder of the audit, which must be new or empty; a temporary folder by default.")
     ] = "",
-    browser: Annotated[bool, typer.Option(help="Open the report in a browser, where there is one.")] = True,
+    browser: Annotated[bool, typer.Option(help="Open the report in a browser, if there is one.")] = True,
 ) -> None:
-    """Audit a day of a small shop. A broker writes it, a copy is damaged, audited, and the report shown."""
+    """Audit a day of a small shop. A broker writes it, a copy is damaged and audited, and the report is shown."""
     from kafkawire.commands.pipeline.shop_day import write_day
 
     if out and Path(out).exists() and not (Path(out).is_dir() and not any(Path(out).iterdir())):

@@ -45,16 +45,17 @@ _Out = Annotated[
 
 @app.command("import")
 def import_command(
-    jars: Annotated[list[Path], typer.Argument(help="Jars of a Kafka release, or folders with them.")],
+    jars: Annotated[list[Path], typer.Argument(help="Jars of a Kafka release, or folders that contain them.")],
     schemas: _Schemas = SCHEMAS,
     tables: Annotated[
-        Path | None, typer.Option(help="Folder with error_codes.json and api_keys.json of the release.")
+        Path | None, typer.Option(help="Folder with the release's error_codes.json and api_keys.json.")
     ] = None,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove the files of messages that are not in the jars.")
+        bool, typer.Option("--remove", help="Remove the files of messages that the jars do not have.")
     ] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Do not keep, as removed, the versions that the release lacks.")
+        bool,
+        typer.Option("--forget", help="Drop the versions that the release lacks, instead of keeping them as removed."),
     ] = False,
     history: Annotated[
         bool,
@@ -62,14 +63,14 @@ def import_command(
     ] = False,
     later: Annotated[
         list[Path] | None,
-        typer.Option(help="With --history: jars of a release since then, to tell which one removed a version."),
+        typer.Option(help="With --history: jars of a later release, to find out which one removed a version."),
     ] = None,
 ) -> None:
-    """Bring the schemas to the state of a Kafka release. Descriptions stay; all files change or none."""
+    """Update the schemas to a Kafka release. Descriptions are kept; either all files change or none."""
     if history and (tables or remove or forget):
-        raise typer.BadParameter("--history only adds versions: it takes no --tables, --remove or --forget")
+        raise typer.BadParameter("--history only adds versions, so it takes no --tables, --remove or --forget")
     if later and not history:
-        raise typer.BadParameter("--later belongs to --history")
+        raise typer.BadParameter("--later needs --history")
     with errors_on_one_line():
         if history:
             older = read_release(jars)
@@ -125,7 +126,7 @@ def check(schemas: _Schemas = SCHEMAS, out: _Out = None) -> None:
         for path in paths:
             print_line(f"{what}  {path}", "red")
     if found:
-        print_line("change schemas only, then run `kafkawire codegen generate`", "red")
+        print_line("change only the schemas, then run `kafkawire codegen generate`", "red")
         raise typer.Exit(1)
     print_line(f"{len(tree)} files match their schemas")
 
@@ -143,11 +144,11 @@ def diff(
         Path, typer.Argument(metavar="A", help="The old state: a folder of schemas, a jar, or a folder of jars.")
     ],
     new: Annotated[Path, typer.Argument(metavar="B", help="The new state.")] = SCHEMAS,
-    verdict: Annotated[Verdict | None, typer.Option(help="Only the changes with this verdict.")] = None,
+    verdict: Annotated[Verdict | None, typer.Option(help="Show only changes with this verdict.")] = None,
 ) -> None:
     """Show what changed between two sets of schemas. Exit with 1 if old and new programs would misread each other.
 
-    If one of them is a whole release (it has ApiVersions) and the other is not, only what that one defines is compared.
+    If only one of them is a whole release (it has ApiVersions), only what the other defines is compared.
     """
     with errors_on_one_line():
         states = _state(old), _state(new)
@@ -189,11 +190,13 @@ def _state(path: Path) -> State:
 
 @app.command("list")
 def list_command(
-    name: Annotated[str, typer.Argument(help="Only messages whose name contains this, in any case.")] = "",
-    kind: Annotated[str | None, typer.Option(help="Only messages of this kind: request, response, header, …")] = None,
+    name: Annotated[str, typer.Argument(help="Show only messages whose name contains this text, in any case.")] = "",
+    kind: Annotated[
+        str | None, typer.Option(help="Show only messages of this kind: request, response, header, …")
+    ] = None,
     schemas: _Schemas = SCHEMAS,
 ) -> None:
-    """List messages with key, versions and file."""
+    """List messages with their keys, versions and files."""
     with errors_on_one_line():
         files = load_folder(schemas)
     rows = [
@@ -222,7 +225,7 @@ def list_command(
 
 @app.command()
 def docs(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the pages; begin with index.html.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the pages; open its index.html first.")],
     schemas: _Schemas = SCHEMAS,
 ) -> None:
     """Write the protocol reference as static pages. They show every API, version and field."""

@@ -42,13 +42,18 @@ class Form(StrEnum):
 
 
 def show(
-    message: Annotated[str, typer.Argument(help="Name of a message or record format, as FetchRequest or RecordBatch.")],
+    message: Annotated[
+        str, typer.Argument(help="Name of a message or record format, such as FetchRequest or RecordBatch.")
+    ],
     version: Annotated[
-        int | None, typer.Argument(help="Its version, the last one if none is given; the magic of a record format.")
+        int | None,
+        typer.Argument(help="The version of the message, by default its last; for a record format, its magic."),
     ] = None,
     form: Annotated[
         Form,
-        typer.Option(help="Fields; the declarative construct; the Python text of the codec; a message of defaults."),
+        typer.Option(
+            help="The fields, the declarative construct, the codec as Python, or a message of default values."
+        ),
     ] = Form.LAYOUT,
     schemas: Annotated[
         Path, typer.Option("--schemas", help="Folder of schemas.", show_default="kafkawire's own")
