@@ -47,12 +47,12 @@ def test_the_page_lists_every_option_with_what_it_does() -> None:
     for kind in (*CLIENTS.values(), BrokerOptions):
         for name, declared in kind.OPTIONS.items():
             assert f"| `{name}` | {f'`{declared.kafka_name}`' if declared.kafka_name else ''} |" in page
-    assert "| `linger_ms` | `linger.ms` | `int`, 0 to 2,147,483,647 | 5 | how long an unfilled batch waits" in page
+    assert "| `linger_ms` | `linger.ms` | `int`, 0 to 2,147,483,647 | 5 | how long a batch that" in page
     resets = '`Literal["latest", "earliest", "none"] \\| timedelta`, from a mapping also "by_duration:…"'
     assert f"| `auto_offset_reset` | `auto.offset.reset` | {resets} | `latest` | where to" in page
     assert "| `range,cooperative-sticky` | the assignors that" in page
     assert "`queue.buffering.max.ms` |" in page
-    assert "| for PLAIN and SCRAM. | `sasl.plain.password` |" in page
+    assert "| the user's password for PLAIN and SCRAM. | `sasl.plain.password` |" in page
     assert "- `heartbeat_interval_ms` is less than `session_timeout_ms`; otherwise the coordinator" in page
     assert "- `linger_ms` + `request_timeout_ms` is at most `delivery_timeout_ms`; otherwise a record" in page
 
@@ -71,7 +71,7 @@ def test_what_an_option_does_is_read_from_the_docstrings() -> None:
     about = options.described(Derived)
     assert about["more"] == "what more there is: this."
     assert about["check_crcs"] == "whether to verify the checksums of batches."
-    assert about["client_id"] == "the name that brokers use for logs and quotas."
+    assert about["client_id"] == "the name of this client in the brokers' logs and quotas."
     assert about.keys() == Derived.OPTIONS.keys()
 
 

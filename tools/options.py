@@ -57,15 +57,14 @@ Options are keywords: `Producer("broker:9092", linger_ms=20, compression="zstd")
 and values of the wrong type; a function that passes options on declares them as `**options: Unpack[ProducerKeywords]`.
 
 - Kafka's dotted names are accepted too, from a mapping: `Producer(**settings)` with
-  `settings: dict[str, Any] = {"linger.ms": 20}`. Under Kafka's name a number may be text in decimal digits, and a
-  boolean the text `true` or `false`, as in a properties file; under a name of kafkawire's own it may not. The broker
-  takes text under every name.
+  `settings: dict[str, Any] = {"linger.ms": 20}`. Under Kafka's name, a number may also be text in decimal
+  digits, and a boolean the text `true` or `false`, as in a properties file; under kafkawire's own name, it may not. The
+  broker takes text under every name.
 - None is accepted only where the type says so. To get the default, leave the option out.
-- Options are checked against each other when the client is created. One that was not given yields to those that were:
-  `delivery_timeout_ms=8_000` alone lowers `request_timeout_ms`. Two that were given and contradict each other are
+- Options are checked against each other when the client is created. An option that was not given yields to those that
+  were: `delivery_timeout_ms=8_000` alone lowers `request_timeout_ms`. Two given options that contradict each other are
   refused. Options that matter only in a group are refused without `group_id`.
-- The error for an unknown name says what another client's option is called here, whose option it is, or what to do
-  instead.
+- The error for an unknown name says what the option is called here, which client has it, or what to use instead.
 """
 
 
@@ -234,12 +233,12 @@ def _topic_defaults(configs: Mapping[str, tuple[ConfigSpec, ...]]) -> str:
 _OF_KAFKA = """\
 ### Configurations of Apache Kafka
 
-DescribeConfigs shows every configuration that Apache Kafka has of a topic, broker, group or client metrics
-subscription, and so does `kafka-configs --describe --all`. The names above have an effect. Where something differs:
+DescribeConfigs shows every configuration that Apache Kafka has for a topic, broker, group or client metrics
+subscription, and so does `kafka-configs --describe --all`. The names above have an effect. These differ:
 """
 
 _WITHOUT_EFFECT = """
-The others are shown with Kafka's defaults, and have no effect here:
+The others are shown with Kafka's defaults and have no effect here:
 """
 
 

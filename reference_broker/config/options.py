@@ -129,68 +129,71 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
 
     Attributes:
         node_id: the id of this broker.
-        advertised_host: the host that clients are told to connect to; empty for the one it listens on.
-        num_partitions: partitions of a topic created without a number.
+        advertised_host: the host that clients are told to connect to; empty for the host that the broker listens on.
+        num_partitions: number of partitions of a topic that is created without a number.
         auto_create_topics: whether a Metadata request for a missing topic creates it.
-        offsets_topic_num_partitions: partitions of `__consumer_offsets`, fixed when it is created.
-        offsets_topic_segment_bytes: size of its segments; the last one is never compacted, and is read at every
-            startup.
+        offsets_topic_num_partitions: number of partitions of `__consumer_offsets`, fixed when that topic is created.
+        offsets_topic_segment_bytes: size of the segments of `__consumer_offsets`; the last one is never compacted, and
+            is read at every startup.
         offset_metadata_max_bytes: longest metadata of a committed offset.
         offsets_retention_minutes: how long the offsets of a group without members are kept.
         offsets_retention_check_interval_ms: how often to check for expired offsets and empty groups.
         group_min_session_timeout_ms: shortest session timeout of a group member.
         group_max_session_timeout_ms: longest session timeout of a group member.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
-        group_max_size: most members of a group.
-        producer_id_expiration_ms: a log forgets an idempotent producer that has been idle for this long.
-        transaction_partition_verification_enable: whether the transaction coordinator is asked before a transaction of
-            an older client begins in a partition; for clients of Produce 12 and later, it always is asked (KIP-890).
+        group_max_size: limit on the members of a group.
+        producer_id_expiration_ms: idle time after which a log forgets an idempotent producer.
+        transaction_partition_verification_enable: whether to ask the transaction coordinator before a transaction of an
+            older client begins in a partition; for clients of Produce 12 and later, the coordinator is always asked
+            (KIP-890).
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
-        group_consumer_max_session_timeout_ms: upper limit of that session timeout.
-        group_consumer_max_heartbeat_interval_ms: upper limit of that heartbeat interval.
-        group_consumer_max_size: most members of a KIP-848 group.
+        group_consumer_max_session_timeout_ms: upper limit of this session timeout.
+        group_consumer_max_heartbeat_interval_ms: upper limit of this heartbeat interval.
+        group_consumer_max_size: limit on the members of a KIP-848 group.
         group_consumer_migration_policy: whether a group with members can change from the classic protocol to KIP-848,
             back, or both.
-        group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
-        group_consumer_max_assignment_interval_ms: upper limit of that time.
-        group_consumer_regex_refresh_interval_ms: how long topics matched by a regular expression of a KIP-848 group
-            stay valid; a new topic is matched within ten seconds of them.
-        transaction_state_log_num_partitions: partitions of `__transaction_state`, fixed when it is created.
+        group_consumer_assignment_interval_ms: how long to gather changes of a KIP-848 group after an assignment.
+        group_consumer_max_assignment_interval_ms: upper limit of this interval.
+        group_consumer_regex_refresh_interval_ms: how long the matches of a regular expression of a KIP-848 group stay
+            valid; a new topic refreshes them sooner, but not within ten seconds of the last refresh.
+        transaction_state_log_num_partitions: number of partitions of `__transaction_state`, fixed when that topic is
+            created.
         transaction_max_timeout_ms: longest transaction timeout that a producer may request.
-        transaction_abort_timed_out_transaction_cleanup_interval_ms: how often to abort transactions that are open for
-            too long.
+        transaction_abort_timed_out_transaction_cleanup_interval_ms: how often to abort transactions that have been open
+            for too long.
         transactional_id_expiration_ms: how long an unused transactional id is kept.
-        transaction_remove_expired_transaction_cleanup_interval_ms: how often to check for such ids.
+        transaction_remove_expired_transaction_cleanup_interval_ms: how often to check for expired transactional ids.
         add_partitions_to_txn_retry_backoff_ms: pause before retrying to add a partition while the producer's previous
             transaction is still completing.
-        add_partitions_to_txn_retry_backoff_max_ms: how long to retry before the client has to.
+        add_partitions_to_txn_retry_backoff_max_ms: how long the broker retries before the client has to.
         log_cleaner_enable: whether to compact topics with `cleanup.policy=compact`.
-        log_cleaner_backoff_ms: how often to check logs for compaction.
+        log_cleaner_backoff_ms: how often to check for logs to compact.
         log_cleaner_dedupe_buffer_size: memory for the keys of a log during compaction; if they do not fit, compaction
             takes several rounds.
-        log_initial_task_delay_ms: how long after startup to first check logs for segments to remove.
-        log_retention_check_interval_ms: interval of these checks.
-        fetch_max_bytes: most bytes in one fetch response, whatever the client requests.
-        max_incremental_fetch_session_cache_slots: most fetch sessions (KIP-227); 0 for none.
-        listeners: where to listen, as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the address given at
+        log_initial_task_delay_ms: time from startup to the first check for segments to remove.
+        log_retention_check_interval_ms: time between these checks.
+        fetch_max_bytes: limit on the bytes of a fetch response, whatever the client requests.
+        max_incremental_fetch_session_cache_slots: limit on the number of fetch sessions (KIP-227); 0 for none.
+        listeners: where to listen, such as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the address given at
             startup.
-        advertised_listeners: the addresses that clients of each listener are given, in the same form; an omitted
-            listener is advertised as it is.
+        advertised_listeners: the addresses that clients are given for each listener, in the same form; a listener that
+            is left out is advertised as it is.
         listener_security_protocol_map: the protocol of each listener; only PLAINTEXT is supported.
-        socket_send_buffer_bytes: size of the system's buffer for a connection's responses, which also bounds the data
-            in flight to a distant client; -1 for the system's choice, with more CPU for large fetches.
-        socket_receive_buffer_bytes: the same for its requests.
-        max_frame_bytes: largest request, and largest response of an API that is not Kafka's.
-        queued_max_request_bytes: memory for unfinished requests and unsent responses of all connections together. Large
-            requests beyond it wait; one may exceed it. -1 for no limit.
-        max_connections: most connections at once; further ones are refused.
-        max_connections_per_ip: most connections at once from the same address.
-        max_connections_per_ip_overrides: the same for single addresses, as `10.0.0.7:100,client.example.com:5`.
-        connections_max_idle_ms: a connection that is idle for this long is closed, unless the broker owes it a
-            response; -1 for never.
-        memory_disk_bytes: capacity of a broker without files; beyond that its disk is full.
-        event_loop: event loop of the broker; uvloop must be installed.
+        socket_send_buffer_bytes: size of the system's buffer for the responses of a connection, which also bounds the
+            data in flight to a distant client; -1 for the system's choice, which costs more CPU for large fetches.
+        socket_receive_buffer_bytes: size of the system's buffer for the requests of a connection.
+        max_frame_bytes: size of the largest request, and of the largest response of an API that is not Kafka's.
+        queued_max_request_bytes: memory for the unfinished requests and unsent responses of all connections together.
+            Large requests wait when it is used up, but a single one may exceed it. -1 for no limit.
+        max_connections: limit on the number of open connections; further ones are refused.
+        max_connections_per_ip: limit on the number of open connections from one address.
+        max_connections_per_ip_overrides: the same limit for single addresses, such as
+            `10.0.0.7:100,client.example.com:5`.
+        connections_max_idle_ms: idle time after which a connection is closed, unless the broker owes it a response; -1
+            for never.
+        memory_disk_bytes: capacity of a broker without files; once it is used up, the broker's disk is full.
+        event_loop: the broker's event loop; uvloop must be installed.
     """
 
     __slots__ = ("_given",)

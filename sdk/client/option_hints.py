@@ -75,7 +75,7 @@ MISSING: Final[Mapping[str, str]] = {
     ),
     "the buffer is counted in bytes: use buffer_memory": "queue.buffering.max.messages queue.buffering.max.kbytes",
     "batches are counted in bytes: use batch_size": "batch.num.messages",
-    "records without a key fill one batch after the other, those with one go to the partition of their key": (
+    "records without a key fill one batch after another; a record with a key goes to the partition of its key": (
         "partitioner.ignore.keys partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms "
         "sticky.partitioning.linger.ms"
     ),
@@ -89,10 +89,10 @@ MISSING: Final[Mapping[str, str]] = {
     "fetch_max_bytes also limits what is fetched ahead": (
         "queued.max.messages.kbytes queued.min.messages fetch.queue.backoff.ms"
     ),
-    "read topics by name; internal ones are like the others": "exclude.internal.topics topic.blacklist",
-    "a producer creates missing topics if the brokers allow it, a consumer never does": "allow.auto.create.topics",
+    "read internal topics by name, like any other topic": "exclude.internal.topics topic.blacklist",
+    "a producer creates missing topics if the brokers allow it; a consumer never does": "allow.auto.create.topics",
     "a consumer always reads in fetch sessions": "enable.incremental.fetch.sessions",
-    "retry_backoff_ms and retry_backoff_max_ms rule all pauses between attempts": (
+    "retry_backoff_ms and retry_backoff_max_ms set all pauses between attempts": (
         "reconnect.backoff.ms reconnect.backoff.max.ms reconnect.backoff.jitter.ms fetch.error.backoff.ms "
         "topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.fast.cnt"
     ),
@@ -121,10 +121,10 @@ MISSING: Final[Mapping[str, str]] = {
         "ssl.enabled.protocols ssl.engine. ssl.key ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.providers "
         "ssl.secure.random.implementation ssl.sigalgs.list ssl.trustmanager.algorithm"
     ),
-    "certificates and keys are PEM, only a private key has a password: ssl_key_password": (
+    "certificates and keys are PEM; only a private key has a password: use ssl_key_password": (
         "ssl.keystore.password ssl.truststore.password"
     ),
-    "name user and password by sasl_username and sasl_password": "sasl.jaas.config",
+    "use sasl_username and sasl_password": "sasl.jaas.config",
     "pass a function as sasl_oauthbearer_token": (
         "enable.sasl.oauthbearer.unsecure.jwt sasl.client.callback.handler.class sasl.login. "
         "sasl.oauthbearer.assertion. sasl.oauthbearer.clock. sasl.oauthbearer.config sasl.oauthbearer.expected. "

@@ -71,25 +71,26 @@ class ClientOptions(SecurityOptions):
     """The options of every client, in addition to those of `SecurityOptions`.
 
     Attributes:
-        bootstrap_servers: brokers to connect to first, `host:port,host:port`.
-        client_id: the name that brokers use for logs and quotas.
+        bootstrap_servers: the brokers to connect to first, as `host:port,host:port`.
+        client_id: the name of this client in the brokers' logs and quotas.
         request_timeout_ms: how long to wait for a response.
-        connect_timeout_ms: how long to wait for a connection, TLS, version negotiation and login included; for each
-            response of these `request_timeout_ms` if that is shorter.
-        api_timeout_ms: how long a call may take, retries included.
-        retry_backoff_ms: pause before the first retry; doubles with each retry, up to `retry_backoff_max_ms`.
+        connect_timeout_ms: how long to wait for a connection, including TLS, version negotiation and login; each of
+            their responses is also limited by `request_timeout_ms`.
+        api_timeout_ms: how long a call may take, including retries.
+        retry_backoff_ms: pause before the first retry; it doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.
         metadata_max_age_ms: age at which the metadata is refreshed.
         connections_max_idle_ms: idle time after which a connection is closed.
-        socket_keepalive_enable: whether the kernel probes a connection on which nothing arrives, such as one that waits
-            for records of a quiet topic: after 60 s, and three times in 30 s, where a program can set that.
-        max_frame_bytes: largest response accepted.
-        io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own that
-            keeps running while the event loop is blocked.
-        enable_metrics_push: whether to push the metrics that the cluster's operators ask for to the brokers (KIP-714);
-            most clusters ask for none.
-        metrics_reporter: called with the metrics of the client, a mapping from `MetricName` to a number, every
-            `metrics_report_interval_ms` and on close, in the I/O thread. None for no reports.
+        socket_keepalive_enable: whether the kernel probes a connection that receives nothing, such as one that waits
+            for records of a quiet topic: first after 60 s, then three times within 30 s, on systems that let a program
+            set these times.
+        max_frame_bytes: size of the largest response that is accepted.
+        io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own,
+            which keeps running while the event loop is blocked.
+        enable_metrics_push: whether to push metrics to the brokers when the cluster's operators ask for them (KIP-714);
+            on most clusters they ask for none.
+        metrics_reporter: a function that is called with the client's metrics, a mapping from `MetricName` to a number,
+            every `metrics_report_interval_ms` and on close, in the I/O thread. None for no reports.
         metrics_report_interval_ms: time between two calls of `metrics_reporter`.
     """
 
@@ -137,33 +138,36 @@ class ProducerOptions(ClientOptions):
     """The options of a producer.
 
     Attributes:
-        acks: which replicas must have a record before it is acknowledged: "all" in-sync replicas, 1 for the leader, 0
-            for none.
-        linger_ms: how long an unfilled batch waits for more records.
-        batch_size: bytes of a batch before compression; Kafka's own default is 16 KiB.
-        buffer_memory: most bytes of records that are not acknowledged yet; above it `send` raises `BufferFull`.
+        acks: which replicas must have a record before it is acknowledged: "all" for all in-sync replicas, 1 for the
+            leader, 0 for none.
+        linger_ms: how long a batch that is not full waits for more records.
+        batch_size: bytes before compression at which a batch is full; Kafka's own default is 16 KiB.
+        buffer_memory: limit on the bytes of records that are not yet acknowledged; above it, `send` raises
+            `BufferFull`.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
-        compression_gzip_level: from 1, the fastest, to 9; -1 or None for 6. Each level is for its codec alone.
-        compression_lz4_level: from 1 to 17, as above; None for the fastest.
-        compression_zstd_level: from -131072, the fastest, to 22; None for 3.
-        max_request_size: bytes of the largest record batch.
+        compression_gzip_level: the level of gzip, from 1, the fastest, to 9; -1 or None for 6. Each level is accepted
+            only with its own codec.
+        compression_lz4_level: the level of lz4, from 1 to 17; None for the fastest.
+        compression_zstd_level: the level of zstd, from -131072, the fastest, to 22; None for 3.
+        max_request_size: size of the largest record batch, in bytes.
         retries: how often a batch may be retried, within `delivery_timeout_ms`.
-        delivery_timeout_ms: longest time from `send` to the acknowledgement; at least `linger_ms` and
-            `request_timeout_ms` together.
-        topic_timeout_ms: how long records wait for a topic that no broker knows, because it is being created or its
-            name is wrong; None for `delivery_timeout_ms`. For a partition that a topic does not have, 10 s at most.
-        max_in_flight: most produce requests in flight per connection. Without idempotence, a
-            batch that is retried may be stored after a later batch of the same partition if this is above 1.
-        enable_idempotence: True to store each record once and in order despite retries, or fail; None to do so unless
-            another option or the cluster rules it out; False to do without.
-        transactional_id: names this producer's transactions, and stays the same after a restart: a new producer fences
-            older ones with the same id. None to send without transactions.
-        transaction_timeout_ms: after this long the coordinator aborts a transaction that is still open; the brokers
-            limit it by `transaction.max.timeout.ms`.
-        metadata_max_idle_ms: after this long without a record for it, a topic's metadata is dropped.
-        partitioner: chooses the partition of records with a key; None for Kafka's own. Records without a key fill one
-            batch after another. "round_robin" puts each record, with a key or without, into the next partition that
-            has a leader.
+        delivery_timeout_ms: longest time from `send` to the acknowledgement; at least the sum of `linger_ms` and
+            `request_timeout_ms`.
+        topic_timeout_ms: how long records wait for a topic that no broker knows, because it is still being created or
+            its name is wrong; None for `delivery_timeout_ms`. For a partition that the topic does not have, records
+            wait 10 s at most.
+        max_in_flight: limit on the produce requests in flight per connection. If it is above 1, a batch that is retried
+            without idempotence may be stored after a later batch of the same partition.
+        enable_idempotence: True to store each record once and in order despite retries, or to fail where that is
+            impossible; None to do so unless another option or the cluster rules it out; False to do without.
+        transactional_id: the name of this producer's transactions, which stays the same after a restart: a new producer
+            fences older ones with the same id. None to send without transactions.
+        transaction_timeout_ms: time after which the coordinator aborts a transaction that is still open; the brokers
+            limit it with `transaction.max.timeout.ms`.
+        metadata_max_idle_ms: time without a record for a topic after which its metadata is dropped.
+        partitioner: chooses the partition of each record that has a key; None for Kafka's own partitioner. Records
+            without a key fill one batch after another. "round_robin" puts each record, with a key or without, into the
+            next partition that has a leader.
     """
 
     acks: int = option(Acks.ALL, read_acks, literal(*ACKS), kafka="acks", parse=parse_integer)
@@ -245,32 +249,36 @@ class ConsumerOptions(ClientOptions):
 
     Attributes:
         group_id: the group that assigns the partitions and stores the offsets; None to read without a group.
-        group_protocol: "classic"; "consumer" (KIP-848), in which the coordinator assigns the partitions; or "auto" for
-            the latter if the coordinator offers it.
-        group_remote_assignor: the assignor that the coordinator is to use, None for its default; not for
+        group_protocol: "classic"; "consumer" (KIP-848), in which the coordinator assigns the partitions; or "auto",
+            which is "consumer" if the coordinator offers it and "classic" otherwise.
+        group_remote_assignor: the assignor that the coordinator should use; None for the coordinator's default. Not for
             `group_protocol="classic"`.
         group_instance_id: an id that survives restarts, for static membership; None for dynamic membership.
-        auto_offset_reset: where to start without a committed offset: "latest", "earliest", "none" to raise, or
-            "by_duration:P7DT12H" or a timedelta for the records of that time; kept as its milliseconds.
+        auto_offset_reset: where to start without a committed offset: "latest", "earliest", "none" to raise an error, or
+            a duration, as a timedelta or as text such as "by_duration:P7DT12H", to start that long ago; a duration is
+            kept in milliseconds.
         enable_auto_commit: whether to commit finished records every `auto_commit_interval_ms`, on rebalances and on
             close.
         auto_commit_interval_ms: time between automatic commits.
-        enable_auto_finish: whether a record is finished when the next one is asked for; False if the application says
-            so with `finish`, in any order: what is committed is the offset of the first record that is not finished.
-        assignors: the assignors that this member supports, the preferred one first: names, or `Assignor`s of your own.
-        session_timeout_ms: after this long without a heartbeat the coordinator removes the member.
+        enable_auto_finish: whether a record is finished when the application asks for the next one. If False, the
+            application finishes records with `finish`, in any order; the offset of the first unfinished record is
+            committed.
+        assignors: the assignors that this member supports, in order of preference: names, or `Assignor`s of your own.
+        session_timeout_ms: time without a heartbeat after which the coordinator removes the member.
         heartbeat_interval_ms: time between heartbeats.
-        max_poll_interval_ms: longest time between two reads by the application before the member leaves its group.
-        max_poll_records: most records returned by one `getmany`; `getbatches` returns whole batches until they have so
-            many, unless it is told how many batches.
-        fetch_min_bytes: a broker delays a fetch until it has this many bytes, or `fetch_max_wait_ms` has passed.
-        fetch_max_wait_ms: longest delay of a fetch; its response may take `request_timeout_ms` on top of it.
-        fetch_max_bytes: most bytes of one fetch, and of everything fetched ahead.
-        max_partition_fetch_bytes: most bytes of one partition in one fetch.
+        max_poll_interval_ms: longest time between two reads by the application; after it, the member leaves its group.
+        max_poll_records: limit on the records that one `getmany` returns; `getbatches` returns whole batches until they
+            have this many records, unless it is given a number of batches.
+        fetch_min_bytes: a broker delays the response to a fetch until it has this many bytes or `fetch_max_wait_ms` has
+            passed.
+        fetch_max_wait_ms: longest time that a broker delays a fetch; the response may take another
+            `request_timeout_ms`.
+        fetch_max_bytes: limit on the bytes of one fetch, and of everything that is fetched ahead.
+        max_partition_fetch_bytes: limit on the bytes of one partition in one fetch.
         check_crcs: whether to verify the checksums of batches.
-        isolation_level: "read_committed" to read only records of transactions that were committed, or
-            "read_uncommitted".
-        client_rack: the rack of this consumer: fetches go to a replica there, if the brokers allow that.
+        isolation_level: "read_committed" to read the records of a transaction only if it was committed, or
+            "read_uncommitted" to read all records.
+        client_rack: the rack of this consumer; it fetches from a replica in the same rack if the brokers allow that.
     """
 
     group_id: str | None = option(

@@ -91,32 +91,35 @@ class SecurityOptions(Options):
 
     Attributes:
         security_protocol: "PLAINTEXT", "SSL" (TLS), "SASL_PLAINTEXT" or "SASL_SSL".
-        ssl_context: configures TLS instead of the other `ssl_` options.
-        ssl_truststore_type: "PEM"; Java's own formats are not read.
-        ssl_keystore_type: "PEM", likewise.
-        ssl_truststore_location: file with the certificates of trusted authorities; by default those of the system.
-        ssl_truststore_certificates: the same as text.
-        ssl_keystore_location: file with this client's certificate chain, and its private key unless in its own file.
+        ssl_context: the configuration of TLS, instead of the other `ssl_` options.
+        ssl_truststore_type: "PEM"; Java's own formats are not supported.
+        ssl_keystore_type: "PEM"; Java's own formats are not supported.
+        ssl_truststore_location: file with the certificates of trusted authorities; by default, the system's
+            certificates are used.
+        ssl_truststore_certificates: the certificates of trusted authorities as text.
+        ssl_keystore_location: file with this client's certificate chain, and with its private key unless that is given
+            separately.
         ssl_keystore_certificate_chain: the certificate chain as text.
         ssl_key_location: file with the private key.
         ssl_keystore_key: the private key as text.
-        ssl_key_password: decrypts the private key.
-        ssl_endpoint_identification_algorithm: "https" to check that a broker's certificate is for its name, or "".
+        ssl_key_password: the password of the private key.
+        ssl_endpoint_identification_algorithm: "https" to check that a broker's certificate matches its name, "" to
+            leave that out.
         sasl_mechanism: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI" or "AWS_MSK_IAM".
-        sasl_username: for PLAIN and SCRAM; the id of a delegation token with `sasl_scram_tokenauth`.
-        sasl_password: for PLAIN and SCRAM.
-        sasl_scram_tokenauth: whether the user is a delegation token.
-        sasl_oauthbearer_token: a token, or a function that returns one, asynchronous or not; it is called for each
-            login, and should reuse a token while it is valid. A function that is not asynchronous must not block.
-        sasl_oauthbearer_extensions: names and values that are sent with the token.
-        sasl_oauthbearer_token_endpoint_url: where to fetch tokens by OpenID Connect, with the next options.
-        sasl_oauthbearer_client_credentials_client_id: the client id to fetch tokens with.
-        sasl_oauthbearer_client_credentials_client_secret: its secret.
-        sasl_oauthbearer_scope: the scope to ask for.
-        sasl_oauthbearer_header_urlencode: whether to encode id and secret as RFC 6749 requires; some services do not
-            decode them.
+        sasl_username: the user's name for PLAIN and SCRAM; with `sasl_scram_tokenauth`, the id of a delegation token.
+        sasl_password: the user's password for PLAIN and SCRAM.
+        sasl_scram_tokenauth: whether `sasl_username` is the id of a delegation token.
+        sasl_oauthbearer_token: a token, or a function that returns one, asynchronous or not. The function is called for
+            each login and should reuse a token while it is valid; if it is not asynchronous, it must not block.
+        sasl_oauthbearer_extensions: names and values to send with the token.
+        sasl_oauthbearer_token_endpoint_url: where to fetch tokens by OpenID Connect, with the options below.
+        sasl_oauthbearer_client_credentials_client_id: the client id for fetching tokens.
+        sasl_oauthbearer_client_credentials_client_secret: the secret of that client id.
+        sasl_oauthbearer_scope: the scope to request.
+        sasl_oauthbearer_header_urlencode: whether to URL-encode the client id and secret as RFC 6749 requires; some
+            services do not decode them.
         sasl_kerberos_service_name: the first part of the brokers' Kerberos principal.
-        sasl_aws_region: of the MSK cluster; None to take it from the broker's name.
+        sasl_aws_region: the region of the MSK cluster; None to take it from the broker's name.
     """
 
     security_protocol: str = choice(SECURITY_PROTOCOLS[0], *SECURITY_PROTOCOLS, kafka="security.protocol")

@@ -109,8 +109,8 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
         ({"startingTimestamp": "2026-01-01"}, "startingTimestamp='2026-01-01': expected milliseconds since 1970"),
         (
             {"kafka.ssl.truststore.password": "do not tell"},
-            "kafka.ssl.truststore.password=<hidden>: no such option; certificates and keys are PEM, only a private key "
-            "has a password: kafka.ssl.key.password",
+            "kafka.ssl.truststore.password=<hidden>: no such option; certificates and keys are PEM; only a private key "
+            "has a password: use kafka.ssl.key.password",
         ),
         ({"kafka.isolation.level": "read_committed", "isolationLevel": "read_uncommitted"}, "isolationLevel='read_un"),
         ({"kafka.isolation_level": "read_committed", "isolationLevel": "read_uncommitted"}, "isolationLevel='read_un"),
