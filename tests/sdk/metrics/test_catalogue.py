@@ -1,6 +1,6 @@
-"""The names are Kafka's, each says something, and real clients have exactly the metrics that are described.
+"""Metric names are Kafka's, each has a description, and real clients have exactly the metrics in the catalogue.
 
-Method: the names that the documentation of Apache Kafka 4.3 lists are written down here for those that users ask for;
+Method: of the names in Apache Kafka 4.3's documentation, those that users ask for are listed here;
 clients are made without a cluster.
 """
 
@@ -39,7 +39,7 @@ JAVA = {
     "admin-client-metrics": "request-rate",
 }
 
-#: Rates and totals that Kafka takes of the number of values, whatever they are; of the others it takes the sum.
+#: Rates and totals for which Kafka counts the values; for the others it adds them up.
 COUNTED = {
     "-metrics": "connection-creation connection-close failed-authentication request response",
     "-node-metrics": "response",
@@ -67,7 +67,7 @@ def test_what_is_counted_and_what_is_summed() -> None:
 
 
 def names_of(kind: str) -> set[MetricName]:
-    """Return the metrics that a client of a kind has before it does anything."""
+    """Return the metrics that a client of one kind has before it does anything."""
     given = {"bootstrap_servers": "node-1:9092", "group_id": "g"}
     if kind == "producer":
         core = ProducerCore(options(ProducerOptions), None)
@@ -94,14 +94,14 @@ def test_clients_have_what_is_described() -> None:
 
 
 def test_the_table_of_the_page() -> None:
-    """docs/observability.md has a row for each family, word for word, in their order."""
+    """docs/observability.md has a row for each family, word for word, in the same order."""
     page = (Path(__file__).parents[3] / "docs" / "observability.md").read_text("utf-8")
     rows = [line for line in page[page.index("## Metrics") :].splitlines() if line.startswith("| `")]
     assert rows == list(map(table_row, METRICS.values()))
 
 
 def table_row(family: Family) -> str:
-    """Return the row of a family: group, names, tags, what it says."""
+    """Return the row of a family: group, names, tags, description."""
     group = family.group if family.group[0] != "-" else f"…{family.group}"
     names = ", ".join(f"`{name}`" for _, name in family.names())
     tags = ", ".join(f"`{tag}`" for tag in family.tags)

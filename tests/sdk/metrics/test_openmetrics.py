@@ -1,4 +1,4 @@
-"""The text obeys OpenMetrics: families together, totals as counters, text escaped, an end.
+"""The text obeys OpenMetrics: grouped families, totals as counters, escaped text, an end marker.
 
 Method: the expected text is written out; it follows the examples of the specification.
 """

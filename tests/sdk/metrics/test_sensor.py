@@ -22,7 +22,7 @@ def test_without_values() -> None:
 @pytest.mark.parametrize(
     ("values", "now_ms", "rate", "count_rate", "average", "maximum"),
     [
-        # (time, value): the first window is not full, so it counts as one more.
+        # (time, value): the first window is not full, so one more full window is counted.
         ([(1_000, 62.0)], 2_000, 2.0, 1 / 31, 62.0, 62.0),
         ([(1_000, 3.0), (1_500, 1.0)], 31_000, 4 / 30, 2 / 30, 2.0, 3.0),
         # Two windows, the first of which is older than 30 s.
@@ -31,7 +31,7 @@ def test_without_values() -> None:
         ([(0, 10.0), (31_000, 2.0)], 61_000, 2 / 30, 1 / 30, 2.0, 2.0),
         # The second one begins when the first is 30 s old, and not later.
         ([(0, 10.0), (30_000, 2.0)], 60_000, 2 / 30, 1 / 30, 2.0, 2.0),
-        # After a long pause there is only the latest.
+        # After a long pause only the latest window is left.
         ([(0, 10.0), (500_000, -4.0)], 500_000, -4 / 30, 1 / 30, -4.0, -4.0),
     ],
 )

@@ -1,4 +1,4 @@
-"""An accumulator on its own: a topic made known by hand, and nobody who sends."""
+"""An accumulator on its own, with a topic made known by hand, and no sender."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Filled:
     """An accumulator that knows topic t.
 
     Args:
-        partitions: of the topic.
-        leaderless: partitions without a leader.
+        partitions: the number of partitions of the topic.
+        leaderless: the partitions without a leader.
         given: options.
 
     Attributes:
@@ -46,7 +46,7 @@ class Filled:
         self.wakes += 1
 
     def batches(self) -> list[ProducerBatch]:
-        """What waits, as the sender sees it."""
+        """The batches that wait, as the sender sees them."""
         for queue in list(self.topic.queues.values()):
             queue.gather()
         return [batch for queue in list(self.topic.queues.values()) for batch in list(queue.waiting)]

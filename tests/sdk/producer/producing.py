@@ -1,4 +1,4 @@
-"""A producer on a broker that stores what it gets."""
+"""A producer on a broker that stores what it receives."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **opti
 
 
 def core_of(producer: Producer) -> ProducerCore:
-    """Return what runs a producer that is started."""
+    """Return the core of a started producer."""
     assert producer._core
     return producer._core

@@ -23,15 +23,15 @@ from tests.sdk.simulation import FRACTION, Simulation, backoff, cluster, topic_i
 
 __all__ = ["Log", "SimulatedProducer", "chance", "outcome_of", "place_of", "refused", "sent"]
 
-#: As in Apache Kafka: the batches of a producer whose repetition a leader notices.
+#: For each producer a leader recognises repetitions of this many batches, as in Apache Kafka.
 _REMEMBERED = 5
 
 
 class Log:
-    """The log of one partition, and what its leader knows of producers.
+    """The log of one partition, and its leader's knowledge of producers.
 
     Attributes:
-        start: the first offset that is left.
+        start: the first remaining offset.
         refuses_unknown: whether the leader refuses a producer that it does not know and that does not begin with 0, as
             brokers before Apache Kafka 2.5 do.
     """
@@ -74,7 +74,7 @@ class Log:
         return ErrorCode.NONE, offset
 
     def forget(self) -> None:
-        """Forget all producers: none was heard of for a week, or retention has deleted what they had stored."""
+        """Forget all producers, as if none had sent for a week, or retention had deleted their records."""
         self._epochs.clear()
         self._remembered.clear()
 
@@ -90,12 +90,12 @@ class SimulatedProducer:
 
     Attributes:
         leaders: the leader of each partition now; tests change it.
-        lives: how often each topic was created again, see `cluster`.
-        stale: what Metadata responses say instead of `leaders`, None if they are right.
+        lives: how often each topic was created again; see `cluster`.
+        stale: the leaders that Metadata responses name instead of `leaders`; None if they are right.
         logs: by topic and partition.
         refuse: returns an error code for a batch before it is stored, 0 to store it.
-        produced: (time, node, topic and partition, batch) of all that arrived.
-        max_batch_bytes: what the brokers take.
+        produced: (time, node, topic and partition, batch) of every batch that arrived.
+        max_batch_bytes: the largest batch that the brokers take.
         hints: whether responses name the new leader (KIP-951).
     """
 
@@ -139,7 +139,7 @@ class SimulatedProducer:
         self.simulation.run(duration_ms)
 
     def learn(self, *topics: str) -> None:
-        """Have the producer know topics, and have its first connection."""
+        """Let the producer learn its topics, and open its first connection."""
         for topic in topics or tuple(self.leaders):
             self.send(topic, b"first", partition=0)
         self.run(1_000)
@@ -199,7 +199,7 @@ class SimulatedProducer:
 
 
 def outcome_of(delivery: Delivery) -> RecordMetadata | Exception:
-    """Return what awaiting a settled delivery gives."""
+    """Return the result of a settled delivery: its metadata or its error."""
     assert delivery.done
     error = delivery.exception()
     if error is not None:
@@ -225,7 +225,7 @@ def chance(seed: int) -> Callable[[], float]:
 
 
 def refused(code: ErrorCode, *, times: int = 1) -> Any:
-    """Return a check of a broker that refuses so many batches."""
+    """Return a broker's check that refuses a number of batches."""
     left = [code] * times
     return lambda topic, number, batch: left.pop() if left else 0
 
@@ -233,7 +233,7 @@ def refused(code: ErrorCode, *, times: int = 1) -> Any:
 def sent(
     producer: SimulatedProducer, value: bytes, duration_ms: int = 1_000, partition: int = 0, **more: Any
 ) -> Delivery:
-    """Return the delivery of a record, settled."""
+    """Send a record, let time pass, and return the record's delivery."""
     delivery = producer.send("t", value, partition=partition, **more)
     producer.run(duration_ms)
     return delivery

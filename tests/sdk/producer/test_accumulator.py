@@ -1,6 +1,6 @@
-"""Records go into the batch of their partition, within `buffer_memory`; what is refused leaves no trace.
+"""Records go into the batch of their partition, within `buffer_memory`; refused records leave no trace.
 
-Method: an accumulator with the engine in use, a topic made known by hand, and nobody who sends.
+Method: an accumulator with the engine in use, a topic made known by hand, and no sender.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_a_batch_s_worth_counts_over_batches_that_are_sent_early(records_each: i
         runs.append((number, size_bytes))
         filled.accumulator.close(batch)
     assert {number for number, _ in runs} == set(range(9))
-    # Of the headers' bytes it does not matter whether they count.
+    # The headers' bytes may or may not count.
     assert all(1024 <= size_bytes <= 1024 * 2.5 for _, size_bytes in runs[:-1])
 
 
@@ -117,7 +117,7 @@ def test_memory_is_taken_as_a_batch_grows_and_given_back() -> None:
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, accumulator: Accumulator) -> list[str]:
-    """Return a list that tells when a batch is closed, left by its queue, and gives back memory."""
+    """Return a list that notes when a batch is closed, when its queue lets it go, and when its memory is released."""
     calls: list[str] = []
 
     def note(owner: Any, name: str) -> None:
@@ -137,7 +137,7 @@ def noted(monkeypatch: pytest.MonkeyPatch, accumulator: Accumulator) -> list[str
 
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_a_batch_that_may_still_grow_gives_back_no_memory(monkeypatch: pytest.MonkeyPatch, is_refused: bool) -> None:
-    """Another thread appends to a batch until it is closed, and opens the next once the queue has let it go."""
+    """Another thread appends to a batch until it is closed, and opens the next batch once the queue has let it go."""
     filled = Filled()
     if is_refused:
         monkeypatch.setattr(filled.accumulator, "_tell", lambda what: False)  # the sender has just ended
@@ -153,7 +153,7 @@ def test_a_batch_that_may_still_grow_gives_back_no_memory(monkeypatch: pytest.Mo
 
 
 def test_memory_of_a_batch_that_is_closed_is_not_free_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread could take it, so that all batches together had more than the limit."""
+    """Another thread could take that memory, so that all batches together would exceed the limit."""
     filled = Filled()
     filled.send("t", b"x")
     accumulator, (batch,) = filled.accumulator, filled.batches()
@@ -407,7 +407,7 @@ def _use_threads() -> None:
 
 
 def test_forgotten_topics_are_held_again() -> None:
-    """A topic that was known keeps its queues, for their sequence numbers; one that never was is gone."""
+    """A known topic keeps its queues, for their sequence numbers; one that was never known is dropped."""
     filled = Filled()
     accumulator = filled.accumulator
     filled.send("t", b"v")
@@ -433,7 +433,7 @@ def held(value: bytes = b"v") -> Held:
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
-    """The engine has looked before; it still sees what happens in between."""
+    """The engine has checked before; the accumulator must still notice the end."""
     filled = Filled()
     if not is_known:
         filled.accumulator.topics.clear()
@@ -444,7 +444,7 @@ def test_a_record_that_comes_with_the_end_is_refused(is_known: bool) -> None:
 
 
 def test_what_ctrl_c_has_interrupted_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch is there, but perhaps the sender has not heard of it."""
+    """The batch exists, but perhaps the sender has not heard of it."""
     filled = Filled()
 
     def interrupted(what: object) -> None:

@@ -1,6 +1,6 @@
-"""Whatever goes wrong, each delivery is settled once and in time, and what succeeded is stored once and in order.
+"""Whatever goes wrong, each delivery is settled once and in time; acknowledged records are stored once, in order.
 
-Method: faults by seed, on a simulated clock; the seed of a failure is in the name of the test.
+Method: seeded faults, on a simulated clock; the name of a failing test contains the seed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.producer.simulated import SimulatedProducer, chance, outcome_of, sent
 from tests.sdk.simulation import SILENT
 
-#: A delivery is settled so long after `delivery_timeout_ms` at the latest.
+#: A delivery is settled at most this long after `delivery_timeout_ms`.
 GRACE_MS = 100
 
 LATE = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -27,7 +27,7 @@ LATE = ErrorCode.NOT_ENOUGH_REPLICAS
 
 @pytest.mark.parametrize("seed", range(40))
 def test_each_record_is_stored_once_or_fails_by_its_deadline(seed: int) -> None:
-    """Any mixture of faults: each delivery settles once, by its deadline; what succeeded is there once, in order."""
+    """Under any faults, each delivery settles once and in time; acknowledged records are stored once and in order."""
     random = Random(seed)
     timeout_ms = random.choice([1_500, 5_000, 60_000])
     producer = SimulatedProducer(
@@ -77,12 +77,12 @@ def test_each_record_is_stored_once_or_fails_by_its_deadline(seed: int) -> None:
             place = outcome_of(delivery)
             if isinstance(place, RecordMetadata) and place.offset >= 0:
                 assert producer.log("t", partition).values[place.offset] == value
-    # It works again, whatever happened.
+    # The producer works again, whatever happened.
     assert all(isinstance(outcome_of(sent(producer, b"end", partition=number)), RecordMetadata) for number in range(4))
 
 
 class _Faults:
-    """What goes wrong, by chance."""
+    """Random faults."""
 
     def __init__(self, producer: SimulatedProducer, random: Random) -> None:
         self.producer = producer
@@ -93,7 +93,7 @@ class _Faults:
             producer.simulation.handlers[node, ProduceRequest] = self._handler(node, store)
 
     def happen(self) -> None:
-        """Change something."""
+        """Change the state of the brokers at random."""
         producer, random = self.producer, self.random
         node = random.choice(producer.nodes)
         self.modes[node] = random.choice(["fine", "fine", "lost", "stored, then lost", "silent", "stored, then silent"])

@@ -1,4 +1,4 @@
-"""What a record holds is checked and converted, or refused with what is wrong, before anything is buffered."""
+"""The parts of a record are checked and converted, or refused with the reason, before anything is buffered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread that closes the arrivals takes each record that waits there, or the thread of the record sees the end."""
+"""The thread that closes the arrivals takes each record that waits there, or the record's own thread sees the end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_nothing_has_arrived() -> None:
 
 
 def test_another_record_takes_the_place_meanwhile() -> None:
-    """Between the look at the next place and the step that takes it, anything may happen."""
+    """Anything may happen between finding the next place and taking it."""
 
     class Busy(dict[int, Held | End]):
         def setdefault(self, place: int, given: Held | End) -> Held | End:  # type: ignore[override]  # as it is used

@@ -30,7 +30,7 @@ BEYOND = pa.array([2**62, 2**63], pa.uint64())
 
 
 def stored(broker: StoringBroker) -> list[list[tuple[object, ...]]]:
-    """Return the records of each partition, without the timestamps that the clock has given."""
+    """Return the records of each partition, without timestamps that come from the clock."""
     return [
         [
             content(record)
@@ -47,7 +47,7 @@ def content(record: Record) -> tuple[object, ...]:
 
 
 def sent(send: Callable[[sync.Producer], object], **options: Any) -> list[list[tuple[object, ...]]]:
-    """Return what a function stores in a topic of three partitions that the producer knows."""
+    """Return the records that a function stores in a topic of three partitions that the producer knows."""
     broker = StoringBroker({"t": 3})
     with sync.Producer(str(BROKER), network=broker.network, **options) as producer:
         for number in range(3):
@@ -157,7 +157,7 @@ def test_whatever_has_the_interface() -> None:
 
 
 def test_many_rows_wait_for_room() -> None:
-    """In the order of the table, over several conversions, batches and chunks; equal keys go to the same partition."""
+    """Rows keep the table's order across conversions, batches and chunks; equal keys go to the same partition."""
     count = 150_000
     values = pa.array([b"%06d" % number for number in range(count)])
     table = pa.table(

@@ -1,6 +1,6 @@
 """The producer's endings: whatever is cancelled, stopped or forked, each delivery is settled and nothing hangs.
 
-Method: the whole producer on an event loop against a scripted broker in memory.
+Method: the whole producer on an event loop against a scripted in-memory broker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: A producer that is told to close keeps its limit within this.
+#: `close` may take this much longer than its limit.
 GRACE_SECONDS = 0.5
 
 
@@ -43,7 +43,7 @@ def producing(test: Callable[[StoringBroker, Producer], Awaitable[None]], **opti
 
 
 async def turns() -> None:
-    """Let everything happen that needs no time."""
+    """Let everything happen that does not depend on time."""
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -53,7 +53,7 @@ def silent(request: Request) -> None:
 
 
 async def stuck(broker: StoringBroker, producer: Producer) -> list[Delivery]:
-    """Return deliveries in every stage: in flight, waiting, lingering, without a topic."""
+    """Return deliveries at every stage: in flight, waiting, lingering, without a topic."""
     await producer.send("t", b"first")
     broker.responders[ApiKey.PRODUCE] = silent
     in_flight = producer.send("t", b"in flight")
@@ -266,7 +266,7 @@ def test_drain_gives_way_if_there_is_something_to_do_or_a_millisecond_has_passed
         others = 0
 
         async def drains(count: int) -> int:
-            """Return how often another task had its turn."""
+            """Return how often another task got its turn."""
             nonlocal others
             others = 0
             for _ in range(count):

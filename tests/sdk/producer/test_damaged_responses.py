@@ -1,6 +1,6 @@
-"""A response that is damaged costs its connection; what was in flight there is sent again.
+"""A damaged response costs its connection; the batches in flight there are sent again.
 
-Method: the whole producer against a scripted broker in memory, which answers with rubbish.
+Method: the whole producer against a scripted in-memory broker, which answers with rubbish.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.sdk.scripted_broker import StoringBroker
 
 
 def rubbish(broker: StoringBroker) -> Callable[[Request], None]:
-    """Answer a request with what is no response."""
+    """Answer a request with bytes that are no response."""
 
     def respond(request: Request) -> None:
         broker.links[-1].wire.write([frame(b"\xff" * 40)])
@@ -36,7 +36,7 @@ def test_a_record_is_sent_again_when_its_response_breaks_the_protocol() -> None:
 
 
 def test_a_record_is_sent_again_when_another_response_breaks_the_protocol() -> None:
-    """One on the same connection, while the broker has not answered yet."""
+    """The other response comes on the same connection, before the broker has answered."""
 
     async def test(broker: StoringBroker, producer: Producer) -> None:
         client = core_of(producer).client

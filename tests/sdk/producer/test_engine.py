@@ -1,4 +1,4 @@
-"""The classes of the engine in use are those that the producer is made of."""
+"""The producer is built from the classes of the engine in use."""
 
 from kafkawire.sdk.producer import engine
 from kafkawire.sdk.producer.accumulator import ProducerTopic

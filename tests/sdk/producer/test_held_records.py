@@ -1,7 +1,7 @@
 """Records wait in the accumulator until their topic is known, and are placed in order, before all others.
 
-Method: an accumulator with the engine in use, topics made known by hand, and nobody who sends; for what is refused
-before it could be held, a producer.
+Method: an accumulator with the engine in use, topics made known by hand, and no sender; a producer for records that
+are refused before they could be held.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_a_topic_may_be_a_member_of_an_enumeration() -> None:
 
 
 class Unwilling:
-    """An integer that tells nobody which."""
+    """An integer that does not reveal its value."""
 
     def __index__(self) -> int:
         raise ZeroDivisionError("not now")

@@ -1,4 +1,4 @@
-"""A producer id is asked for once, its epoch is raised, and without one a producer goes on or gives up, as it was told.
+"""A producer asks for an id once and raises its epoch; without an id it goes on or gives up, as its options say.
 
 Method: the identity alone on a router, beside simulated brokers.
 """
@@ -50,11 +50,11 @@ class Machine:
 def asking(
     wanted: bool | None, *codes: int | Exception, transactional_id: str | None = None, newest: int = 99
 ) -> tuple[ProducerIdentity, Simulation]:
-    """Return an identity after a minute.
+    """Return an identity that has run for a minute.
 
     Args:
-        wanted, transactional_id: of the identity.
-        codes: its requests are refused with these first, or their connection ends with an error.
+        wanted, transactional_id: arguments of the identity.
+        codes: its first requests are refused with these, or their connection ends with an error.
         newest: the version of InitProducerId that the brokers know.
     """
     router = Router(options(), backoff())
@@ -94,7 +94,7 @@ def test_not_wanted() -> None:
     assert identity.transaction_version == 0
 
 
-#: What says that the cluster has no ids to give: codes, and the newest version of the request that it knows.
+#: A cluster that has no ids to give: its error codes, and the newest version of the request that it knows.
 RULED_OUT = [((ErrorCode.CLUSTER_AUTHORIZATION_FAILED,), 99), ((ErrorCode.UNSUPPORTED_VERSION,), 99), ((), -1)]
 
 
@@ -179,7 +179,7 @@ def test_a_refusal_is_not_provoked_again_and_the_id_is_asked_for_once_there_is_a
     assert identity.trouble is refusal
     assert len(simulation.opened) <= 3
     simulation.down = set()
-    simulation.run(300_000)  # metadata gets old, and is asked for
+    simulation.run(300_000)  # the metadata gets old, and is refreshed
     assert identity.current == ProducerId(9, 4)
 
 

@@ -1,8 +1,8 @@
-"""In any interleaving, records are stored once and in order, and each delivery is settled with its place.
+"""In any interleaving, records are stored once and in order, and each delivery is settled with its record's offset.
 
 Method: two threads and the sender take turns on one thread, so each order can be tried: at each instruction of a `send`
-the sender and the other thread do something, and at each instruction of a sender's turn a thread does. Instructions are
-those of the lines where they meet; some are left out to save time, and a step of 1 visits all.
+the sender and the other thread do something, and at each instruction of a sender's turn a thread does. Only the
+instructions of the lines where they meet count; some are left out to save time, and a step of 1 visits all.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kafkawire.sdk.producer.engine import Delivery
 from tests.sdk.instructions import interrupted_at
 from tests.sdk.producer.simulated import SimulatedProducer, place_of
 
-#: Where threads and the sender meet.
+#: The files in which threads and the sender meet.
 SHARED = tuple(
     f"kafkawire/sdk/producer/{name}.py"
     for name in ("accumulator", "arrivals", "buffer_memory", "partition_queue", "producer_topic")
 )
 
-#: What comes in between does so again after so many instructions: it is to find what the first time has left behind.
+#: The interruption comes again after this many instructions, to find what the first one has left behind.
 GAP = 30
 
-#: Memory that stays taken: without it, memory that is given back twice would not show, since the count ends at 0.
+#: Memory that stays taken; without it, a double release would not show, since the count ends at 0.
 MORE_BYTES = 100_000
 
 #: Idle topics are forgotten after this time.
@@ -46,13 +46,13 @@ class Party:
         self.sent: list[tuple[str, bytes, Delivery]] = []
 
     def send(self, topic: str, count: int = 1, *, partition: int | None = 0, padding: int = 0) -> None:
-        """Send so many records."""
+        """Send a number of records."""
         for _ in range(count):
             value = b"%s %d " % (self._name, len(self.sent)) + b"x" * padding
             self.sent.append((topic, value, self._producer.send(topic, value, partition=partition)))
 
 
-#: Two parties, and what the first of two things does that meet; it returns both.
+#: Takes a producer and two parties, and returns the two calls that meet: the second interrupts the first.
 Meeting = Callable[[SimulatedProducer, Party, Party], tuple[Callable[[], object], Callable[[], object]]]
 
 
@@ -121,7 +121,7 @@ def a_topic_that_is_forgotten_meets_sends(producer: SimulatedProducer, one: Part
     return lambda: producer.run(200), lambda: other.send("t", 2)
 
 
-#: What is met, and of how many instructions one is visited.
+#: Each meeting, and its step: one of so many instructions is visited.
 MEETINGS: dict[str, tuple[Meeting, int]] = {
     "a send to a batch that grows": (send_meets_turn(1_000), 3),
     "a send to a full batch": (send_meets_turn(2_900), 5),

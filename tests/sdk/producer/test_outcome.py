@@ -1,4 +1,4 @@
-"""A delivery tells the outcome of its record, whenever, wherever and however often it is asked.
+"""A delivery gives the outcome of its record, whenever, wherever and however often it is asked.
 
 Method: outcomes are settled by hand before and after deliveries of the engine in use are awaited and watched.
 """
@@ -77,7 +77,7 @@ async def _completed(delivery: Delivery) -> RecordMetadata:
     ids=["wait_for", "shield", "gather", "as_completed", "wait"],
 )
 def test_asyncio_waits_for_it(wait: Callable[[Delivery], Awaitable[RecordMetadata]]) -> None:
-    """As docs/guide/delivery.md says; a limit ends the waiting alone."""
+    """As docs/guide/delivery.md says, a limit ends only the waiting."""
 
     async def run() -> None:
         outcome = Outcome(PLACE)
@@ -232,7 +232,7 @@ def test_callbacks_come_once_with_the_delivery_and_their_errors_are_logged(
 
 
 def test_a_callback_that_takes_two_arguments(caplog: pytest.LogCaptureFixture) -> None:
-    """As confluent-kafka calls it."""
+    """confluent-kafka calls its callbacks like this."""
     outcome = Outcome(PLACE)
     delivery: Any = Delivery(outcome, 0, 0)
     delivery.add_done_callback(lambda error, message: None)
@@ -271,7 +271,7 @@ def test_a_callback_runs_in_the_context_that_added_it() -> None:
         request.set(name)
         delivery = Delivery(outcome, index, 0)
         delivery.add_done_callback(note)
-        delivery._observe(lambda metadata, error: note(delivery))  # as for interceptors
+        delivery._observe(lambda metadata, error: note(delivery))  # as interceptors do
 
     for index, name in enumerate(("first", "second")):
         copy_context().run(send, index, name)
@@ -370,7 +370,7 @@ def _watched_and_settled(settles: str) -> weakref.ref[_Callback]:
 
 @pytest.mark.parametrize("settles", ["settle", "fail", "move"])
 def test_a_callback_that_holds_its_delivery_is_free_once_that_is_settled(settles: str) -> None:
-    """The garbage collector does not see the native engine's deliveries: the cycle must come apart by itself."""
+    """The garbage collector does not see the native engine's deliveries, so the cycle must break by itself."""
     gc.disable()
     try:
         assert _watched_and_settled(settles)() is None

@@ -1,6 +1,6 @@
-"""Batches are gathered in the order in which they were opened, and take their place by age when they come back.
+"""Batches are gathered in the order in which they were opened, and go back to their place by age when they return.
 
-A batch is sealed with its producer's numbers, again after they change, and divided without losing a record.
+A batch is sealed with its producer's numbers, sealed again after they change, and split without losing a record.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Records are stored once and in order, or their error is raised; limits, faults and restarts included.
 
-Method: the whole producer against a scripted broker in memory, which fails on demand.
+Method: the whole producer against a scripted in-memory broker, which fails on demand.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def test_a_partition_that_the_broker_has_not_heard_of_yet(io: str) -> None:
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_a_login_that_is_refused_for_a_while_does_not_end_idempotence(io: str) -> None:
-    """Once a topic is known, the connection is lost instead of giving a producer id, and the next login is refused."""
+    """Once a topic is known, the request for a producer id loses its connection, and the next login is refused."""
     broker, code, asked = StoringBroker({"t": 1, "m": 1}), ErrorCode.NONE, set[str]()
     describe, give = broker.responders[ApiKey.METADATA], broker.responders[ApiKey.INIT_PRODUCER_ID]
 
@@ -240,7 +240,7 @@ def test_a_login_that_is_refused_for_a_while_does_not_end_idempotence(io: str) -
             with pytest.raises(AuthenticationFailed, match="wrong password"):
                 await producer.send("t", b"refused")
             code = ErrorCode.NONE
-            await producer.send("m", b"1")  # a topic that nobody has asked for yet: a reason to log in again
+            await producer.send("m", b"1")  # a topic that is new to the client is a reason to log in again
             await producer.send("t", b"2")
 
     asyncio.run(run())
@@ -279,7 +279,7 @@ def test_without_acknowledgement() -> None:
 
 
 def test_without_acknowledgement_close_sends_everything_by_itself() -> None:
-    """Nothing arrives that could bring about the next turn of the driver."""
+    """No response arrives that could cause the driver's next turn."""
     count = 40
 
     async def test(broker: StoringBroker, producer: Producer) -> None:
@@ -402,7 +402,7 @@ def test_a_broker_that_restarts_while_records_are_sent() -> None:
             if number == 1300:
                 broker.start()
         await producer.flush()
-        # What was in flight may be there twice: it is not known whether the broker had it.
+        # Records in flight may be stored twice: the client cannot know whether the broker had them.
         assert list(dict.fromkeys(broker.values("t"))) == values
 
     producing(test, batch_size=1024)
@@ -509,7 +509,7 @@ def test_the_constructor_does_no_io_and_checks_options() -> None:
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_what_is_late_because_a_broker_throttles_says_so(io: str) -> None:
-    """Both limits are 0: nothing is waited for."""
+    """Both limits are 0, so neither call waits."""
 
     async def test(broker: StoringBroker, producer: Producer) -> None:
         await producer.send("t", b"v")

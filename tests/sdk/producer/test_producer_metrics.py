@@ -1,6 +1,6 @@
-"""A producer counts what it sent, again and in vain, with sizes and times, by topic too.
+"""A producer counts what it sent, what it sent again and what failed, with sizes and times, by topic too.
 
-Method: a simulated producer whose brokers refuse what they are told to.
+Method: a simulated producer whose brokers refuse batches on demand.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A producer bounds its requests in flight, and names topics as its broker knows them.
 
-Method: the whole producer against a scripted broker in memory.
+Method: the whole producer against a scripted in-memory broker.
 """
 
 from __future__ import annotations

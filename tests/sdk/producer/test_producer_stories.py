@@ -40,7 +40,7 @@ GROWN: list[int | None] = [1, 2, 3, 1]
 NODES = (1, 2, 3)
 DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS = 4_000, 600
 
-#: A delivery is settled this long after its limit at the latest.
+#: A delivery is settled at most this long after its limit.
 GRACE_MS = 100
 
 #: The longest pause, the end of a silent request, and an attempt after each.
@@ -83,7 +83,7 @@ class Scene:
     """A producer, its brokers, and the records that it was given.
 
     Args:
-        producer: that is watched.
+        producer: the producer to watch.
     """
 
     def __init__(self, producer: SimulatedProducer) -> None:
@@ -97,7 +97,7 @@ class Scene:
         self.open: dict[Delivery, int] = {}
         self.settled: list[tuple[int, str]] = []
         self.flushes: list[Promise[None]] = []
-        self.wrong: list[str] = []  # what a callback raises would be logged
+        self.wrong: list[str] = []  # an exception of a callback would only be logged
         self.stored: dict[str, bool] = {}
         self._values = self._seen_settled = self._seen_produced = self._seen_sent = 0
 
@@ -140,7 +140,7 @@ class Scene:
         return label
 
     def _check_accounts(self, delivery: Delivery) -> None:
-        """Whoever hears of a delivery finds it in the accounts: its memory is free, and its failure is known."""
+        """When a callback hears of a delivery, its memory is already free, and its failure is already noted."""
         accumulator = self.producer.accumulator
         if not self.open and self.producer.sender.is_silent and accumulator.bytes_held:
             self.wrong.append("memory is held for what is settled")
@@ -154,7 +154,7 @@ class Scene:
         self.settled.append((self.producer.simulation.now_ms, f"{label}: {type(outcome).__name__} {code}"))
 
     def flush(self) -> None:
-        """Flush; when that is over, all that was sent before is settled."""
+        """Flush; once that is over, everything sent before is settled."""
         given, flush = list(self.open), self.producer.flush()
 
         def ended() -> None:
@@ -226,7 +226,7 @@ class Scene:
         producer.leaders["v"] = [2]
         self.modes.clear()
         self.codes.clear()
-        for node in NODES:  # else a request that is never answered would stay under way
+        for node in NODES:  # otherwise an unanswered request would stay in flight
             producer.simulation.break_connections(node)
         producer.run(DELIVERY_TIMEOUT_MS + GRACE_MS)
         assert not self.open
@@ -240,7 +240,7 @@ class Scene:
         self.check()
 
     def settle(self) -> None:
-        """Have nothing under way, and every partition and broker known."""
+        """Reach a state with nothing in flight, and every partition and broker known."""
         for _ in range(2):
             self.greet()
             self.producer.run(CALM_MS)
@@ -316,7 +316,7 @@ class Transactions(Scene):
     """A producer with transactions.
 
     Args:
-        producer: that is watched.
+        producer: the producer to watch.
     """
 
     def __init__(self, producer: TransactionalProducer) -> None:
@@ -424,7 +424,7 @@ class Transactions(Scene):
 
 
 def _failed(promise: Promise[None]) -> str:
-    """Return the error with which a promise has failed, an empty text if it has not failed."""
+    """Return the error and the cause of a failed promise as text, empty if the promise has not failed."""
     try:
         promise.wait(0)
     except KafkaWireError as error:

@@ -1,4 +1,4 @@
-"""A topic begins unknown, with nothing of it kept."""
+"""A topic starts out unknown, with no state."""
 
 from __future__ import annotations
 

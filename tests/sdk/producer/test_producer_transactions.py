@@ -1,4 +1,4 @@
-"""A block commits at its end and aborts if it raises; whatever is cancelled, the next transaction begins in order.
+"""A block commits at its end and aborts if it raises; whatever is cancelled, the next transaction begins properly.
 
 Method: the whole producer on an event loop against a scripted broker, whose answers can be held back.
 """
@@ -56,12 +56,12 @@ def sending(test: Callable[[StoringBroker, Producer], Awaitable[None]], **option
 
 
 def ends(broker: StoringBroker) -> list[bool]:
-    """Return which transactions were ended, True for those that were committed."""
+    """Return how each transaction ended: True for a commit."""
     return [request.committed for request in broker.asked(ApiKey.END_TXN)]  # type: ignore[attr-defined]  # by its key
 
 
 async def raising(producer: Producer) -> None:
-    """Raise after records were stored in a transaction."""
+    """Raise once records are stored in a transaction."""
     async with producer.transaction():
         await producer.send_many("t", [b"b", b"c"])
         await producer.flush()
@@ -99,7 +99,7 @@ def test_explicit_calls() -> None:
         await producer.send("t", b"a")
         await producer.send_offsets({TopicPartition("in", 0): 5}, GROUP)
         await producer.commit_transaction()
-        await producer.commit_transaction()  # tells again what became of it
+        await producer.commit_transaction()  # reports its outcome again
         with pytest.raises(LocalProtocolError, match="abort: no transaction is open"):
             await producer.abort_transaction()
         await producer.begin_transaction()
@@ -110,7 +110,7 @@ def test_explicit_calls() -> None:
 
 
 def times(producer: Producer) -> dict[str, float]:
-    """Return the ns that the application has spent with transactions, by what it did."""
+    """Return the nanoseconds that the application has spent in transactional calls, by call."""
     found = producer.metrics().items()
     return {name.name[4:-14]: value for name, value in found if name.name.endswith("-time-ns-total")}
 
@@ -197,7 +197,7 @@ def test_a_cancelled_commit_goes_on() -> None:
             await task
         with pytest.raises(LocalProtocolError, match="no transaction is open"):
             producer.send("t", b"v")
-        await producer.begin_transaction()  # once the lost answer has cost the connection, it is asked again
+        await producer.begin_transaction()  # the lost answer has cost the connection, and the request is repeated
         await producer.send("t", b"b")
         await producer.abort_transaction()
 
@@ -213,7 +213,7 @@ def test_a_cancelled_begin_leaves_nothing_open() -> None:
             task.cancel()
             await asyncio.wait([task])
             if not task.cancelled():
-                task.result()  # raises if the one before is open
+                task.result()  # raises if the previous transaction is open
                 await producer.abort_transaction()
         async with producer.transaction():
             await producer.send("t", b"a")

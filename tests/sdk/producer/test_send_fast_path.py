@@ -1,6 +1,6 @@
-"""What replaces `send` is called: on the class, a derived class or the producer, before or after the start.
+"""A replacement of `send` is called: on the class, a derived class or the producer, before or after the start.
 
-Method: a producer of either face on an in-memory broker; a class, or the producer, is given a function that notes.
+Method: a producer of either face on an in-memory broker; a class, or the producer, gets a function that notes calls.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DerivedBlocking(BlockingProducer[Any, Any]):
 
 
 def run(kind: Any, use: Callable[[Any], Any], prepare: Callable[[Any], None] = lambda producer: None) -> list[Any]:
-    """Use a producer, await what that returns if it can be awaited, and return what was stored."""
+    """Use a producer, await the result if it is awaitable, and return the stored values."""
     broker = StoringBroker({"t": 1})
     producer = kind(str(BROKER), network=broker.network)
     prepare(producer)
@@ -106,7 +106,7 @@ def test_a_tracer_wraps_the_method_of_the_class(kind: Any, is_started: bool) -> 
         mock.patch.stopall()
     assert [value for value in stored if value not in (b"before", b"after")] == [b"1", b"2", b"3"]
     assert seen[0] == b"1"
-    # The blocking face has a producer of the other kind inside, which its `send_many` is about.
+    # The blocking face wraps an asyncio producer; its `send_many` calls that one, not the replaced `send`.
     assert len(seen) == (3 if kind is Producer else 1)
 
 
@@ -146,7 +146,7 @@ def test_a_function_that_is_taken_from_a_derived_class() -> None:
     seen: list[object] = []
 
     def use(producer: Any) -> None:
-        Other.send = noting(seen, Producer.send)  # type: ignore[method-assign]  # as tracers do it
+        Other.send = noting(seen, Producer.send)  # type: ignore[method-assign]  # as tracers do
         producer.send("t", b"1")
         del Other.send
         producer.send("t", b"2")

@@ -1,7 +1,7 @@
 """Batches reach the leader of their partition, once and in order, and each delivery is settled by its deadline.
 
-Method: the producer's machines beside simulated brokers that check sequence numbers as Apache Kafka does, on a clock of
-their own; faults are planted one by one, and by seed.
+Method: the producer's machines beside simulated brokers that check sequence numbers as Apache Kafka does, on a
+simulated clock; faults are injected one by one, and by seed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
 from tests.sdk.simulation import SILENT, topic_id
 
-#: A delivery is settled so long after `delivery_timeout_ms` at the latest.
+#: A delivery is settled at most this long after `delivery_timeout_ms`.
 GRACE_MS = 100
 
 LATE = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -218,7 +218,7 @@ def test_without_acknowledgement_a_moved_leader_is_followed_too() -> None:
     producer.leaders["t"] = [2]
     producer.send("t", b"lost")
     producer.run(1)
-    producer.simulation.break_connections(1)  # as a broker does that refuses a request with acks=0
+    producer.simulation.break_connections(1)  # as a broker does when it refuses a request with acks=0
     producer.run(1_000)
     sent(producer, b"v")
     assert producer.values() == [b"v"]
@@ -404,7 +404,7 @@ def test_what_is_flushed_is_settled_when_that_is_told(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", ["t", "unknown"])
 def test_a_callback_can_tell_that_records_were_lost(topic: str) -> None:
-    """It may end the transaction, which must not be committed without them."""
+    """The callback may end the transaction, which must not be committed without the lost records."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     producer.simulation.handlers[1, ProduceRequest] = lambda request, version: SILENT
@@ -464,7 +464,7 @@ def test_a_login_that_is_refused_ends_deliveries_at_once_and_is_not_repeated() -
 
 
 def lose_id(producer: SimulatedProducer) -> None:
-    """Have no broker answer when it is asked for the producer id, and none let the client in again."""
+    """Have the next request for a producer id lose its connection, and every login after it refused."""
     simulation = producer.simulation
 
     def lose(request: InitProducerIdRequest, version: int) -> Exception:

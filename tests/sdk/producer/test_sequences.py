@@ -1,4 +1,4 @@
-"""The leader of a partition stores each batch once and in order, and numbers that are missing for good begin anew.
+"""The leader of a partition stores each batch once and in order; after a permanent gap, the numbers start over.
 
 Method: the producer's machines beside simulated brokers that check sequence numbers as Apache Kafka does; numbers that
 wrap are tested on `Sequences` alone.
@@ -22,7 +22,7 @@ from kafkawire.sdk.records import RecordBatch
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, refused, sent
 from tests.sdk.simulation import SILENT, topic_id
 
-#: A delivery is settled so long after `delivery_timeout_ms` at the latest.
+#: A delivery is settled at most this long after `delivery_timeout_ms`.
 GRACE_MS = 100
 
 LATE = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -145,7 +145,7 @@ def test_a_leader_that_lost_the_numbers_gets_new_ones(code: ErrorCode) -> None:
     assert producer.produced[-1][3].producer_epoch == 1
 
 
-#: What a refusal of one batch leads to without transactions: whether it is stored at last, and the next one's epoch.
+#: The effect of refusing one batch without transactions: whether it is stored in the end, and the next one's epoch.
 REFUSALS = {
     ErrorCode.UNKNOWN_PRODUCER_ID: (True, 0),
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (True, 1),
@@ -199,7 +199,7 @@ def test_the_epoch_of_one_partition_leaves_the_others_alone() -> None:
 
 
 class Numbered:
-    """A batch of some records, as far as `Sequences` looks at it."""
+    """The parts of a batch that `Sequences` looks at."""
 
     def __init__(self, count: int) -> None:
         self.builder = SimpleNamespace(count=count)

@@ -1,4 +1,4 @@
-"""Each topic is found, grows and is forgotten by itself.
+"""Each topic is found, grows and is forgotten independently.
 
 Method: the producer's machines beside simulated brokers whose topics come and go.
 """
@@ -28,7 +28,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.sdk.producer.simulated import SimulatedProducer, outcome_of, place_of, sent
 from tests.sdk.simulation import Later
 
-#: A delivery is settled so long after `delivery_timeout_ms` at the latest.
+#: A delivery is settled at most this long after `delivery_timeout_ms`.
 GRACE_MS = 100
 
 LATE = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -143,7 +143,7 @@ def test_records_wait_for_their_topic_in_order() -> None:
 
 @pytest.mark.parametrize("chosen", [None, 9])
 def test_a_partitioner_that_fails_once_the_topic_is_known(chosen: int | None) -> None:
-    """The delivery is settled, `flush` returns, and no deadline comes later for a record that has ended."""
+    """The delivery is settled, `flush` returns, and no deadline follows for a record that has ended."""
 
     def partitioner(key: bytes, partitions: int) -> int:
         if key == b"bad":
@@ -171,7 +171,7 @@ def test_new_partitions_are_used() -> None:
 
 
 def test_a_partition_that_was_added_is_asked_for() -> None:
-    """The metadata is minutes from its age; records for other partitions do not wait."""
+    """The next refresh by age is minutes away; records for other partitions do not wait."""
     producer = SimulatedProducer(linger_ms=0)
     producer.learn()
     producer.leaders["t"] = [1, 2, 3]
@@ -184,7 +184,7 @@ def test_a_partition_that_was_added_is_asked_for() -> None:
 
 
 def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> None:
-    """It is said at once, and its records fail within the limit of a topic that is not known; the topic goes on."""
+    """A warning comes at once; the records fail within the limit for unknown topics; other partitions go on."""
     producer = SimulatedProducer({"t": [1, 1, 1]}, linger_ms=0, topic_timeout_ms=5_000)
     producer.learn()
     caplog.set_level(logging.WARNING, "kafkawire.producer")
@@ -220,7 +220,7 @@ def test_a_partition_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_a_partition_that_no_answer_names_for_long_does_not_exist() -> None:
-    """By default nobody waits for two minutes because of a wrong number."""
+    """By default no record waits two minutes because of a wrong partition number."""
     producer = SimulatedProducer(linger_ms=0)
     first = producer.send("t", b"v", partition=7)
     producer.run(ABSENT_MS - 1_500)
@@ -342,7 +342,7 @@ def test_a_client_that_ends_while_a_partition_is_asked_about() -> None:
 
 
 def test_a_topic_that_is_created_again_with_fewer_partitions() -> None:
-    """Keys go where every other producer sends them, and what was for the other partitions ends by its deadline."""
+    """Keys go where every other producer sends them; records for the removed partitions end by their deadline."""
     producer = SimulatedProducer({"t": [1] * 8}, metadata_max_age_ms=1_000, linger_ms=0, delivery_timeout_ms=5_000)
     producer.learn()
     for number in range(8):

@@ -1,7 +1,7 @@
-"""Each transaction comes to its end, and each call to its limit, though coordinators come, go and fall silent.
+"""Each transaction ends, and each call keeps its limit, though coordinators come, go and fall silent.
 
-Method: the producer's machines beside a simulated coordinator that moves, and loses responses; faults and applications
-at random, by seed.
+Method: the producer's machines beside a simulated coordinator that moves, and loses responses; random faults and
+applications, by seed.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_offsets_that_get_no_answer_doom_the_transaction(version: int) -> None:
 
 
 def test_nothing_may_have_begun() -> None:
-    """With version 1 a partition may have been added though nobody said so; then the coordinator refuses the abort."""
+    """With version 1, unanswered requests may have added no partition; then the coordinator refuses the abort."""
     producer = TransactionalProducer(1, api_timeout_ms=1_000)
     producer.begin()
     producer.refusals[AddPartitionsToTxnRequest] = [SILENT] * 2

@@ -1,4 +1,4 @@
-"""What goes wrong dooms a transaction, or ends its producer: every error code at every request, in both versions.
+"""A failure dooms a transaction, or ends its producer: every error code at every request, in both versions.
 
 Method: the producer's machines beside a simulated coordinator that refuses.
 """
@@ -254,7 +254,7 @@ def test_who_hears_that_no_transaction_is_possible_any_more_cannot_send(version:
 
 @BOTH
 def test_a_batch_that_follows_another_one_is_retried_with_it(version: int) -> None:
-    """Only what comes back out of order though nothing is before it shows a gap."""
+    """Only a batch that is refused as out of order with none before it shows a gap."""
     producer = TransactionalProducer(version, batch_size=128)
     producer.begin()
     producer.send("t", b"first" + b"x" * 90, partition=0)
@@ -283,7 +283,7 @@ def test_a_coordinator_that_knows_of_no_open_transaction_lets_another_follow(ver
 
 
 def test_a_transaction_that_its_coordinator_has_ended_lets_another_follow() -> None:
-    """As after `transaction_timeout_ms`, in version 2; in version 1 the producer is fenced."""
+    """This happens after `transaction_timeout_ms` in version 2; in version 1 the producer is fenced."""
     producer = TransactionalProducer(2)
     producer.begin()
     producer.send("t", b"v", partition=0)

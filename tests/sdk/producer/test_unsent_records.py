@@ -1,6 +1,6 @@
-"""With acks=0, what a connection has not sent yet counts against `buffer_memory`; `drain` leaves batches to be filled.
+"""With acks=0, bytes that a connection has not sent yet count against `buffer_memory`; `drain` lets batches fill.
 
-Method: the whole producer against a scripted broker in memory, over wires that say that they keep what is written; the
+Method: the whole producer against a scripted in-memory broker, over wires that claim to keep unsent bytes; the
 machines against simulated brokers.
 """
 

@@ -1,4 +1,4 @@
-"""What is not settled is found by its outcome, and by its deadline unless it has ended before."""
+"""Unsettled batches are found by their outcomes, and by deadline unless they have ended before."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_deadlines() -> None:
 
 
 def test_what_has_ended_keeps_no_records() -> None:
-    """Not even while an item with an earlier deadline is unsettled."""
+    """Its records are released even while an item with an earlier deadline is unsettled."""
     unsettled, early, ended = UnsettledBatches(), held(10), held(20)
     unsettled.add(early)
     unsettled.add(ended)

@@ -43,7 +43,7 @@ def versions_of(producer: TransactionalProducer, kind: type[Message]) -> set[int
 
 
 def error_of(promise: Any) -> Exception | None:
-    """Return how a promise has failed, None if it was kept; it must be settled."""
+    """Return the error of a promise, None if it was kept; it must be settled."""
     assert promise.done
     try:
         promise.wait(0)
@@ -57,17 +57,17 @@ class TransactionalProducer(SimulatedProducer):
 
     Args:
         version: a level of transaction.version.
-        starting: codes that its first requests for a producer id are refused with.
+        starting: error codes for its first requests for a producer id.
         given: options.
 
     Attributes:
-        coordinator: the node of all coordinators now.
+        coordinator: the node that coordinates everything now.
         refusals: by request class, the codes that the next requests are refused with; SILENT for no answer.
         lost: request classes whose next response is lost with the connection, though the request is carried out.
-        epoch: of the producer now.
-        state: of the transaction: empty, ongoing, commit, abort.
-        committed: values by partition.
-        offsets: committed, by partition.
+        epoch: the producer's current epoch.
+        state: the transaction's state: empty, ongoing, commit, abort.
+        committed: the committed values by partition.
+        offsets: the committed offsets by partition.
     """
 
     def __init__(self, version: int, starting: Sequence[int] = (), **given: Any) -> None:
@@ -107,7 +107,7 @@ class TransactionalProducer(SimulatedProducer):
     # What an application does.
 
     def ask(self, step: Callable[..., None], *arguments: Any) -> Promise[None]:
-        """Do something as the driver does it."""
+        """Do something as the driver does."""
         promise: Promise[None] = Promise()
         try:
             step(*arguments, promise, self.simulation.now_ms)
@@ -150,7 +150,7 @@ class TransactionalProducer(SimulatedProducer):
         self.state = "empty"
 
     def expire(self) -> None:
-        """End the transaction as a coordinator does that waits no longer."""
+        """End the transaction, as a coordinator does after `transaction_timeout_ms`."""
         self.epoch += 1
         self._abort()
 

@@ -22,12 +22,12 @@ from tests.needs import EXTENSION
 native: Any = selection.built
 pytestmark = EXTENSION.mark
 
-#: The clock that the extension reads goes by ticks of the kernel, at most so long.
+#: The extension reads a clock that advances in ticks of the kernel, of at most this length.
 TICK_MS = 10
 
 
 class Owner:
-    """Takes every record."""
+    """An owner that takes every record."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[Held, int]] = []

@@ -1,6 +1,6 @@
 """The Python engine checks what `send` is given, and chooses the partition, before the accumulator takes the record.
 
-Method: an owner that notes what it is given. What the accumulator makes of it is tested there, on both engines.
+Method: an owner that records its calls. test_accumulator.py tests the accumulator, on both engines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 
 class Owner:
-    """Takes every record."""
+    """An owner that takes every record."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[Held, int]] = []

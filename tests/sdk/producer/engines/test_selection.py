@@ -1,4 +1,4 @@
-"""The engine is the one that the environment asks for."""
+"""The environment selects the engine."""
 
 from kafkawire.sdk.producer import engine
 from kafkawire.sdk.producer.engines import python, selection

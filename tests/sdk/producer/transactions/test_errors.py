@@ -1,4 +1,4 @@
-"""Which errors end a producer, and what those that end a transaction say."""
+"""Which errors end a producer, and what the errors that end a transaction say."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A transaction is committed as a whole or not at all, in both versions of the protocol, in the order that it has.
+"""A transaction is committed as a whole or not at all, in both versions of the protocol, with its calls in order.
 
 Method: the producer's machines beside a simulated coordinator that keeps pending and committed records apart.
-test_transaction_failures.py has what goes wrong, test_transaction_ends.py coordinators that come and go.
+test_transaction_failures.py covers failures, test_transaction_ends.py coordinators that come and go.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.sdk.producer.simulated import outcome_of, refused
 from tests.sdk.producer.transaction_coordinator import BOTH, T0, TransactionalProducer, error_of, versions_of
 from tests.sdk.simulation import Later
 
-# Good weather.
+# Without faults.
 
 
 @BOTH
@@ -105,7 +105,7 @@ def test_an_empty_transaction_asks_nobody(version: int) -> None:
 @BOTH
 @pytest.mark.parametrize("has_records", [False, True])
 def test_no_offsets_join_no_group(version: int, has_records: bool) -> None:
-    """A coordinator refuses to commit what nothing has joined, and the producer would be lost with that."""
+    """A coordinator refuses to commit a transaction that nothing has joined, and the producer would be lost."""
     producer = TransactionalProducer(version)
     producer.begin()
     if has_records:
@@ -174,7 +174,7 @@ def test_records_of_an_unknown_topic_fail_with_their_transaction(version: int) -
 
 
 def test_the_epoch_is_raised_if_numbers_may_be_missing() -> None:
-    """With version 2 each end raises it; with version 1 only what was numbered and not acknowledged asks for it."""
+    """With version 2 each end raises it; with version 1 only records that were numbered but not acknowledged do."""
     producer = TransactionalProducer(1)
     producer.begin()
     producer.send("t", b"a", partition=0)
@@ -222,7 +222,7 @@ def forgetful() -> TransactionalProducer:
 
 
 def test_a_leader_that_has_forgotten_the_producer_aborts_one_transaction() -> None:
-    """What was in flight may be stored, since the record before is; then the numbers begin anew, in the same epoch."""
+    """Records in flight may be stored, since the one before is; then the numbers start over, in the same epoch."""
     producer = forgetful()
     producer.begin()
     deliveries = [producer.send("t", value, partition=0) for value in (b"b", b"c")]
@@ -326,12 +326,12 @@ def test_only_whoever_commits_is_told_why_it_was_aborted(version: int) -> None:
 def test_no_identity_is_made_anew_once_the_coordinator_may_have_forgotten_who_fenced_it(
     version: int, answer: ErrorCode | None
 ) -> None:
-    """A fenced producer that was idle until its id expired must not do again what the later one has done."""
+    """A fenced producer that was idle until its id expired must not repeat the work of the later producer."""
     producer = TransactionalProducer(version)
     producer.begin()
     producer.send("t", b"v", partition=0)
     producer.run(1_000)
-    producer.refusals[EndTxnRequest] = [ErrorCode.INVALID_TXN_STATE]  # has the epoch raised
+    producer.refusals[EndTxnRequest] = [ErrorCode.INVALID_TXN_STATE]  # makes the producer raise its epoch
     if answer is None:
         for node in producer.nodes:
             producer.simulation.handlers[node, InitProducerIdRequest] = lambda request, version: InitProducerIdResponse(
@@ -387,7 +387,7 @@ def test_a_record_whose_transaction_ends_during_send_says_so(version: int, end: 
 @BOTH
 @pytest.mark.parametrize("ends", ["commit", "abort", "prepare", "doom", "fence"])
 def test_no_record_joins_once_the_end_has_begun(version: int, ends: str) -> None:
-    """A thread is still sending it when the coordinator, or the application, is told: only this record fails."""
+    """A thread is still sending the record when the coordinator or the application hears of the end: only it fails."""
     later = Later()
 
     def partitioner(key: bytes, count: int) -> int:

@@ -1,4 +1,4 @@
-"""With version 1 a partition is sent to once it was added, with version 2 at once; never while a refusal stands."""
+"""A partition gets records once it was added (version 1) or at once (version 2); never while a refusal stands."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Another process ends a prepared transaction, or learns that it is too late.
 
-Method: producers and a client of another kind at the reference broker.
+Method: producers, and another kind of client, of the reference broker.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def prepared(broker: Broker) -> PreparedTransaction:
 
 
 def done(broker: Broker, work: Callable[[Operations], Coroutine[Any, Any, None]]) -> None:
-    """Do something with a client of another kind."""
+    """Perform operations with another kind of client."""
     core = ClientCore("test", read_options(AdminOptions, broker.bootstrap, {"io": "thread"}), None)
 
     async def perform() -> None:
@@ -60,7 +60,7 @@ def end(broker: Broker, transaction: PreparedTransaction, *, commits: bool) -> N
 
 
 def check(broker: Broker, expected: list[bytes]) -> None:
-    """Check what readers of committed records see, or will see: markers follow the answer to a commit."""
+    """Check what readers of committed records see, or soon will: markers are written after the answer to a commit."""
     found: list[bytes | None] = []
     for _ in range(200):
         with Consumer(broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
@@ -75,7 +75,7 @@ def check(broker: Broker, expected: list[bytes]) -> None:
 def test_an_end_from_outside(broker: Broker, commits: bool) -> None:
     transaction = pickle.loads(pickle.dumps(prepared(broker)))
     check(broker, [])
-    for _ in range(2):  # an answer may be lost
+    for _ in range(2):  # a client that misses the answer calls again
         end(broker, transaction, commits=commits)
         check(broker, [b"v"] if commits else [])
     with pytest.raises(BrokerError, match=r"INVALID_TXN_STATE.*end of the transaction"):

@@ -1,6 +1,6 @@
-"""A transaction that is prepared has everything stored, and is left open until somebody ends it.
+"""A prepared transaction has everything stored, and stays open until a client ends it.
 
-Method: the producer's machines beside a simulated coordinator; what ends a prepared transaction from outside is in
+Method: the producer's machines beside a simulated coordinator; ending a prepared transaction from outside is tested in
 test_prepared.py.
 """
 

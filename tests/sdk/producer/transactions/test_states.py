@@ -1,7 +1,7 @@
-"""Each state is of one kind, as far as the machine asks: it rests, it takes batches, or its end is under way; and the
-machine takes every edge of the table.
+"""Each state is of one kind: it rests, it takes batches, or its end is in progress; the machine takes every edge of
+the table.
 
-Method: a table of the states; a simulated producer for each edge, brought to where it begins.
+Method: a table of the states; for each edge, a simulated producer that is brought to the state where the edge begins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_kinds(state: State, rests: bool, goes_well: bool, ends: bool, is_aborta
 
 
 def producer_in(state: State, version: int) -> TransactionalProducer:
-    """Return a producer whose transaction is in a state; unless it is ready, a record has joined it, or is about to."""
+    """Return a producer whose transaction is in a state; unless it is ready, a record has joined it or is about to."""
     producer = TransactionalProducer(version)
     if state is State.READY:
         return producer
@@ -73,13 +73,13 @@ def producer_in(state: State, version: int) -> TransactionalProducer:
 
 
 def leave_a_gap(producer: TransactionalProducer) -> None:
-    """Have a record numbered and not stored, and nobody raise the epoch for that."""
+    """Have a record numbered but not stored, and keep the epoch from being raised."""
     producer.refuse = refused(ErrorCode.NOT_ENOUGH_REPLICAS, times=50)
     producer.refusals[InitProducerIdRequest] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 50
 
 
 def lead(producer: TransactionalProducer, after: State) -> None:
-    """Let happen what leads to a state."""
+    """Make the transition to a state happen."""
     before, machine = producer.machine.state, producer.machine
     if after is State.FATAL:
         machine.fail(Closed("the client was closed"), producer.simulation.now_ms)
