@@ -1,4 +1,4 @@
-"""Batches for the tests of reading, as a broker stores them."""
+"""Batches for the tests of reading, encoded as a broker stores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer of a scripted broker in memory, which keeps batches and fails on demand, and what tests read with it."""
+"""A consumer of a scripted in-memory broker, which keeps batches and fails on demand, and functions to read with it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def consuming(
 
 
 def core_of(consumer: Consumer) -> ConsumerCore:
-    """Return what runs a consumer that is started."""
+    """Return the core of a started consumer."""
     assert consumer._core is not None
     return consumer._core
 

@@ -1,4 +1,4 @@
-"""A whole consumer of a group, and a scripted broker whose topic t has three records."""
+"""A whole consumer in a group, and a scripted broker whose topic t has three records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK: dict[str, Any] = {
 def consuming(
     test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, listener: Any = None, **options: Any
 ) -> StoringBroker:
-    """Run a test with a consumer of a group, and a broker whose topic t has three records."""
+    """Run a test with a consumer in a group, and a broker whose topic t has three records."""
     made: list[StoringBroker] = []
 
     async def run() -> None:
@@ -45,7 +45,7 @@ def consuming(
 
 
 def heartbeat(request: Any) -> ConsumerGroupHeartbeatResponse:
-    """Assign everything to a member of a KIP-848 group, as its first heartbeat asks for."""
+    """Answer a KIP-848 member's heartbeats: the first one assigns it everything."""
     message = request.message
     if message.member_epoch != 0:
         return ConsumerGroupHeartbeatResponse(

@@ -1,4 +1,4 @@
-"""Simulated brokers with logs: fetch sessions as KIP-227 has them, offsets by time, the ends of leader epochs.
+"""Simulated brokers with logs, fetch sessions (KIP-227), offsets by time, and the ends of leader epochs.
 
 A whole I/O side runs against them on the clock of `tests/sdk/simulation.py`.
 """
@@ -43,15 +43,15 @@ class Log:
 
     Attributes:
         leader: node id, None for no leader.
-        epoch: of the leader.
-        batches: with their offsets.
-        start: the first offset that is left.
-        error: what a fetch from it gets instead.
+        epoch: the leader epoch.
+        batches: the batches, with their offsets.
+        start: the first remaining offset.
+        error: the error that a fetch gets instead of records.
         replica: the follower that consumers are sent to, -1 for none.
-        epoch_ends: what OffsetForLeaderEpoch says: (epoch, end offset); None for the end of the log.
-        cut: how many bytes a fetch brings at most.
+        epoch_ends: the answer to OffsetForLeaderEpoch: (epoch, end offset); None for the end of the log.
+        cut: the most bytes that a fetch returns.
         aborted: (first offset, producer id) of aborted transactions; a response names them in this order.
-        listed: what ListOffsets says of a time; None for the start.
+        listed: the answer to ListOffsets for a time; None for the start.
     """
 
     def __init__(self, leader: int | None) -> None:
@@ -89,13 +89,13 @@ class Cluster:
 
     Args:
         topics: the leader of each partition of each topic; None for a partition without one.
-        given: options of the consumer.
+        given: options for the consumer.
 
     Attributes:
-        logs: by partition.
-        ids: of the topics.
-        commits: what the consumer's group has committed, or why it cannot be known; None if it has no group.
-        sessions: by node, what each keeps: id, next epoch, (topic id, partition) → offset.
+        logs: the log of each partition.
+        ids: the id of each topic.
+        commits: the offsets that the consumer's group has committed, or the error of a look-up; None without a group.
+        sessions: the session that each node keeps: id, next epoch, (topic id, partition) → offset.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Cluster:
         self.simulation.run(duration_ms)
 
     def read(self, duration_ms: int = 1_000) -> list[tuple[int, int]]:
-        """Let time pass and return what is handed out: (partition, offset)."""
+        """Let time pass and return the records handed out: (partition, offset)."""
         found = []
         for _ in range(0, duration_ms, 10):
             self.simulation.run(10)
@@ -260,7 +260,7 @@ class Cluster:
         return OffsetForLeaderEpochResponse(topics=topics)
 
     def _committed(self, partitions: Any, on_found: Callable[[Found, int], None], now_ms: int) -> None:
-        """Report what is committed after 5 ms, and errors after a second."""
+        """Report committed offsets after 5 ms, and errors after a second."""
         assert self.commits is not None
         found = {each: self.commits.get(each) for each in partitions}
         late = {each: result for each, result in found.items() if isinstance(result, KafkaWireError)}

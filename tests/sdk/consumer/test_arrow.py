@@ -1,6 +1,6 @@
 """Many batches become one table with the place of each record.
 
-Method: batches made by hand, whole and cut, of two partitions.
+Method: hand-made batches, whole and cut, of two partitions.
 """
 
 from __future__ import annotations

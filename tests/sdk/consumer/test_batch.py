@@ -1,6 +1,6 @@
-"""A batch has its records from the first offset asked for to the last one wanted, as records or as columns.
+"""A batch gives its records from the first requested offset to the last one wanted, as records or as columns.
 
-Method: batches made by hand.
+Method: hand-made batches.
 """
 
 from __future__ import annotations

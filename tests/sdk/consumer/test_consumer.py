@@ -1,7 +1,7 @@
-"""Every record is read once, from where the consumer stands; positions, commits, faults and restarts included.
+"""Every record is read once, from the consumer's position on; positions, commits, faults and restarts included.
 
-What need not wait works at once. Method: the whole consumer, before its start too, against a scripted broker in memory,
-which keeps batches and fails on demand.
+Calls that need not wait return at once. Method: the whole consumer, also before its start, against a scripted
+in-memory broker, which keeps batches and fails on demand.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def test_lasting_errors_are_raised_by_the_read() -> None:
 
 
 def test_damaged_batches_are_not_skipped() -> None:
-    """The records before are read; the partition then stops until the application seeks past the damage."""
+    """The records before the damage are read; the partition then stops until the application seeks past it."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -306,7 +306,7 @@ def test_damaged_batches_are_not_skipped() -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_responses_that_break_the_protocol(times: int) -> None:
-    """One is an accident, and the fetch is repeated; of two in a row the reader must know."""
+    """One such response is an accident, and the fetch is repeated; two in a row are reported to the reader."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -390,7 +390,7 @@ def test_servers_beside_the_first_argument() -> None:
 
 
 def test_a_position_is_found_while_records_of_other_partitions_wait() -> None:
-    """They are of no use to who asks: the event loop has its turns, in which the position is looked up."""
+    """The waiting records must not keep the event loop from running, since it looks up the position."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         other = TopicPartition("m", 0)
@@ -430,7 +430,7 @@ def test_the_position_of_a_partition_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize("group", [{}, {"group_id": "g"}])
 def test_a_consumer_with_nothing_to_read_says_so(group: dict[str, Any]) -> None:
-    """Neither topics nor partitions: it would wait for ever. A pattern that matches nothing yet may match later."""
+    """Without topics or partitions a read would wait for ever; a pattern that matches nothing yet may match later."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 1})
@@ -505,7 +505,7 @@ def test_what_it_subscribes_to_and_what_is_paused() -> None:
 
 
 def test_an_assignment_with_offsets(caplog: pytest.LogCaptureFixture) -> None:
-    """Before the start, after it, and for a partition that is read already; nothing is looked up."""
+    """Partitions are assigned before the start, after it, and while they are read; no position is looked up."""
 
     async def run() -> None:
         broker = StoringBroker({"t": 2})

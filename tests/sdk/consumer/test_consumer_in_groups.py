@@ -1,6 +1,6 @@
-"""A consumer in a group commits what was finished, tells its listener, and survives what a group may do to it.
+"""A consumer in a group commits finished records, calls its listener, and survives whatever its group does.
 
-Method: the whole consumer against a scripted broker in memory, which has a group of this one member.
+Method: the whole consumer against a scripted in-memory broker, which has a group of this one member.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 
 def test_a_group_shares_and_commits_what_was_finished() -> None:
-    """What was read before leaving the loop is committed on close."""
+    """Records read before the program leaves the loop are committed on close."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await read(consumer, 12)
@@ -107,7 +107,7 @@ def test_the_listener_hears_of_assigned_and_revoked_partitions() -> None:
                 broker.script(ApiKey.HEARTBEAT, lambda request, code=code: HeartbeatResponse(error_code=code))
                 while broker.generation < rounds or not consumer.assignment:
                     await asyncio.sleep(0)
-            # The third record was handed out, but nothing said that it was finished.
+            # The third record was handed out, but never marked as finished.
             assert [record.value for record in await read(consumer, 2)] == values(2, 2)
         assert broker.commits == {("g", "t", 0): 4}
 

@@ -1,4 +1,4 @@
-"""After any trouble the I/O side of a consumer reads on where it was, and behaves like a new one.
+"""After any trouble the I/O side of a consumer resumes where it was, and behaves like a new one.
 
 Goal: an error, a pause, a seek, a session, a follower and a look-up leave no trace after the next success: in the
 planner of fetches, its sessions, look-ups and responses, the queue, and the assignment.
@@ -29,7 +29,7 @@ from tests.sdk.stories import Kinds, Step, assert_alike, run_stories, steps
 T = [TopicPartition("t", number) for number in range(3)]
 NODES = (1, 2, 3)
 
-#: The simulated brokers answer a fetch that finds nothing at once; without latency there would be too many of them.
+#: The simulated brokers answer an empty fetch at once; without latency there would be too many fetches.
 LATENCY_MS = 20
 
 OPTIONS: dict[str, Any] = {
@@ -88,7 +88,7 @@ class Scene:
     """A consumer, the logs that it reads, and the records that it must hand out next.
 
     Args:
-        now_ms: when it begins.
+        now_ms: the start time.
         model: the scene whose logs and offsets are copied; None for empty logs.
     """
 
@@ -211,7 +211,7 @@ class Scene:
         cluster = self.cluster
         cluster.simulation.down.clear()
         self.silent.clear()
-        for node in NODES:  # else a request that is never answered would stay under way
+        for node in NODES:  # otherwise an unanswered request would stay in flight
             cluster.simulation.break_connections(node)
         for number, log in enumerate(cluster.logs.values()):
             if log.leader != number + 1:
@@ -219,7 +219,7 @@ class Scene:
             log.error, log.replica, log.cut = ErrorCode.NONE, -1, None
         cluster.assignment.resume(list(cluster.assignment.assigned))
         self.act(("assign", T))
-        cluster.assignment.assign(T)  # what was withheld
+        cluster.assignment.assign(T)  # the withheld partitions
         self.read_all()
 
     def read_all(self) -> None:
@@ -232,7 +232,7 @@ class Scene:
         assert self.cluster.queue.size_bytes == 0
 
     def settle(self) -> None:
-        """Have nothing under way, every broker connected, and fetches in step with those of the other scene."""
+        """Reach a state with nothing in flight, every broker connected, and fetches in step with the other scene's."""
         self.read_all()
         self.read(CALM_MS)
         self.cluster.simulation.router.refresh(lambda error: None)

@@ -1,6 +1,6 @@
-"""The core runs on an I/O thread: the user's thread takes records and gets promises, and its blocking delays nothing.
+"""The core runs on an I/O thread; the user's thread takes records and promises, and may block without delaying it.
 
-Method: a core on a thread of its own, with a scripted broker in the memory of that thread.
+Method: a core on a thread of its own, with a scripted in-memory broker on that thread.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Setting:
         return found
 
     def close(self) -> None:
-        """End it."""
+        """End the core."""
         result_of(self.core.client.finish, Closed("the consumer was closed"))
 
 
@@ -103,7 +103,7 @@ def test_partitions_of_a_topic_that_does_not_exist(setting: Setting) -> None:
 
     def answer(request: Request) -> Message | Later | None:
         nonlocal asked
-        asked += any(topic.name == "gone" for topic in request.message.topics or ())  # others may be asked for, too
+        asked += any(topic.name == "gone" for topic in request.message.topics or ())  # other topics may be named, too
         return usual(request)
 
     setting.broker.responders[ApiKey.METADATA] = answer

@@ -1,7 +1,7 @@
-"""A program that works on buffered records, and never has to wait for one, lets its event loop go on.
+"""A program that processes buffered records, without ever waiting for one, still lets its event loop run.
 
-Method: the whole consumer against a scripted broker in memory; each record costs a millisecond of the only thread, and
-a callback counts how many are handed out between two turns of its loop.
+Method: the whole consumer against a scripted in-memory broker; each record costs a millisecond of the only thread, and
+a callback counts how many records are handed out between two turns of the loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.sdk.consumer.consuming import QUICK, T
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 from tests.sdk.spinning import spin_ms
 
-#: Records in one response. Ten milliseconds are the budget; what is above that is the resolution of the coarse clock.
+#: Records in one response. The budget is ten milliseconds; the rest allows for the resolution of the coarse clock.
 COUNT, LIMIT = 60, 40
 
 

@@ -1,7 +1,7 @@
-"""A program that works on many records at once works on each only once, though partitions move and members come and go.
+"""A program that processes records concurrently processes each once, though partitions move and members come and go.
 
-Method: the recipe of the guide, `examples/graceful_rebalance.py`, on the reference broker, by each group protocol: a
-second member joins in the middle, and the first one leaves after that. One record always fails.
+Method: the guide's recipe, `examples/graceful_rebalance.py`, on the reference broker, with each group protocol: a
+second member joins midway, and the first one leaves after that. One record always fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkawire.testing import Broker
 from tests.sdk.spinning import spin_ms
 from tests.thorough import sampled
 
-#: How many records a member works on before the next step, and one that always fails.
+#: How many records a member processes before the next step, and the record that always fails.
 ENOUGH, BAD = 30, b"7"
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "eager": {"assignors": ["range"], "heartbeat_interval_ms": 50},
@@ -37,11 +37,11 @@ def broker() -> Iterator[Broker]:
 
 
 class Work:
-    """The records that members have worked on.
+    """The records that members have processed.
 
     Attributes:
-        seen: how often each record was worked on.
-        by: how many each member has worked on.
+        seen: how often each record was processed.
+        by: how many records each member has processed.
     """
 
     def __init__(self) -> None:
@@ -56,10 +56,10 @@ class Work:
 
 
 class Jobs:
-    """A topic to which records are sent until members have done enough.
+    """A topic to which records are sent until members have processed enough.
 
     Attributes:
-        sent: how many were sent.
+        sent: how many records were sent.
     """
 
     def __init__(self, broker: Broker, topic: str, work: Work) -> None:
@@ -73,7 +73,7 @@ class Jobs:
             await admin.create_topics(NewTopic(self.topic, partitions=4))
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Send records until something holds."""
+        """Send records until a condition holds."""
         async with asyncio.timeout(60), Producer(self.servers) as producer:
             while not condition():
                 for number in range(self.sent, self.sent + 4):
@@ -87,7 +87,7 @@ class Jobs:
                 await asyncio.sleep(0)
 
     async def check(self) -> None:
-        """Assert that each record was worked on once and committed, and that the bad one is a dead letter."""
+        """Assert that each record was processed once and committed, and that the bad one is a dead letter."""
         seen = self.work.seen
         assert len(seen) == self.sent
         assert max(seen.values()) == 1, [value for value, times in seen.items() if times > 1]

@@ -1,4 +1,4 @@
-"""A consumer joins, commits, looks up and leaves by the protocol it is given; without topics it commits from outside.
+"""A consumer joins, commits, looks up and leaves by its group's protocol; without topics it commits from outside.
 
 Method: the whole consumer against a scripted broker; how each protocol behaves is tested in `tests/sdk/groups`.
 """
@@ -76,7 +76,7 @@ def test_it_continues_from_the_commit() -> None:
 
 
 def test_records_finished_in_any_order() -> None:
-    """What is committed is what comes before the first unfinished record."""
+    """A commit covers what comes before the first unfinished record."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         consumer.assign([T0])
@@ -206,7 +206,7 @@ def test_a_member_reads_some_topic() -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
 def test_a_pattern(protocol: str) -> None:
-    """Members of a classic group match the names of topics, the coordinator of a KIP-848 group does so itself."""
+    """Members of a classic group match topic names themselves; the coordinator of a KIP-848 group does it for them."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         await consumer.subscribe(pattern="[s-u]")
@@ -237,10 +237,10 @@ def test_a_pattern_that_is_none_is_refused_where_members_match(protocol: str, is
 
 
 class OneForAll(Assignor):
-    """An assignor of the application.
+    """An application's own assignor.
 
     Attributes:
-        user_datas: what the leader was told.
+        user_datas: the members' user data that the leader received.
     """
 
     name = "one-for-all"
@@ -312,7 +312,7 @@ def test_the_end_of_the_client_ends_the_membership_commits_and_look_ups(protocol
 
 
 def test_what_is_looked_up_is_asked_in_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else may wake the I/O side for long."""
+    """Nothing else may wake the I/O side for a long time."""
     calls: list[str] = []
     for name in ("find", "poll"):
         original = getattr(CommittedOffsets, name)
@@ -370,7 +370,7 @@ def test_records_and_batches_are_committed_one_by_one() -> None:
 
 
 def test_a_list_is_committed_once_it_is_finished() -> None:
-    """What `getmany` has returned is finished by the next read, as with `async for`."""
+    """The next read finishes the records that `getmany` returned, as with `async for`."""
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
         consumer.assign([T0])

@@ -1,4 +1,4 @@
-"""What a rebalance listener does with its consumer takes effect: it may seek, commit, subscribe, close, fail or hang.
+"""A rebalance listener may use its consumer to seek, commit, subscribe or close, and it may fail or hang.
 
 Method: the whole consumer against a scripted broker.
 """
@@ -79,7 +79,7 @@ def test_a_listener_that_hangs_does_not_hold_up_close() -> None:
         assert monotonic_ms() - began_ms < 1_000
         assert len(asyncio.all_tasks()) == 1
 
-    consuming(test, "t", listener=Listener())  # that it leaves is shown without real time, by test_departure
+    consuming(test, "t", listener=Listener())  # test_departure shows, without real time, that the member leaves
 
 
 class Acting:
@@ -87,7 +87,7 @@ class Acting:
 
     Attributes:
         consumer: set before anything is assigned.
-        told: what it was told.
+        told: the events that it received.
     """
 
     def __init__(self, when: str, action: Callable[[Consumer], Awaitable[None] | None]) -> None:
@@ -129,7 +129,7 @@ def test_a_second_close_waits_for_the_first() -> None:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("when", ["assigned", "revoked"])
 def test_a_listener_may_close_its_consumer(protocol: str, when: str) -> None:
-    """At once, although the group waits for the listener, and the listener for the group."""
+    """The consumer closes at once, although the group waits for the listener, and the listener for the group."""
     listener = Acting(when, lambda consumer: consumer.close())
 
     async def test(broker: StoringBroker, consumer: Consumer) -> None:

@@ -1,4 +1,4 @@
-"""A listener is called on the application's loop, one task for each event, and its end is reported once.
+"""A listener is called on the application's loop, in one task for each event, and each call's end is reported once.
 
 Method: events of each kind, with listeners that return, await, raise or never end.
 """
@@ -23,7 +23,7 @@ EVENTS = [Assigned(PARTITIONS, 1), Revoking(PARTITIONS, 1), Lost(PARTITIONS, 1)]
 
 
 class Listener:
-    """Takes notes; its methods return nothing, await, and raise."""
+    """Notes its calls; its methods return nothing, await, and raise."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, frozenset[TopicPartition]]] = []
@@ -40,7 +40,7 @@ class Listener:
 
 
 def test_a_listener_has_the_context_of_the_start() -> None:
-    """It does not have the context of the thread or task that reports the event."""
+    """The listener does not run in the context of the thread or task that reports the event."""
     request = ContextVar("request", default="of the group")
     seen: list[str] = []
 
@@ -84,7 +84,7 @@ def test_each_event_is_done_once_after_its_method(from_another_thread: bool) -> 
             thread.join()
         else:
             notify()
-        assert not done  # not by the driver's turn, but by tasks of the application's loop
+        assert not done  # the calls are made by tasks of the application's loop, not in the driver's turn
         await asyncio.wait_for(every.wait(), 10)
         assert listener.told == [("assigned", PARTITIONS), ("revoked", PARTITIONS)]
         assert [done[event] for event in EVENTS[:2]] == [None, None]
@@ -153,9 +153,9 @@ def test_a_loop_that_was_closed_hears_nothing() -> None:
     loop.close()
     calls.notify(EVENTS[0])
     asyncio.run(calls.end())
-    for task in tasks:  # whose end nobody sees
+    for task in tasks:  # nothing else ends them
         task.get_coro().close()  # type: ignore[union-attr]  # it is a coroutine
-        task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio itself says it
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio itself does
 
 
 def test_a_call_that_waits_for_what_comes_after_it_lets_the_group_go_on() -> None:

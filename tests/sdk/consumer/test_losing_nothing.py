@@ -1,6 +1,6 @@
-"""Reads can be cancelled, fail or be cut short by `close` at any moment: no record is lost, none comes twice.
+"""Reads can be cancelled, fail or be cut short by `close` at any moment: no record is lost or handed out twice.
 
-Method: the whole consumer against a scripted broker, with cancels and faults by seed.
+Method: the whole consumer against a scripted broker, with seeded cancellations and faults.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def filled() -> StoringBroker:
 
 
 def faulty(broker: StoringBroker, random: Random) -> None:
-    """Let the broker fail now and then: errors of partitions, broken connections."""
+    """Have the broker fail now and then, with errors of partitions and broken connections."""
     usual = broker.responders[ApiKey.FETCH]
 
     def respond(request: Request) -> object:
@@ -56,7 +56,7 @@ def faulty(broker: StoringBroker, random: Random) -> None:
                     data.error_code, data.records = ErrorCode.NOT_LEADER_OR_FOLLOWER, b""
         return response
 
-    broker.responders[ApiKey.FETCH] = respond  # type: ignore[assignment]  # any of the kinds of responses
+    broker.responders[ApiKey.FETCH] = respond  # type: ignore[assignment]  # any kind of response
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -88,7 +88,7 @@ def test_cancels_and_faults(way: str, seed: int) -> None:
                 if random.random() < 0.5:
                     cancels += task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        assert cancels > 1 or LOOP_KIND == "eager"  # of about 20; an eager read that finds something is over at once
+        assert cancels > 1 or LOOP_KIND == "eager"  # of about 20; an eager read that finds something ends at once
 
     asyncio.run(run())
     assert sorted(found) == [(partition, offset) for partition in (0, 1) for offset in range(COUNT // 2)]

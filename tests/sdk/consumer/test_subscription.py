@@ -1,4 +1,4 @@
-"""All partitions of the subscribed topics are assigned, later ones from their beginning.
+"""All partitions of the subscribed topics are assigned; those that are added later, from their beginning.
 
 Method: metadata that is updated by hand.
 """
@@ -21,9 +21,9 @@ S0 = TopicPartition("s", 0)
 
 
 def update(metadata: Metadata, *, is_complete: bool = False, created: int = 1, **counts: int) -> None:
-    """Take a response with so many partitions of each topic; -1 for a topic that is gone.
+    """Update the metadata with the number of partitions of each topic; -1 for a topic that is gone.
 
-    A topic that is created again has another id, made of `created`.
+    The ids derive from `created`, so a topic that is created again has another id.
     """
     topics = [
         MetadataResponse.MetadataResponseTopic(
@@ -87,7 +87,7 @@ def test_another_subscription() -> None:
 
 
 def test_a_pattern() -> None:
-    """Topics are matched once all are known; one that is gone is gone, and comes back as a new one."""
+    """Topics are matched once all are known; a deleted topic is dropped, and comes back as a new one."""
     metadata, side = Metadata(), UserSide()
     metadata.wanted = None
     subscription = SubscribedTopics(metadata, side.assignment)

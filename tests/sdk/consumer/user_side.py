@@ -1,4 +1,4 @@
-"""The user's side of a consumer for its tests, with an I/O side that only takes notes."""
+"""A consumer's user side for its tests, with an I/O side that only records its calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UserSide:
     """An assignment, its queue and its reader.
 
     Attributes:
-        told: what the I/O side was told, oldest first.
+        told: the calls to the I/O side, oldest first.
         wakes: how often it was woken.
         now_ms: the time.
     """
@@ -39,7 +39,7 @@ class UserSide:
             self.told.clear()
 
     def put(self, partition: TopicPartition, data: bytes, start: int | None = None, **more: object) -> Fetched:
-        """Have a response bring batches for a partition."""
+        """Deliver batches of a partition, as a response would."""
         headers = list(walk_headers(data))
         last = headers[-1]
         end = Position(last.next_offset, getattr(last, "partition_leader_epoch", -1))
@@ -56,7 +56,7 @@ class UserSide:
         return self.assignment[partition].position
 
     def finished(self, partition: TopicPartition) -> Position | None:
-        """Return where everything before is finished."""
+        """Return the position before which everything is finished."""
         return self.assignment[partition].finished
 
     def take(self) -> int | None:

@@ -44,9 +44,9 @@ class ClassicCoordinator:
     """One group; `tick` is called as time passes.
 
     Attributes:
-        offsets: what is committed.
+        offsets: the committed offsets.
         commits: every commit that was accepted: partition, offset, member id.
-        joins: the requests, and so their reasons.
+        joins: the join requests, with their reasons.
     """
 
     def __init__(self, group_id: str = "g") -> None:
@@ -76,7 +76,7 @@ class ClassicCoordinator:
         }
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass: sessions end, and rebalances go on without those that are late."""
+        """Let time pass: sessions expire, and rebalances go on without late members."""
         self.now_ms = now_ms
         for member in list(self.members.values()):
             if member.join is None and member.sync is None and now_ms - member.seen_ms > member.session_ms:
@@ -170,7 +170,7 @@ class ClassicCoordinator:
         return None if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
 
     def _static_returns(self, known: _Member, request: JoinGroupRequest) -> JoinGroupResponse | Later:
-        """Replace a static member; without a rebalance if nothing changes."""
+        """Replace a static member, without a rebalance if nothing changes."""
         self._ids += 1
         former = known.member_id
         same = {each.name: bytes(each.metadata) for each in request.protocols}.keys() == known.protocols.keys()
@@ -205,7 +205,7 @@ class ClassicCoordinator:
         member.rebalance_ms = request.rebalance_timeout_ms
         member.protocols = {each.name: bytes(each.metadata) for each in request.protocols}
         member.seen_ms = self.now_ms
-        if member.join is not None:  # the connection of the former request was lost
+        if member.join is not None:  # the previous request's connection was lost
             self._answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, protocol_name=""))
         member.join = Later()
         if self.state is not GroupState.PREPARING:

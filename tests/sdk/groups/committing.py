@@ -1,4 +1,4 @@
-"""A simulated client that commits, for tests of the machine that does it."""
+"""A simulated client that commits, for tests of the committing machine."""
 
 from __future__ import annotations
 

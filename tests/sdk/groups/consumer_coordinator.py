@@ -45,7 +45,7 @@ class ConsumerCoordinator:
         topics: the number of partitions by topic.
 
     Attributes:
-        offsets: what is committed.
+        offsets: the committed offsets.
         commits: every commit that was accepted: partition, offset, member id.
     """
 
@@ -65,7 +65,7 @@ class ConsumerCoordinator:
         return {ConsumerGroupHeartbeatRequest: self.heartbeat, OffsetCommitRequest: self.commit}
 
     def tick(self, now_ms: int) -> None:
-        """Let time pass: sessions end."""
+        """Let time pass: sessions expire."""
         self.now_ms = now_ms
         for member_id, member in list(self.members.items()):
             if now_ms - member.seen_ms > SESSION_MS:
@@ -146,7 +146,7 @@ class ConsumerCoordinator:
         self._bump()
 
     def _bump(self) -> None:
-        """Make a new target: sticky, and even."""
+        """Compute a new target assignment, sticky and even."""
         self.epoch += 1
         wants = {
             member_id: {

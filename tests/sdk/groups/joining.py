@@ -1,4 +1,4 @@
-"""Classic groups whose members join and go on."""
+"""Classic groups whose members are joining, and the step that lets them go on."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def kinds(member: Member) -> list[str]:
 
 
 def joining(cluster: Cluster) -> tuple[Member, Member, Member]:
-    """Return two members of which the first waits in its join for the second, whose request is held up; and a third."""
+    """Return three members: the first waits in its join for the second, whose join request is held up."""
     first, second = cluster.member("a"), cluster.member("b")
-    # All topics are known by now, so that no news of them leads to another rebalance.
+    # All topics are known by now, so no change of the metadata leads to another rebalance.
     assert first.router.metadata.wanted is not None
     first.router.metadata.wanted.update(cluster.topics)
     cluster.settle(first, second)

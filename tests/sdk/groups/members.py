@@ -39,7 +39,7 @@ from tests.sdk.simulation import Silent, Simulation, address, backoff, cluster, 
 
 __all__ = ["Cluster", "Kafka", "Member", "classic", "consumer", "refusal"]
 
-#: Given the node and the request.
+#: Called with the node and the request.
 Fault = Callable[[int, Message], "Message | Exception | Silent | None"]
 
 
@@ -60,7 +60,7 @@ Make = Callable[["Member", GroupSettings, Subscription], GroupProtocol]
 
 
 def classic(*assignors: str) -> Make:
-    """Return what makes members of a classic group."""
+    """Return a factory of members of a classic group."""
 
     def make(member: Member, settings: GroupSettings, subscription: Subscription) -> GroupProtocol:
         return ClassicGroup(
@@ -79,7 +79,7 @@ def classic(*assignors: str) -> Make:
 
 
 def consumer() -> Make:
-    """Return what makes members of a KIP-848 group."""
+    """Return a factory of members of a KIP-848 group."""
 
     def make(member: Member, settings: GroupSettings, subscription: Subscription) -> GroupProtocol:
         return ConsumerGroup(
@@ -103,9 +103,9 @@ class Member:
     Args:
         name: its member id in a KIP-848 group.
         group: the cluster.
-        make: makes its protocol.
-        subscription: what it reads.
-        settings: how it takes part.
+        make: the factory of its protocol.
+        subscription: the topics that it reads.
+        settings: its settings as a member.
         auto_commit_interval_ms: None for no periodic commits.
     """
 
@@ -172,15 +172,15 @@ class Cluster:
 
     Args:
         kafka: the coordinator.
-        make: makes the protocol of each member, unless told otherwise.
+        make: the default factory of each member's protocol.
         topics: the number of partitions by topic.
-        step_ms: how far the clocks of the members may be apart.
+        step_ms: how far the members' clocks may be apart.
 
     Attributes:
-        node: the coordinator's; others refuse what is meant for it.
-        members: those that were started.
-        checks: what must hold at any time.
-        fault: returns what is answered instead of the truth, None for the truth.
+        node: the coordinator's node; the other nodes refuse the coordinator's requests.
+        members: the members started so far.
+        checks: called after each step, to check what must always hold.
+        fault: returns an answer to give instead of the true one; None for the true one.
     """
 
     def __init__(self, kafka: Kafka, make: Make, topics: dict[str, int], step_ms: int = 5) -> None:
@@ -237,7 +237,7 @@ class Cluster:
         return member
 
     def _handle(self, node: int, handler: Any, request: Message, version: int) -> Any:
-        """Answer as the coordinator, as another broker, or as somebody wants it."""
+        """Answer as the coordinator, as another broker, or with the fault that a test wants."""
         fault = self.fault(node, request)
         if fault is None and node != self.node:
             fault = refusal(request, ErrorCode.NOT_COORDINATOR)
@@ -255,7 +255,7 @@ class Cluster:
                 check()
 
     def until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> int:
-        """Let time pass until something holds; return how long it took."""
+        """Let time pass until a condition holds; return how long it took."""
         begun_ms = self.now_ms
         while not condition():
             assert self.now_ms - begun_ms < limit_ms, f"not within {limit_ms} ms"
@@ -263,12 +263,12 @@ class Cluster:
         return self.now_ms - begun_ms
 
     def settle(self, *members: Member, count: int = 6, share: int | None = None) -> None:
-        """Let time pass until these members have the partitions among themselves, and nothing is under way.
+        """Let time pass until these members share the partitions among themselves, and nothing is in progress.
 
         Args:
             members: all of them.
-            count: of the partitions.
-            share: what each has at least; None for an even share.
+            count: the number of partitions.
+            share: the minimum for each member; None for an even share.
         """
         least = count // len(members) if share is None else share
 
@@ -284,7 +284,7 @@ class Cluster:
 
 
 def refusal(request: Message, code: ErrorCode) -> Message:
-    """Return the response to a request of a member that carries an error."""
+    """Return an error response to a member's request."""
     match request:
         case OffsetCommitRequest():
             topics = [

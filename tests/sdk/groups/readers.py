@@ -15,14 +15,14 @@ class MemoryReader:
     """A reader of partitions that never end; see `MemberReader`.
 
     Args:
-        start: returns where reading of a partition starts.
+        start: returns the offset where reading of a partition starts.
 
     Attributes:
         withheld: partitions whose records are not handed out.
         positions: the next offset to hand out, by partition.
-        stored: what was committed.
+        stored: the committed offsets.
         log: the calls, in order.
-        errors: that were reported and not raised yet.
+        errors: those that were reported but not raised yet.
     """
 
     def __init__(self, start: Callable[[TopicPartition], int] = lambda partition: 0) -> None:
@@ -86,12 +86,12 @@ class MemoryReader:
 
 
 class Listener:
-    """Takes events, and has them acknowledged.
+    """A listener that takes events and acknowledges them when told to.
 
     Attributes:
         events: all of them, in order.
-        on_event: what the application does with each; None for nothing.
-        acknowledge: set to that of the group.
+        on_event: called with each event, in place of the application; None for nothing.
+        acknowledge: set to the group's own method.
         check_time: called with the time that comes with an event.
         is_slow: whether events wait for `handle`.
     """

@@ -27,7 +27,7 @@ class ManualCommits:
     """Commits that end when told to; see `Commits`.
 
     Args:
-        check_time: called with each time that is passed on.
+        check_time: called with each time that the handover passes on.
     """
 
     def __init__(self, check_time: Callable[[int], None]) -> None:
@@ -136,7 +136,7 @@ def test_what_is_finished_while_the_listener_runs_is_committed_before_the_partit
     first = scene.commits.waiting.pop()
     first[2](RequestTimedOut("late"), 0)
     (event,) = scene.events
-    scene.reader.positions[Q] += 4  # the listener waits until the program has finished what it has in hand
+    scene.reader.positions[Q] += 4  # the listener waits until the program has finished its current records
     scene.now_ms = listener_ms
     scene.changes.acknowledge(event, listener_ms)
     ((offsets, deadline_ms, saved),) = scene.commits.waiting

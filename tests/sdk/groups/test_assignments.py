@@ -1,6 +1,6 @@
-"""The assignments of a consumer's group: its assignors, encoded as the consumer protocol.
+"""The assignments of a consumer group: computed by its assignors, and encoded in the consumer protocol.
 
-Method: tables, and hypothesis for groups some of whose members say what nobody can read.
+Method: tables, and hypothesis for groups in which some members send data that cannot be decoded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Everything(RangeAssignor):
-    """An assignor of the application: the first static member gets everything."""
+    """An application's assignor: the first static member gets everything."""
 
     name = "everything"
 
@@ -38,7 +38,7 @@ class Everything(RangeAssignor):
 
 
 class Plain:
-    """An assignor that is not derived from the protocol class, with nothing that has a default there."""
+    """An assignor that does not derive from the protocol class, and has nothing that has a default there."""
 
     name = "plain"
 
@@ -96,7 +96,7 @@ def test_a_member_is_cooperative_if_all_of_its_assignors_are(names: list[str], c
 
 
 class Faulty(Assignor):
-    """An assignor of the application that returns what it is given, and cannot make user data."""
+    """An application's assignor that returns a given result, and fails to make user data."""
 
     name = "faulty"
 
@@ -166,7 +166,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(others=st.lists(damaged(), min_size=1, max_size=3), said=SAID)
 def test_a_group_gets_its_partitions_whatever_some_members_say(name: str, others: list[bytes], said: bytes) -> None:
-    """A member that can be read, of topics t and u, gets its share; nobody gets what it did not ask for."""
+    """A member with a readable subscription to t and u gets its share; no member gets topics it did not ask for."""
     assignments = ConsumerAssignments([name])
     sound = encode_subscription(MemberSubscription(("t", "u")))
     data = {"sound": sound, "sound too": said, **{f"other {number}": each for number, each in enumerate(others)}}

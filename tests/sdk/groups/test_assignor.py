@@ -1,4 +1,4 @@
-"""What all assignors share: their names, which topics they assign, and the order of members.
+"""What all assignors have in common: names, the choice of topics, and the order of members.
 
 Method: the table of assignors; small groups by hand.
 """

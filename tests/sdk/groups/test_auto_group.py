@@ -1,4 +1,4 @@
-"""The newest protocol that the coordinator offers is used, and everything reaches the one in use.
+"""A member uses the newest protocol that the coordinator offers, and passes every call on to it.
 
 Method: members that may be of either protocol, beside coordinators that offer one or both.
 """
@@ -33,7 +33,7 @@ def auto(member: Member, settings: GroupSettings, subscription: Subscription) ->
             try:
                 group: GroupProtocol = kind(member, settings, subscription)
             finally:
-                member.fails = former  # type: ignore[method-assign]  # as it was
+                member.fails = former  # type: ignore[method-assign]  # restored
             return group
 
         return made

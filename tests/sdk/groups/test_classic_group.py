@@ -1,7 +1,7 @@
-"""A member of a classic group joins, reads, gives up, is fenced and leaves as Kafka's own does.
+"""A member of a classic group joins, reads, gives up, is fenced and leaves as Kafka's own consumer does.
 
 Method: members beside a simulated coordinator that is as strict as Kafka's; where a response must come at a certain
-moment, the coordinator is told to.
+moment, the test controls the coordinator.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_cooperative_members_go_on_reading_what_they_keep() -> None:
 
 @ALL
 def test_no_record_is_read_twice_in_a_graceful_rebalance(assignor: str) -> None:
-    """At a latency of 100 ms, with a record finished in each partition every 5 ms."""
+    """The latency is 100 ms, and a record is finished in each partition every 5 ms."""
     cluster = Cluster.of_classic(assignor)
     handled: list[tuple[TopicPartition, int]] = []
 
@@ -288,7 +288,7 @@ def test_a_member_that_reads_nothing_leaves_and_comes_back_with_the_next_read() 
     cluster.settle(member)
     member.reader.last_handed_out_ms = member.now_ms
     cluster.run(4_900)
-    member.reader.last_handed_out_ms = member.now_ms  # a slow record, but a record
+    member.reader.last_handed_out_ms = member.now_ms  # a slow record, but still progress
     cluster.run(4_900)
     assert "Lost" not in kinds(member)
     cluster.run(200)
@@ -307,7 +307,7 @@ def test_the_member_says_when_it_is_to_be_polled() -> None:
     simulation = member.simulation
     begun_ms, sent = member.now_ms, len(simulation.requests(HeartbeatRequest))
     member.reader.last_handed_out_ms = begun_ms
-    simulation.run(6_000)  # alone: it is polled when it wants to be, and at events
+    simulation.run(6_000)  # without the cluster, the member is polled only when it is due, and at events
     assert len(simulation.requests(HeartbeatRequest)) - sent == 4
     left = [time for time, _, request, _ in simulation.sent if isinstance(request, LeaveGroupRequest)]
     assert left == [begun_ms + 5_000]
@@ -420,7 +420,7 @@ def test_a_leader_whose_assignor_raises_lets_another_one_lead_and_comes_back_onc
     def fail(*arguments: Any) -> Any:
         raise ZeroDivisionError("no members")
 
-    protocol_of(leader).assign = fail  # type: ignore[method-assign]  # stands for an assignor of the user's
+    protocol_of(leader).assign = fail  # type: ignore[method-assign]  # stands in for a user's assignor
     other = cluster.member("b")
     cluster.until(lambda: leader.reader.errors != [])
     assert isinstance(leader.reader.errors[0].__cause__, ZeroDivisionError)
@@ -440,14 +440,14 @@ def test_a_leader_whose_assignor_keeps_raising_pauses_longer_and_longer() -> Non
     def fail(*arguments: Any) -> Any:
         raise ZeroDivisionError("no members")
 
-    protocol_of(member).assign = fail  # type: ignore[method-assign]  # stands for an assignor of the user's
-    cluster.checks.append(member.reader.errors.clear)  # the application reads on
+    protocol_of(member).assign = fail  # type: ignore[method-assign]  # stands in for a user's assignor
+    cluster.checks.append(member.reader.errors.clear)  # the application keeps reading
     cluster.run(20_000)
     assert 10 < len(coordinator(cluster).joins) < 60
     assert member.failures == []
 
 
-#: What members of other clients may say, and the topics that can be read of it.
+#: Subscriptions that members of other clients may send, and how many topics can be read from each.
 DAMAGED = {
     "empty": (b"", 0),
     "cut off": (bytes.fromhex("0000 00000001 0001"), 0),
@@ -507,12 +507,12 @@ def test_a_topic_that_grows_during_a_rebalance_is_read_as_a_whole(during: type[M
 
 
 def test_an_assignment_of_a_careless_leader_is_taken_as_far_as_it_goes(caplog: pytest.LogCaptureFixture) -> None:
-    """It names a partition twice, one that no partition can be, and a topic that the member does not read."""
+    """The leader names a partition twice, an impossible one, and a topic that the member does not read."""
     cluster = Cluster.of_classic()
     member = cluster.member("a")
     named = [("t", 0), ("t", 0), ("t", -1), ("x", 0), ("t", 5)]
     data = encode_assignment(TopicPartition(*each) for each in named)
-    protocol_of(member).assign = lambda name, subscriptions, view: dict.fromkeys(subscriptions, data)  # type: ignore[method-assign]  # stands for a leader of another client
+    protocol_of(member).assign = lambda name, subscriptions, view: dict.fromkeys(subscriptions, data)  # type: ignore[method-assign]  # stands in for another client's leader
     cluster.run(5_000)
     assert member.reader.handed_out == {TopicPartition("t", 0), TopicPartition("t", 5)}
     assert (member.state, member.reader.errors, member.failures) == ("stable", [], [])
@@ -524,12 +524,12 @@ def test_an_assignment_that_cannot_be_read_is_reported_and_the_next_one_counts()
     cluster = Cluster.of_classic()
     member = cluster.member("a")
     assign = protocol_of(member).assign
-    protocol_of(member).assign = lambda name, subscriptions, view: dict.fromkeys(subscriptions, b"?")  # type: ignore[method-assign]  # stands for a leader of another client
+    protocol_of(member).assign = lambda name, subscriptions, view: dict.fromkeys(subscriptions, b"?")  # type: ignore[method-assign]  # stands in for another client's leader
     cluster.run(5_000)
     assert (member.state, member.reader.assigned, member.failures) == ("stable", frozenset(), [])
     (error,) = member.reader.errors
     assert str(error).startswith("group g, generation 1: the 1 bytes that leader member-1 assigns cannot be read: ")
-    protocol_of(member).assign = assign  # type: ignore[method-assign]  # put back
+    protocol_of(member).assign = assign  # type: ignore[method-assign]  # restored
     cluster.topics["t"] = 7
     member.router.metadata.invalidate()
     cluster.settle(member, count=7)

@@ -1,4 +1,4 @@
-"""A commit has the worst outcome that one of its partitions had."""
+"""The outcome of a commit is the worst outcome of its partitions."""
 
 from __future__ import annotations
 

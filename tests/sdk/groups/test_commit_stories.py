@@ -1,7 +1,7 @@
 """Soon after any trouble a client commits and looks up offsets again, and behaves like a new one.
 
 Goal: failures, lost partitions and old signatures leave no trace after the next success, neither in the machine that
-commits nor in the one that looks up what is committed.
+commits nor in the one that looks up committed offsets.
 
 Method: stories of finished records, commits, look-ups, refusals and rebalances on a simulated client. Each commit and
 each look-up ends once, by its deadline. Once all faults are mended, finished records are committed within one interval.
@@ -73,12 +73,12 @@ KINDS: Kinds = {
 
 
 class Scene(Client):
-    """A member that commits finished records at intervals, and looks up what is committed.
+    """A member that commits finished records at intervals, and looks up committed offsets.
 
     Args:
-        now_ms: when it begins.
-        positions: of its reader.
-        stored: what that knows to be committed.
+        now_ms: the start time.
+        positions: its reader's positions.
+        stored: the offsets that its reader knows to be committed.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Scene(Client):
         return label
 
     def find(self, partitions: list[TopicPartition], timeout_ms: int) -> str:
-        """Look partitions up."""
+        """Look up the committed offsets of partitions."""
         now_ms = self.simulation.now_ms
         label = self._begin("find", now_ms + timeout_ms)
         left = set(partitions)
@@ -237,7 +237,7 @@ class Scene(Client):
             assert not self.offsets._sent
 
     def mend(self) -> None:
-        """Mend all faults, and let everything end that was begun."""
+        """Mend all faults, and let everything in progress end."""
         self.simulation.down.clear()
         self.codes.clear()
         self.is_silent = False
@@ -250,7 +250,7 @@ class Scene(Client):
         assert not self.reader.to_commit(), "finished records are not committed automatically"
 
     def greet(self) -> None:
-        """Commit and look up, promptly, though the first attempts are refused; also have all connections."""
+        """Commit and look up, promptly, though the first attempts are refused; this also opens every connection."""
         self.codes = {each.partition: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2 for each in PARTITIONS}
         self.router.refresh(lambda error: None)
         for node in (1, 2):
@@ -296,7 +296,7 @@ def test_a_client_that_has_recovered_behaves_like_a_new_one(past: list[Step], fu
     old.mend()
     due_ms = old.offsets._auto_due_ms
     assert due_ms is not None
-    old.simulation.run(due_ms - old.simulation.now_ms)  # the first automatic commit of a new one is an interval away
+    old.simulation.run(due_ms - old.simulation.now_ms)  # a new client's first automatic commit is one interval away
     new = Scene(due_ms, old.reader.positions, old.reader.stored)
     for each in (old, new):
         each.news()
@@ -304,7 +304,7 @@ def test_a_client_that_has_recovered_behaves_like_a_new_one(past: list[Step], fu
         each.ends.clear()
         for each.coordinator in (1, 2):  # both brokers are connected
             each.greet()
-        each.simulation.run(3_000)  # no pause of the metadata is left
+        each.simulation.run(3_000)  # no pause of the metadata is pending
         each.greet()
         each.news()
     assert_alike(old, new, future)

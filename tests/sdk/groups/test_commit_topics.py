@@ -1,4 +1,4 @@
-"""An offset belongs to the topic that it was read from, whatever topic has the name later.
+"""An offset belongs to the topic that it was read from, whichever topic has that name later.
 
 Method: the machine that commits, on a simulated client whose cluster deletes the topic.
 """
@@ -42,7 +42,7 @@ def test_an_offset_is_not_committed_in_a_later_topic_of_the_same_name(newest: in
     client = Client()
     client.simulation.newest[ApiKey.OFFSET_COMMIT] = newest
     client.simulation.run(100)
-    client.signer.signature = None  # it is joining
+    client.signer.signature = None  # the member is joining
     former = client.commit({T0: 3})
     later_id = recreate(client)
     client.router.metadata.invalidate()
@@ -77,7 +77,7 @@ def test_an_offset_that_is_committed_while_its_topic_is_missing_belongs_to_no_la
 
 @pytest.mark.parametrize("is_created_again", [True, False])
 def test_the_commit_of_a_deleted_topic_ends_once_that_is_known(is_created_again: bool) -> None:
-    """A rebalance waits for it, and must not wait until its deadline."""
+    """A rebalance waits for the commit, and must not wait until the commit's deadline."""
     client = Client()
     client.simulation.run(100)
     client.answer = lambda request: refusal(request, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -1,4 +1,4 @@
-"""A heartbeat says what has changed, and everything if nothing is confirmed.
+"""A heartbeat carries what has changed, or everything if nothing is confirmed.
 
 Method: heartbeats after each kind of change.
 """

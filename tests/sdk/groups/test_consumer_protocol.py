@@ -1,4 +1,4 @@
-"""Subscriptions and assignments travel as Apache Kafka's clients write them, and are read from older and newer ones.
+"""Subscriptions and assignments are encoded as by Apache Kafka's clients, and decoded from older and newer versions.
 
 Method: golden bytes (the assignor vectors hold hundreds more), every version, cuts, and hypothesis for round trips.
 """
@@ -51,7 +51,7 @@ def test_golden_subscription() -> None:
 
 
 def test_golden_assignment() -> None:
-    """Partitions of a topic are written together, in the order of the first of each."""
+    """Partitions of a topic are written together, and the topics in the order of their first partitions."""
     data = encode_assignment(partitions("b-1 a-2 b-0"))
     assert data == bytes.fromhex("0003 00000002 000162 00000002 00000001 00000000 000161 00000001 00000002 ffffffff")
     assert decode_assignment(data) == tuple(partitions("b-1 b-0 a-2"))

@@ -1,6 +1,6 @@
-"""A departure gives up, leaves and ends by its deadline, whatever request has no answer.
+"""A departure gives up its partitions, leaves and ends by its deadline, whichever request goes unanswered.
 
-Method: a departure with assignment changes of its own on a simulated client, whose coordinator answers or not.
+Method: a departure with assignment changes of its own on a simulated client, whose coordinator may or may not answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ P = TopicPartition("t", 0)
 
 
 class Scene:
-    """A member that leaves with a heartbeat, within 800 ms; nobody answers what it commits first, if it does."""
+    """A member that leaves with a heartbeat, within 800 ms; its commit before that, if any, goes unanswered."""
 
     def __init__(self, *, answers: bool = True, leaves: bool = True, commits: bool = False) -> None:
         self.router = Router(options(), backoff())

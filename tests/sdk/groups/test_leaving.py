@@ -1,4 +1,4 @@
-"""A member of a classic group leaves as its kind does: for good, for a while, or not at all in time.
+"""A member of a classic group leaves for good or, if it is static, for a while, and always within its limit.
 
 Method: as in `test_classic_group.py`.
 """

@@ -4,7 +4,7 @@ Goal: a refusal, an assignment change, a loss, a departure and a change of the t
 success, neither in the two kinds of membership nor in their parts: rebalances, assignment changes, heartbeats, reports.
 
 Method: stories of one member, of another that comes and goes, and of faults. Each commit ends in time, and events wait
-for each other. Once all faults are mended, the member reads all partitions that there are. Then a new member, alone in
+for each other. Once all faults are mended, the member reads all existing partitions. Then a new member, alone in
 a new group, runs one more story beside the used one; names and generations are not compared.
 """
 
@@ -73,7 +73,7 @@ SETTLED_MS = 2_000
 
 
 def kinds_of_steps(*requests: str) -> Kinds:
-    """Return the kinds of steps for a member that sends such requests."""
+    """Return the kinds of steps for a member that sends these requests."""
     some_requests = st.sampled_from(requests)
     return {
         "break": (),
@@ -102,10 +102,10 @@ class Scene:
     """A member, its group, and perhaps another member.
 
     Args:
-        kind: of the group, one of `PROTOCOLS`.
-        now_ms: when it begins.
-        topics: the number of partitions by topic, None for those at first.
-        names: what the member reads.
+        kind: the group's protocol, one of `PROTOCOLS`.
+        now_ms: the start time.
+        topics: the number of partitions by topic, None for the initial ones.
+        names: the topics that the member reads.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class Scene:
     def await_all(self) -> None:
         """Wait until the member is alone, and reads all partitions of its topics for good."""
         end_ms = self.cluster.now_ms + 100_000  # the longest session of a killed member, and a silent request
-        for _ in range(2):  # KILLED_MS later a killed member has had its rebalance
+        for _ in range(2):  # after KILLED_MS, the rebalance without a killed member is over
             self.cluster.until(lambda: len(self.kafka.members) == 1 and self.reads_all(), end_ms - self.cluster.now_ms)
             self.cluster.run(KILLED_MS)
         assert self.reads_all(), "the member has lost partitions again"
@@ -266,7 +266,7 @@ class Scene:
         ) and self.member.state in ("stable", "member")
 
     def settle(self) -> None:
-        """Have the member join again: from now on its requests are in step with those of any other that does so."""
+        """Have the member join again: from now on its requests are in step with those of any that did the same."""
         for self.cluster.node, names in (
             (1, ("t", "u")),
             (3, ("u",)),
@@ -285,7 +285,7 @@ class Scene:
         self.kafka.offsets = dict(reader.stored)
 
     def leave(self) -> None:
-        """Leave, whatever is under way: `stop` ends within its limit, also if it is called twice."""
+        """Leave, whatever is in progress: `stop` ends within its limit, even if it is called twice."""
         first, second = self.member.stop(LEAVE_MS), self.member.stop(LEAVE_MS)
         self.cluster.run(LEAVE_MS + STEP_MS)
         assert first.done

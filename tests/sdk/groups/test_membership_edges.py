@@ -1,7 +1,7 @@
 """A member takes every edge of its table, in a classic group and in a KIP-848 group.
 
-Method: a member beside a simulated coordinator, brought to the state where an edge begins, if there is one in a
-generation; then what leads to the other state.
+Method: a member beside a simulated coordinator is brought to the state where an edge begins, in a stable generation if
+the state allows it; then the test causes the transition to the other state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Consumer = consumer_group.State
 
 
 def answering(faults: dict[type[Message], Any]) -> Callable[[int, Message], Any]:
-    """Return what answers some requests: with an error code, or not at all."""
+    """Return a fault that answers some requests with an error code, or not at all."""
 
     def fault(node: int, request: Message) -> Any:
         answer = faults.get(type(request))
@@ -39,7 +39,7 @@ def answering(faults: dict[type[Message], Any]) -> Callable[[int, Message], Any]
 
 
 def go_idle(cluster: Cluster, member: Member) -> None:
-    """Let the member leave because nobody reads."""
+    """Let the member leave because the application does not read."""
     member.reader.last_handed_out_ms = cluster.now_ms - 40_000
     cluster.run(100)
 

@@ -1,6 +1,6 @@
-"""Commits are merged, signed as of now, repeated while that may help, and end in time.
+"""Commits are merged, signed with the current membership, retried while that may help, and end in time.
 
-Method: the machine alone on a simulated client, with a member that signs what it is told to.
+Method: the machine alone on a simulated client, with a member whose signature the test sets.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def test_a_fenced_instance_fails() -> None:
 def test_a_commit_is_signed_when_it_is_written() -> None:
     client = Client()
     outcomes = client.commit({T0: 1})
-    client.offsets.poll(client.simulation.now_ms)  # the call waits for its coordinator to be found
+    client.offsets.poll(client.simulation.now_ms)  # the commit waits until its coordinator is found
     client.signer.signature = GroupMetadata("g", 6, "m")
     client.simulation.run(100)
     assert isinstance(outcomes[0], Committed)
@@ -193,7 +193,7 @@ def test_what_is_given_up_is_not_committed_later(is_sent: bool, cause: KafkaWire
 
 @pytest.mark.parametrize("end", ["lost", "lost in flight", "created again"])
 def test_the_end_of_a_commit_may_give_up_others(end: str) -> None:
-    """A member is fenced during the last commit of a revocation, which lets go of all that is revoked."""
+    """A member is fenced during the last commit of a revocation, which releases all revoked partitions."""
     client = Client()
     client.simulation.run(100)
     client.answer = lambda request: SILENT
@@ -254,7 +254,7 @@ def test_a_member_does_not_commit_for_others() -> None:
 
 
 def test_what_is_assigned_is_asked_once_for_a_commit_of_many_partitions() -> None:
-    """A consumer makes a new set of all its partitions each time."""
+    """A consumer builds a new set of all its partitions for each such question."""
 
     class Counting(MemoryReader):
         asked = 0
@@ -428,7 +428,7 @@ def test_commits_end_in_time_after_others_were_forgotten() -> None:
     client.signer.signature = None
     ended: list[tuple[int, int]] = []
     for number in range(300):
-        deadline_ms = 2_000 + number * 37 % 300  # in no order
+        deadline_ms = 2_000 + number * 37 % 300  # in no particular order
         partition = T0 if number % 10 else T1
         client.offsets.commit(
             {partition: OffsetAndMetadata(1)},
@@ -500,7 +500,7 @@ def test_an_automatic_commit_that_fails_is_followed_by_the_next(end: str, monkey
 
 
 def test_a_coordinator_that_stores_something_has_recovered() -> None:
-    """A partition that it refuses for good says nothing of the outage before: no later error names that."""
+    """After a final refusal of one partition the outage is over: no later error mentions it."""
     client = Client()
     client.codes = {0: [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 100}
     late = client.commit({T0: 1}, 2_000)

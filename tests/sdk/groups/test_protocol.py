@@ -1,10 +1,10 @@
 """Whatever happens to a group, its members keep the promises of `GroupProtocol`.
 
-Method: members join, leave, die and read beside a simulated coordinator, by seed. It moves, and every request may be
-refused, or lose its connection. At any time: no partition is handed out by two members that the coordinator knows
-(unless members give up everything in a rebalance), no commit is accepted from one that does not own the partition, no
-committed offset goes back, and the listener gets one event at a time. In the end every partition is read by one member,
-every commit and every `stop` has ended in time.
+Method: members join, leave, die and read beside a simulated coordinator, by seed. The coordinator moves, and every
+request may be refused, or lose its connection. At any time: no two members that the coordinator knows hand out the same
+partition (unless members give up everything in a rebalance), no commit is accepted from a member that does not own the
+partition, no committed offset goes back, and the listener gets one event at a time. In the end every
+partition is read by one member, and every commit and every `stop` has ended in time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FATEFUL = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.
 
 
 class Story:
-    """One run by one seed."""
+    """One run with one seed."""
 
     def __init__(self, kind: str, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -98,7 +98,7 @@ class Story:
         self.seen = len(kafka.commits)
 
     def check_commit(self, request: OffsetCommitRequest) -> None:
-        """A member signs a commit as it is now, and for its own partitions."""
+        """A member signs a commit with its current membership, and only for its own partitions."""
         for member in self.cluster.members:
             signature = member.group.sign()
             if signature is not None and signature.member_id == request.member_id:

@@ -1,6 +1,6 @@
-"""A member takes part in a rebalance: it joins, leads if it is told to, and learns its assignment.
+"""A member takes part in a rebalance: it joins, leads if it is asked to, and learns its assignment.
 
-Method: a rebalance on a simulated client, with a member that notes what it hears and a protocol of plain text.
+Method: a rebalance on a simulated client, with a member that records its callbacks, and a plain-text protocol.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PlainProtocol:
 
 
 class Scene:
-    """A member, and what it hears; see `RebalanceMember`."""
+    """A member that records its callbacks; see `RebalanceMember`."""
 
     def __init__(self, protocol: PlainProtocol | None = None) -> None:
         self.heard: list[tuple[Any, ...]] = []
@@ -187,7 +187,7 @@ def test_a_leader_waits_for_metadata_that_does_not_come_for_a_while_only() -> No
 
 @pytest.mark.parametrize("grown", [{"t": [1, 1, 1], "u": [1]}, {"t": [1, 1], "u": [1, 1]}], ids=["own", "other"])
 def test_a_leader_that_is_told_to_skip_the_assignment_still_watches_the_topics(grown: dict[str, list[int]]) -> None:
-    """Its own, and those that only another member reads."""
+    """The leader watches its own topics, and those that only another member reads."""
     scene = Scene()
     scene.simulation.run(100)
     scene.lead(b"t", b"u", skips=True)
@@ -295,7 +295,7 @@ def test_a_cancelled_rebalance_is_not_heard_of(duration_ms: int) -> None:
 
 
 def test_a_member_tells_the_leader_what_it_was_assigned_last() -> None:
-    """It has given everything up by then, but the sticky assignor gives it back what it had."""
+    """The member has given everything up by then, but the sticky assignor gives its old partitions back to it."""
     cluster = Cluster.of_classic("sticky")
     first = cluster.member("a")
     cluster.settle(first)
@@ -320,7 +320,7 @@ def test_an_assignment_shows_that_the_coordinator_knows_the_member() -> None:
 
 @pytest.mark.parametrize("rack", [None, "r1"])
 def test_racks_that_change_matter_to_a_leader_with_a_rack(rack: str | None) -> None:
-    """The replicas of broker 3 have a rack as long as it is there."""
+    """Broker 3's replicas have a rack only while broker 3 is in the cluster."""
     group = Cluster.of_classic()
     member = group.member("a", rack=rack)
     nodes = [1, 2, 3]
@@ -347,7 +347,7 @@ def test_racks_that_change_matter_to_a_leader_with_a_rack(rack: str | None) -> N
 
 
 def test_a_rebalance_after_an_absence_is_another_one() -> None:
-    """How long it took does not count the time outside."""
+    """The duration of the rebalance does not include the time outside the group."""
     scene = Scene()
     usual = scene.simulation.handlers[JoinGroupRequest]
     scene.simulation.handlers[JoinGroupRequest] = lambda request, version: SILENT

@@ -1,4 +1,4 @@
-"""Rebalances are counted, with how long they took, by members of either protocol.
+"""Members of either protocol count their rebalances, and measure how long they take.
 
 Method: as in `test_classic_group.py` and `test_consumer_group.py`.
 """

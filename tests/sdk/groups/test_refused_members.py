@@ -31,7 +31,7 @@ def kinds(member: Member) -> list[str]:
 def refuse(
     kind: type[Message], code: ErrorCode, left: list[int], when: Callable[[Message], bool] | None = None
 ) -> Fault:
-    """Return a fault that refuses so many requests of a class; `left` counts them down."""
+    """Return a fault that refuses requests of a class as often as `left` says, and counts it down."""
 
     def fault(node: int, request: Message) -> Message | None:
         if left[0] and isinstance(request, kind) and (when is None or when(request)):

@@ -1,4 +1,4 @@
-"""A subscription is by names or by a pattern, and says which topics must be known."""
+"""A subscription lists names or has a pattern, and says which topics the client must know."""
 
 from __future__ import annotations
 

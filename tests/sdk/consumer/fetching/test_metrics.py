@@ -1,4 +1,4 @@
-"""A consumer counts what it fetched, and knows how far it lags.
+"""A consumer counts what it fetches, and knows its lag.
 
 Method: a consumer of simulated logs.
 """

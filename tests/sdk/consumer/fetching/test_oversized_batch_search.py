@@ -1,6 +1,6 @@
-"""The partition whose batch no response can carry is found by halving, and no other one is blamed.
+"""The partition whose batch no response can carry is found by halving, and no other partition is blamed.
 
-Method: a search alone, with hypothesis: any number of partitions, any of which have such a batch.
+Method: a search alone, with hypothesis: any number of partitions, any of which may have such a batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a request says of a partition, and when its position must be checked."""
+"""What a fetch request says about a partition, and when the partition's position must be checked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A position is looked up where it must be, in one request for each leader, and noticed when it has gone.
+"""Positions are looked up where necessary, in one request for each leader, and lost positions are noticed.
 
-Method: the I/O side of a consumer against simulated brokers with logs, on a clock of its own.
+Method: the I/O side of a consumer against simulated brokers with logs, on a simulated clock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_no_offset_is_raised_once_for_each_partition() -> None:
 
 
 def test_a_committed_offset_in_trouble_holds_up_its_own_partition_only() -> None:
-    """T1's offset belongs to a transaction that is open; T2 may not be read."""
+    """T1's offset belongs to an open transaction; the consumer may not read T2."""
     commits = {
         T0: OffsetAndMetadata(1),
         T1: BrokerError(ErrorCode.UNSTABLE_OFFSET_COMMIT, "t-1"),
@@ -59,7 +59,7 @@ def test_a_committed_offset_that_is_found_after_a_seek_changes_nothing() -> None
     cluster.logs[T0].append(b"a")
     cluster.logs[T0].append(b"b")
     cluster.logs[T0].append(b"c")
-    cluster.run(3)  # it was asked for, and comes after 5 ms
+    cluster.run(3)  # the offset was requested, and arrives after 5 ms
     cluster.assignment.seek(T0, Position(2))
     assert cluster.read() == [(0, 2)]
     assert cluster.asked()[0] == {0: 2}
@@ -107,7 +107,7 @@ def test_a_position_is_checked_when_the_leader_changes() -> None:
 
 @pytest.mark.parametrize("question", [ListOffsetsRequest, OffsetForLeaderEpochRequest])
 def test_a_position_is_checked_by_a_leader_that_comes_while_a_former_one_is_asked(question: type[Message]) -> None:
-    """The answer of the former leader says nothing about the log of the next one."""
+    """The former leader's answer says nothing about the next leader's log."""
     cluster = reading(T1)
     cluster.run(10)
     for node in cluster.nodes:
@@ -141,7 +141,7 @@ def test_a_position_is_checked_by_a_leader_that_comes_while_a_former_one_is_aske
 
 
 def test_a_truncated_log(caplog: pytest.LogCaptureFixture) -> None:
-    """What was read after offset 1 was lost; another record took its place (KIP-320)."""
+    """Records read after offset 1 were lost; another record took their place (KIP-320)."""
     cluster = reading(T0)
     cluster.logs[T0].append(b"a")
     cluster.logs[T0].append(b"lost", b"lost")
@@ -174,7 +174,7 @@ def test_brokers_that_tell_no_consumer_where_epochs_end_are_trusted() -> None:
 
 
 def test_a_leader_that_does_not_know_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing tells where its log departs from what was read: the position is reset, and fetched from the leader."""
+    """It is unknown where the logs diverge, so the position is reset, and records are fetched from the leader."""
     cluster = reading(T0)
     log = cluster.logs[T0]
     log.replica = 3

@@ -1,4 +1,4 @@
-"""What one side puts the other side takes, in order, each once; a waiting reader is woken, on a loop or in a thread.
+"""One side takes what the other puts, in order and once each; a waiting reader is woken, on a loop or in a thread.
 
 Method: both sides by hand, then two threads at once.
 """
@@ -33,7 +33,7 @@ class Setting:
         self.queue.put(Fetched(partition, epoch, offset, Position(offset + 1), bytes(size)))
 
     def take(self) -> tuple[int, int] | None:
-        """Take partition and offset."""
+        """Take an item, and return its partition and offset."""
         fetched = self.queue.take(self.readings)
         return None if fetched is None else (fetched.partition.partition, fetched.start)
 
@@ -53,7 +53,7 @@ COMING: dict[str, Callable[[FetchQueue], object]] = {
 
 @pytest.mark.parametrize("come", COMING.values(), ids=COMING)
 def test_whoever_is_woken_finds_what_has_come(come: Callable[[FetchQueue], object]) -> None:
-    """A reader on another thread looks at once."""
+    """A reader on another thread looks immediately."""
     setting = Setting()
     queue, found = setting.queue, []
     setting.readings[T0].paused = True
@@ -144,7 +144,7 @@ def test_whoever_waits_is_woken_once_something_comes() -> None:
     setting.put(T0, 0)
     setting.queue.signal()
     assert (first.done, second.done, setting.queue.is_awaited) == (True, True, False)
-    assert setting.queue.wait().done  # something is there already
+    assert setting.queue.wait().done  # there is already something to take
 
 
 def test_a_reader_that_waits_for_something_else_is_woken_by_what_comes_only() -> None:
@@ -222,7 +222,7 @@ def test_a_refusal_meets_every_read_that_would_wait() -> None:
 
 @pytest.mark.parametrize("count", [3_000])
 def test_two_threads(count: int) -> None:
-    """One puts, one takes and waits: nothing gets lost, nothing comes twice, nobody sleeps for ever."""
+    """One thread puts, another takes and waits: nothing is lost or duplicated, and no reader sleeps for ever."""
     setting = Setting()
 
     def put() -> None:

@@ -1,6 +1,6 @@
-"""A session says what changed, with the next epoch; whatever goes wrong, it begins anew.
+"""A fetch session names what changed, with the next epoch; after any fault it starts over.
 
-Method: a session alone, told what is wanted and what the broker answers.
+Method: a session alone, given the wanted partitions and the broker's answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ID, OTHER_ID = b"T" * 16, b"O" * 16
 
 
 class Partition:
-    """A partition that is fetched."""
+    """A fetched partition."""
 
     def __init__(self, partition: TopicPartition, topic_id: bytes = ID) -> None:
         self.partition = partition
@@ -29,7 +29,7 @@ class Partition:
 
 
 def planned(session: FetchSession, *wanted: Partition) -> tuple[int, int, list[int], list[int]]:
-    """Return session id, epoch, what is named and what is forgotten."""
+    """Return the session id, the epoch, and the partitions that are named and forgotten."""
     plan = session.plan({each.partition: each for each in wanted})
     named = [each.partition for topic in plan.topics for each in topic.partitions]
     return plan.session_id, plan.epoch, named, [each for topic in plan.forgotten for each in topic.partitions]

@@ -1,6 +1,6 @@
-"""A bounded read ends where it is told, loses nothing, and leaves the rest for later reads.
+"""A bounded read ends at its bound, loses nothing, and leaves the rest for later reads.
 
-Method: the whole consumer against a scripted broker in memory.
+Method: the whole consumer against a scripted in-memory broker.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_to_an_offset(end: int) -> None:
 
 def test_a_time_after_the_last_record_ends_at_the_end() -> None:
     async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
-        found = await read(until=0)  # the broker has all records at offset 0 of any time
+        found = await read(until=0)  # the broker looks up offset 0 for any time
         assert found == []
         assert len(await read(until={T0: 5}, stop_at_end=True)) == 5
 
@@ -77,7 +77,7 @@ def test_a_time_after_the_last_record_ends_at_the_end() -> None:
 @pytest.mark.parametrize("is_closed", [True, False])
 @pytest.mark.parametrize(("last", "end"), [(2, 15), (2, 5), (4, 5), (9, 10), (9, 15), (12, 15)])
 def test_a_read_that_is_broken_off(last: int, end: int, is_closed: bool) -> None:
-    """Whatever was fetched or cut, later reads go on after the last record that was handed out."""
+    """Later reads continue after the last record handed out, whatever was fetched or cut."""
 
     async def test(broker: StoringBroker, consumer: Consumer, read: Read) -> None:
         bounded = consumer.records(until={T0: end})
@@ -95,7 +95,7 @@ def test_a_read_that_is_broken_off(last: int, end: int, is_closed: bool) -> None
 
 
 async def first(consumer: Consumer, count: int) -> AsyncIterator[Record]:
-    """Yield so many records of a read without an end."""
+    """Yield a number of records from an unbounded read."""
     async with asyncio.timeout(10):
         for _ in range(count):
             yield await anext(aiter(consumer))
@@ -146,7 +146,7 @@ def test_one_bounded_read_at_a_time() -> None:
 
 
 async def numbers(test: Callable[[StoringBroker, Consumer[bytes, int]], Awaitable[None]]) -> None:
-    """Run a test with one partition, of which record 1 cannot be read."""
+    """Run a test with one partition, whose record 1 cannot be read."""
     broker = StoringBroker({"t": 1})
     broker.fill("t", b"0", b"one", b"2")
     given: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5, "value_deserializer": int}
@@ -185,7 +185,7 @@ def test_an_error_at_its_beginning_ends_the_read() -> None:
 
 
 async def cut_short(bounded: BoundedRecords[Any, Any]) -> BaseException:
-    """Wait for a record that does not come, and return what the cancellation raised: it refers to the read."""
+    """Wait for a record that does not come, and return the error of the cancellation, which refers to the read."""
     with pytest.raises(TimeoutError) as kept:
         async with asyncio.timeout(0):
             await anext(bounded)

@@ -1,6 +1,6 @@
-"""Records come from several batches at once, and whatever reads on in another way finds each record once.
+"""Records are taken from several batches at once, and switching to another way of reading finds each record once.
 
-Method: the user's side alone; tests put what a response would bring.
+Method: the user's side alone; tests supply the contents of responses.
 """
 
 from __future__ import annotations

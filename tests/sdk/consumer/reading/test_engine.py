@@ -1,4 +1,4 @@
-"""The handouts are those of the engine that the environment asks for.
+"""Handouts come from the engine that the environment selects.
 
 Method: a process of its own for each engine that is available.
 """

@@ -1,6 +1,6 @@
-"""The application gets the batches from the requested offset on: no control batches, nothing that was aborted.
+"""The application gets the batches from the requested offset on, without control batches or aborted records.
 
-Method: the bytes of responses made by hand, walked as a consumer walks them.
+Method: the bytes of hand-made responses, walked as a consumer walks them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.sdk.consumer.batches import made, marker
 
 PARTITION = TopicPartition("t", 3)
 
-#: Where the length of a batch ends, which does not count what is before, and where its checksum begins.
+#: Where a batch's length field ends, from which the length counts, and where the checksum begins.
 LENGTH_END, CRC_BEGIN = 12, 17
 
 
 def offsets(data: bytes, start: int = 0, aborted: tuple[tuple[int, int], ...] = ()) -> list[int]:
-    """Return the first offsets of the batches for the application."""
+    """Return the first offset of each batch that the application gets."""
     fetched = Fetched(PARTITION, 1, start, Position(100), data, aborted=aborted)
     return [batch.records()[0].offset for batch in fetched_batches(fetched, check_crcs=True)]
 
@@ -44,7 +44,7 @@ def test_control_batches_are_left_out() -> None:
 
 
 def test_aborted_transactions_are_left_out() -> None:
-    """Of two producers that share a partition, one aborts; it commits its next transaction."""
+    """One of two producers that share a partition aborts, and commits its next transaction."""
     data = (
         made(0, b"kept", producer=8)
         + made(1, b"dropped", producer=7)
@@ -61,7 +61,7 @@ def test_aborted_transactions_are_left_out() -> None:
 
 
 def test_an_empty_control_batch_ends_nothing() -> None:
-    """Compaction removes old markers and may leave their batch, for the producer's last sequence."""
+    """Compaction removes old markers but may keep their empty batch, for the producer's last sequence number."""
     empty = bytearray(marker(1, 7, is_commit=False)[:BATCH_HEADER_BYTES])
     pack_into(">i", empty, 8, BATCH_HEADER_BYTES - LENGTH_END)
     pack_into(">i", empty, BATCH_HEADER_BYTES - 4, 0)

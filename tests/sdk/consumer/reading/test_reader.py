@@ -1,6 +1,6 @@
-"""What was fetched is handed out once, in order; positions move with it, and nothing that was found gets lost.
+"""Fetched records are handed out once, in order; positions follow, and nothing that was found is lost.
 
-Method: the user's side alone; tests put what responses would bring.
+Method: the user's side alone; tests supply the contents of responses.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_a_list_keeps_what_it_found_before_an_error(side: UserSide) -> None:
     side.put(T0, made(0, b"a") + bytes(damaged))
     found = side.reader.take_many(10)
     assert [record.offset for record in found[T0]] == [0]
-    side.reader.finish()  # a commit, or the end: neither is a read
+    side.reader.finish()  # as for a commit, or at the end: neither is a read
     assert side.finished(T0) == Position(1, 0)
     with pytest.raises(DecodeError, match="checksum"):
         side.reader.take_many(10)
@@ -222,7 +222,7 @@ def test_a_partition_that_is_sought_while_it_is_paused(side: UserSide) -> None:
 @pytest.mark.parametrize("is_resumed", [False, True])
 def test_what_was_set_aside_of_a_partition_is_dropped_by_a_seek(side: UserSide, is_resumed: bool) -> None:
     class Data(bytearray):
-        """May be referred to weakly."""
+        """Bytes that support weak references."""
 
     data = Data(made(0, b"a", b"b", b"c"))
     side.put(T0, data)  # type: ignore[arg-type]  # as good as bytes
@@ -240,7 +240,7 @@ def test_what_was_set_aside_of_a_partition_is_dropped_by_a_seek(side: UserSide, 
 
 
 def test_a_revocation_stops_at_once(side: UserSide) -> None:
-    """The record in progress becomes finished, if the application asks for the next one before the commit."""
+    """The record in progress counts as finished if the application asks for the next one before the commit."""
     side.put(T0, made(0, b"a", b"b", b"c") + made(3, b"d"))
     assert [side.take(), side.take()] == [0, 1]
     side.assignment.withhold([T0])
@@ -294,7 +294,7 @@ def test_damage_stops_the_partition_before_it(side: UserSide) -> None:
 
 
 def test_a_move_without_records(side: UserSide) -> None:
-    """The position was out of range: what was fetched before is handed out, then the position moves."""
+    """The position was out of range: records fetched before are handed out, then the position moves."""
     side.put(T0, made(0, b"a"))
     side.queue.put(Fetched(T0, side.assignment.readings[T0].epoch, 50, Position(50, 2)))
     assert side.take() == 0
@@ -321,7 +321,7 @@ def test_a_bounded_read_passes_over_batches_beyond(side: UserSide) -> None:
 
 
 def test_the_end_of_the_client(side: UserSide) -> None:
-    """What is being handed out is handed out, what was fetched is not: a stream of records never hides the end."""
+    """The current batch is handed out, but later fetches are dropped: a stream of records never hides the end."""
     side.put(T0, made(0, b"a", b"b"))
     assert side.take() == 0
     side.put(T0, made(2, b"c"))
@@ -355,7 +355,7 @@ def test_an_error_that_every_read_raises_does_not_grow(side: UserSide, error: Ex
 
 
 def test_handed_out_records_are_counted(side: UserSide) -> None:
-    """By this a group knows that the application makes progress, with slow records in one large batch, too."""
+    """This shows a group that the application makes progress, even with slow records in one large batch."""
     side.put(T0, made(0, b"a", b"b", b"c"))
 
     def seen(now_ms: int) -> int | None:
@@ -430,7 +430,7 @@ def test_a_reader_that_is_abandoned_hands_out_nothing(side: UserSide) -> None:
     left: list[int] = []
     side.queue.clear()
     side.queue.wait().add_done_callback(lambda: left.append(len(side.queue._items)))
-    side.queue.put(fetched)  # which wakes nobody yet
+    side.queue.put(fetched)  # this wakes no reader yet
     side.reader.abandon(Closed("over"))
     assert left == [0], "whoever waits finds nothing"
     for read in (side.take, side.reader.next_batch):

@@ -1,6 +1,6 @@
-"""What may be committed is everything before the first unfinished record, in whatever order records are finished.
+"""Everything before the first unfinished record may be committed, in whatever order records are finished.
 
-Method: random orders beside a plain list; the rest step by step, on the user's side of a consumer.
+Method: random orders are compared with a plain list; the rest runs step by step, on the user's side of a consumer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Members keep reading what stays theirs; what moves is revoked first and assigned in the next rebalance.
+"""Members keep reading the partitions they keep; others are revoked first, and assigned in the next rebalance.
 
 Method: Kafka's vectors (three rebalances each); hypothesis plays rebalances until nothing moves.
 """

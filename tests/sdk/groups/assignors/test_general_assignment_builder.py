@@ -103,7 +103,7 @@ def test_a_former_owner_that_unsubscribed_gets_nothing() -> None:
 
 
 def test_a_former_owner_gets_nothing_that_improves_no_balance() -> None:
-    """It has one fewer than the owner: only the topic of the others is worth a move."""
+    """`z` has one partition fewer than the owner: only a move in the other members' topic improves the balance."""
     wanted = {"x": "a", "z": "a", "y": "b", "new": "b"}
     owned = {"x": "a-0 a-1", "z": "a-2", "y": "b-0 b-1 b-2"}
     assignment = built(wanted, {"a": 3, "b": 3}, owned, {partition("a-0"): "z"})

@@ -1,4 +1,4 @@
-"""Members keep what they owned as far as balance allows, and their user data may be anything.
+"""Members keep what they owned as far as balance allows, and their user data may hold anything.
 
 Method: Kafka's vectors (three rebalances each); hypothesis for groups that stay, shrink and grow; user data cut and
 made up.
@@ -29,7 +29,7 @@ ASSIGNOR = StickyAssignor()
 
 
 def after(group: Group, generation_id: int = 1) -> dict[str, MemberSubscription]:
-    """Return what the members send after their first assignment; they have revoked it, as in eager groups."""
+    """Return the members' subscriptions after their first assignment; they have revoked it, as in eager groups."""
     assignment = ASSIGNOR.assign(*group)
     return {
         member: member_after(ASSIGNOR, subscription, assignment[member], generation_id)._replace(owned_partitions=())
@@ -92,7 +92,7 @@ def test_any_change_gives_a_valid_assignment(group: Group, racks: bool, data: st
 
 
 def test_user_data() -> None:
-    """The bytes of Apache Kafka: topics with partitions, then the generation."""
+    """Apache Kafka's bytes: topics with partitions, then the generation."""
     data = ASSIGNOR.user_data(partitions("t0-0 t0-4 t1-2"), 7)
     assert data is not None
     assert base64.b64encode(data) == b"AAAAAgACdDAAAAACAAAAAAAAAAQAAnQxAAAAAQAAAAIAAAAH"

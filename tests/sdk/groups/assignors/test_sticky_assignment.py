@@ -37,7 +37,7 @@ def test_order_of_topics_and_missing_topics_make_no_difference() -> None:
 
 
 def test_leading_members_with_empty_subscriptions() -> None:
-    """Apache Kafka ignores them when it compares subscriptions; a group of mixed clients must agree on that."""
+    """Apache Kafka ignores such members when it compares subscriptions; a group of mixed clients must agree on that."""
     first = {"x": MemberSubscription(()), "y": MemberSubscription(("a",))}
     assert assign_sticky(first, {"a": 2}, None, dict.fromkeys(first, NOTHING)).assignment == {
         "x": partitions("a-0"),
@@ -48,7 +48,7 @@ def test_leading_members_with_empty_subscriptions() -> None:
 
 
 def test_racks_that_do_not_matter_move_nothing() -> None:
-    """All replicas are in one rack, so that `x` being in another is no reason to move."""
+    """All replicas are in one rack, so `x` being in another rack is no reason to move."""
     subscriptions = {"x": MemberSubscription(("a",), rack_id="r9"), "y": MemberSubscription(("a",), rack_id="r0")}
     claims = {"x": Claim(partitions("a-0"), 1), "y": Claim(partitions("a-1"), 1)}
     assignment, moved = assign_sticky(subscriptions, {"a": 2}, {"a": [["r0"], ["r0"]]}, claims)

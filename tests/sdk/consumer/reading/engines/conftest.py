@@ -14,5 +14,5 @@ ENGINES = ["python", *(["native"] if built is not None else [])]
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> ModuleType:
-    """Give every engine that is available here."""
+    """Provide each available engine."""
     return import_module(f"kafkawire.sdk.consumer.reading.engines.{request.param}")

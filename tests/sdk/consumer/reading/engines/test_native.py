@@ -1,6 +1,6 @@
-"""A stream gives each record once, however it is awaited; a record is taken when it is awaited.
+"""A stream gives each record once, however it is awaited, and takes a record only when it is awaited.
 
-Method: every engine that is there; streams are iterated over, awaited in tasks, cancelled.
+Method: every available engine; streams are iterated over, awaited in tasks, cancelled.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def records(*offsets: int) -> list[Record]:
 
 
 def streaming(engine: Any, *batches: list[Record]) -> Any:
-    """Return a stream that is given one batch after the other, and then ends."""
+    """Return a stream that gets one batch after another, and then ends."""
     left = list(batches)
 
     async def wait() -> Record:
         await asyncio.sleep(0)
-        if stream.handout is None or not stream.handout.left:  # else it is time for a turn of the event loop
+        if stream.handout is None or not stream.handout.left:  # otherwise the event loop is due for a turn
             if not left:
                 raise StopAsyncIteration
             stream.handout = engine.Handout(left.pop(0), END, 4)
@@ -47,7 +47,7 @@ def test_iterating(engine: Any) -> None:
 
 
 def test_a_record_is_taken_when_it_is_awaited(engine: Any) -> None:
-    """So that one whose task is cancelled before it runs is not lost."""
+    """Otherwise a record would be lost if its task were cancelled before it ran."""
 
     async def run() -> None:
         stream = streaming(engine, records(1, 2, 3))
@@ -82,7 +82,7 @@ def test_an_error_while_it_waits(engine: Any) -> None:
 
 
 def test_blocking_iteration(engine: Any) -> None:
-    """What comes is asked for only when nothing is left; the end can be followed by more."""
+    """More records are requested only when none are left; more may follow the end."""
     left = [records(1, 2), [], records(5)]
     asked: list[int] = []
 

@@ -1,6 +1,6 @@
-"""What is finished and where the next record is follows from how many were handed out.
+"""The number of records handed out determines which are finished and where the next one is.
 
-Method: every engine that is there, with records made by hand.
+Method: every available engine, with hand-made records.
 """
 
 from __future__ import annotations
