@@ -1,4 +1,4 @@
-"""An Admin on a scripted broker, and its answers to CreateTopics."""
+"""An admin client of a scripted broker, and the broker's answers to CreateTopics."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ REQUEST_TIMEOUT_MS = 7_000
 def administering(
     test: Callable[[StoringBroker, Admin], Awaitable[None]], last_versions: Mapping[ApiKey, int] = NEWEST
 ) -> None:
-    """Run a test with a broker that has topic t, and an admin.
+    """Run a test with an admin, against a broker that has topic t.
 
     Args:
-        test: what to do.
-        last_versions: of the broker, where it is older than this release; -1 if it has none.
+        test: called with the broker and the admin.
+        last_versions: the newest version that the broker supports, by API, if older than this release; -1 for none.
     """
 
     async def run() -> None:

@@ -1,6 +1,6 @@
-"""Actions of an admin try again what is retriable, at whichever broker is in charge by then.
+"""An admin retries retriable errors, at whichever broker is responsible by then.
 
-Method: the scripted broker in memory refuses a few times. What each action sends and returns is in test_admin.py.
+Method: a scripted in-memory broker refuses a few times. test_admin.py covers what each action sends and returns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T0 = TopicPartition("t", 0)
 
 
 def admin(broker: StoringBroker, **options: Any) -> Admin:
-    """Return an admin that does not wait long before it tries again."""
+    """Return an admin that retries after short pauses."""
     return Admin(str(BROKER), network=broker.network, retry_backoff_ms=1, retry_backoff_max_ms=5, **options)
 
 
@@ -71,7 +71,7 @@ def test_another_leader_is_found() -> None:
 
 @pytest.mark.parametrize(("name", "number", "api_timeout_ms"), [("gone", 0, 3_600_000), ("t", 9, 100)])
 def test_offsets_of_what_does_not_exist(name: str, number: int, api_timeout_ms: int) -> None:
-    """A topic is missing at once, a partition only after a while."""
+    """A missing topic is reported at once, a missing partition only after a while."""
     partition = TopicPartition(name, number)
 
     async def run() -> None:

@@ -1,6 +1,6 @@
 """Each method of an admin sends the right request and returns plain values; errors name their subject.
 
-Method: the scripted broker in memory, with hand-made responses.
+Method: a scripted in-memory broker, with hand-made responses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T0 = TopicPartition("t", 0)
 
 
 def with_nodes(*node_ids: int, topics: Sequence[MetadataResponse.MetadataResponseTopic] = ()) -> MetadataResponse:
-    """Return metadata of a cluster whose nodes are all this one broker."""
+    """Return the metadata of a cluster all of whose nodes are this one broker."""
     return MetadataResponse(
         brokers=[MetadataResponse.MetadataResponseBroker(i, *BROKER) for i in node_ids], topics=topics
     )

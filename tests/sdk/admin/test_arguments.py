@@ -1,6 +1,6 @@
-"""Topics to create and resources come out exact, or the error names what is wrong.
+"""Arguments for topics and resources are converted exactly, or refused with an error that names the fault.
 
-Method: tables. More of what is wrong is in tests/test_arguments.py.
+Method: tables. More wrong arguments are in tests/test_arguments.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A new topic takes the broker's defaults unless told otherwise, cannot be changed by accident, and travels."""
+"""A NewTopic defaults to the broker's settings, cannot be changed by accident, and can be copied and pickled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_frozen(attribute: str) -> None:
     [NewTopic("t"), NewTopic("t", 3, configs=MappingProxyType({"retention.ms": "1"}), assignments={0: (1, 2)})],
 )
 def test_copies(topic: NewTopic) -> None:
-    """Copies for another process, too, as a process pool makes of arguments."""
+    """A process pool pickles its arguments, so a topic must survive that, too."""
     for copied in (copy.copy(topic), copy.deepcopy(topic), pickle.loads(pickle.dumps(topic))):
         assert type(copied) is NewTopic
         assert copied == topic

@@ -1,6 +1,6 @@
-"""A group is described whatever its kind is and whatever its members wrote; the error for another kind names it.
+"""Consumer and classic groups are described, whatever their members wrote; the error for another type names it.
 
-Method: the scripted broker in memory, with hand-made responses; then the reference broker, with a group of each kind.
+Method: a scripted in-memory broker, with hand-made responses; then the reference broker, with a group of each kind.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ CUT_OFF = encode_assignment([T0])[:-2]
         ("consumer", b"", (), b""),
         ("consumer", b"\0", (), b""),
         ("consumer", b"\0\1", (), b""),
-        ("consumer", LATER, (T0,), b""),  # read as the newest that is known
+        ("consumer", LATER, (T0,), b""),  # read as the newest known version
         ("consumer", OF_NO_VERSION, (), OF_NO_VERSION),
         ("consumer", CUT_OFF, (), CUT_OFF),
         ("connect", encode_assignment([T0]), (), encode_assignment([T0])),
@@ -114,7 +114,7 @@ def test_a_classic_group(
             "it is a share group, and only consumer and classic groups can be described",
         ),
         ([("g", "streams")], "it is a streams group, and only consumer and classic groups can be described"),
-        ([("g", "classic"), ("h", "share")], None),  # made meanwhile
+        ([("g", "classic"), ("h", "share")], None),  # created in the meantime
         ([], None),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_classic_group(
 def test_a_group_that_cannot_be_described(
     listed: list[tuple[str, str]], said: str | None, refused: tuple[int, str], last: int
 ) -> None:
-    """Coordinators before Apache Kafka 4.0 call a group that they do not have dead."""
+    """Coordinators before Apache Kafka 4.0 report a group that they do not have as dead."""
     code, state = refused
     kind = ListGroupsResponse.ListedGroup
 
@@ -138,7 +138,7 @@ def test_a_group_that_cannot_be_described(
         with pytest.raises(BrokerError, match=f"^{re.escape(text)}$"):
             await admin.describe_groups("g")
         (asked,) = broker.asked(ApiKey.LIST_GROUPS)
-        assert tuple(asked.types_filter) == (("share", "streams") if last == 5 else ())  # type: ignore[attr-defined]  # of every ListGroups
+        assert tuple(asked.types_filter) == (("share", "streams") if last == 5 else ())  # type: ignore[attr-defined]  # every ListGroups has it
 
     administering(test, {ApiKey.LIST_GROUPS: last})
 

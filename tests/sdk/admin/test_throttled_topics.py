@@ -1,6 +1,6 @@
-"""Topics that the controller throttles are created and deleted later, each of them once (KIP-599).
+"""Topics whose creation or deletion is throttled are created or deleted later, each of them once (KIP-599).
 
-Method: the scripted broker in memory, with hand-made responses.
+Method: a scripted in-memory broker, with hand-made responses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def asked_of(broker: StoringBroker, api_key: ApiKey) -> list[Any]:
-    """Return the requests of one kind that the broker got."""
+    """Return the requests of one kind that the broker received."""
     return list(broker.asked(api_key))
 
 
@@ -52,7 +52,7 @@ def test_an_error_of_one_topic_does_not_keep_throttled_ones_from_being_created()
 
 
 def test_a_topic_that_may_have_been_created_is_not_created_again() -> None:
-    """Java's admin raises TimeoutException for it; another attempt would say that the topic exists."""
+    """Java's admin raises TimeoutException here; a retry would report that the topic exists."""
 
     async def test(broker: StoringBroker, admin: Admin) -> None:
         broker.script(ApiKey.CREATE_TOPICS, created(ErrorCode.REQUEST_TIMED_OUT))
@@ -85,7 +85,7 @@ def check_given_up(retry_backoff_ms: int) -> None:
 
 
 def test_a_topic_that_is_throttled_for_too_long() -> None:
-    check_given_up(60_000)  # the next attempt would come after the end, so that it is not waited for
+    check_given_up(60_000)  # the next attempt would come after the deadline, so the client does not wait for it
 
 
 def test_a_controller_that_throttles_for_ever_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

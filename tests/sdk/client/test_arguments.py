@@ -1,6 +1,6 @@
-"""What is passed to the clients comes out exact, or the error names it, its value and the limit.
+"""Arguments of the clients are converted exactly, or refused with an error that gives their name, value and limit.
 
-Method: tables. That each method of the clients checks what it is given is in tests/test_arguments.py.
+Method: tables. tests/test_arguments.py shows that each method of the clients checks its arguments.
 """
 
 from __future__ import annotations

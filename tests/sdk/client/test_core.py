@@ -1,6 +1,6 @@
-"""A client starts on either kind of event loop, says why it cannot, and leaves nothing behind.
+"""A client starts on either kind of event loop, or says why it cannot, and leaves nothing behind.
 
-Method: the scripted broker in memory, and a network where nothing listens.
+Method: a scripted in-memory broker, and a network where nothing listens.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_start_and_end(io: Any) -> None:
 
 
 def hang_up(broker: ScriptedBroker) -> Any:
-    """Return what ends all connections instead of answering."""
+    """Return a responder that closes all connections instead of answering."""
 
     def respond(request: Any) -> None:
         for link in list(broker.links):
@@ -94,9 +94,9 @@ def test_a_broker_that_always_hangs_up_is_given_up(io: Any) -> None:
 
 @IO
 def test_a_port_that_expects_sasl_is_reported_at_once(io: Any) -> None:
-    """Such a broker sends its versions and ends the connection at the first request, so `start` need not wait long.
+    """Such a broker sends its versions and closes the connection at the first request, so `start` can fail at once.
 
-    This one falls silent after three requests: the I/O thread goes on asking until the caller's thread has its turn.
+    This one stops answering after three requests: the I/O thread keeps asking until the caller's thread runs.
     """
 
     async def run() -> None:
@@ -228,7 +228,7 @@ def test_a_defect_of_an_operation_is_raised_where_it_was_asked_for(io: Any) -> N
 
 
 def test_a_login_that_is_refused_in_the_first_turn_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread of the client may be faster than the one that starts it."""
+    """The client's thread may be faster than the thread that starts it."""
 
     async def run() -> None:
         broker = ScriptedBroker()

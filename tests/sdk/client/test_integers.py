@@ -1,6 +1,6 @@
-"""Integers of any type become plain ones, and nothing that an object does gets past that.
+"""Integers of any type become plain integers, whatever the methods of an object do.
 
-Method: integers of several types, and objects that only claim to be some.
+Method: integers of several types, and objects that only claim to be integers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafkawire.sdk.client.integers import plain_integer
 
 
 class Derived(int):
-    """Compares with nothing."""
+    """An integer that refuses every comparison."""
 
     def __lt__(self, other: int) -> bool:
         raise RuntimeError("nobody asks this")

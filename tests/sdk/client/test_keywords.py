@@ -1,4 +1,4 @@
-"""Type checkers know every option: they accept good programs and refuse wrong names, values and types.
+"""Type checkers know every option: they accept correct programs and refuse wrong names, values and types.
 
 Method: mypy and pyright read one program; a line that they must refuse says so in a comment, and exactly those lines
 are refused.
@@ -111,4 +111,4 @@ def test_every_option_is_a_keyword_with_a_type(kind: type[Options], typed: type)
     hints = typing.get_type_hints(typed)
     assert hints.keys() == kind.OPTIONS.keys()
     assert object not in hints.values()
-    assert not typed.__required_keys__  # type: ignore[attr-defined]  # of every TypedDict
+    assert not typed.__required_keys__  # type: ignore[attr-defined]  # every TypedDict has it

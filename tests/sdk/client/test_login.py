@@ -1,4 +1,4 @@
-"""Each mechanism gets from the options what it needs, and what is missing is named.
+"""Each mechanism gets what it needs from the options, and an error names whatever is missing.
 
 Method: a login made from options, and its first message; stand-ins for the optional packages.
 """
@@ -34,7 +34,7 @@ def read(given: dict[str, Any]) -> SecurityOptions:
 
 
 def log_in(given: dict[str, Any], host: str = "broker") -> Authenticator:
-    """Return the authenticator that options lead to."""
+    """Return the authenticator that these options select."""
     make = login(read(given))
     assert make is not None
 
@@ -97,7 +97,7 @@ def test_a_token_is_asked_for_each_time() -> None:
 
 
 def test_oidc() -> None:
-    """Only what the service could be asked is checked here; test_oidc.py asks one."""
+    """Only the options are checked here; test_oidc.py asks a token service."""
     given = {
         **OAUTH,
         "sasl_oauthbearer_token_endpoint_url": "http://id.example.org",
@@ -123,7 +123,7 @@ def test_gssapi_asks_for_a_ticket_of_the_service_on_the_host(monkeypatch: pytest
 
 
 def botocore(monkeypatch: pytest.MonkeyPatch, credentials: object) -> None:
-    """Put a stand-in for botocore in its place."""
+    """Replace botocore with a stand-in."""
     session: Any = ModuleType("botocore.session")
     session.Session = lambda: SimpleNamespace(get_credentials=lambda: credentials)
     monkeypatch.setitem(sys.modules, "botocore", ModuleType("botocore"))

@@ -1,7 +1,7 @@
-"""A method of another client is answered with what to use here, and for everything else it does not exist.
+"""Calling a method of another client raises advice on what to use here; for everything else it does not exist.
 
-Method: the tables are held against the faces, asyncio and blocking, and against the public methods of the installed
-kafka-python, asked in a process of its own because it uses deprecated functions.
+Method: the tables are compared with both faces, asyncio and blocking, and with the public methods of the installed
+kafka-python, which runs in a process of its own because it uses deprecated functions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ print(json.dumps({face: [name for name in dir(client) if callable(getattr(client
                   for face, client in clients.items()}))
 """
 
-#: Methods of kafka-python without an answer: how it works inside, and what nobody has missed yet.
+#: Methods of kafka-python without advice: its internals, and methods that no user has missed yet.
 UNANSWERED = {
     "Producer": {"max_usable_produce_magic"},
     "Consumer": set(),
@@ -94,7 +94,7 @@ def test_nothing_else_sees_the_names(face: Any) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_advice_holds(name: str) -> None:
-    """It names methods that there are, of the face or of one that it names."""
+    """Every method that it names exists, on the face itself or on one that it names."""
     face = getattr(kafkawire, name)
     for advice in TABLES[name]:
         faces = [face, *(getattr(kafkawire, other) for other in TABLES if other in advice)]
@@ -125,7 +125,7 @@ def argument_cases() -> list[tuple[Any, str, str, str]]:
 
 
 def called(face: Any, method: str, *given: object, **named: object) -> object:
-    """Call a method of a new client; what is refused is refused before it is missed that the client is not started."""
+    """Call a method of a client that was not started: arguments are checked before that is noticed."""
     if face is NewTopic:
         return NewTopic(*given, **named)  # type: ignore[arg-type]  # of any method
     result = getattr(face("broker:9092"), method)(*given, **named)
@@ -199,7 +199,7 @@ def test_an_error_of_a_call_that_has_begun_stays_as_it_is() -> None:
 
 
 def test_a_started_producer_explains_too() -> None:
-    """It takes records with the engine's own function."""
+    """Its `send` is the engine's own function."""
     with Broker(ephemeral=True) as broker, sync.Producer(broker.bootstrap) as producer:
         send: Any = producer.send
         for named, text in [

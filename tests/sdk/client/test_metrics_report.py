@@ -1,6 +1,6 @@
-"""The function of the application gets the metrics at its interval and at the end, and can break nothing.
+"""The application's function gets the metrics at each interval and at the end, and can break nothing.
 
-Method: the machine by itself, and a whole client whose loop is the caller's or a thread's.
+Method: the machine alone, and a whole client whose loop is the caller's or a thread's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""An import of a name that another client has is answered with the name, or the module, to use here.
+"""Importing a name of another client raises an error with the name, or the module, to use here.
 
-Method: the table is held against the modules that applications import from.
+Method: the table is compared with the modules that applications import from.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_other_names(module: str) -> None:
 
 
 def test_the_advice_holds() -> None:
-    """It names modules and names that there are."""
+    """Every module and every name that it mentions exists."""
     for advice, names in NAMES.items():
         for name in re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b(?! you)", advice.partition(":")[0]):
             assert any(name in import_module(each).__all__ for each in (*MODULES, "kafkawire.testing")), (advice, name)
@@ -68,7 +68,7 @@ def test_the_advice_holds() -> None:
 
 
 def test_modules_are_loaded_as_attributes() -> None:
-    """In a process of its own: here they are loaded already."""
+    """This needs a process of its own, because the modules are already loaded here."""
     program = "import kafkawire; print(kafkawire.errors.Closed, kafkawire.sync.Producer, kafkawire.testing.Broker)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert [each for each in ("Closed", "Producer", "Broker") if each not in shown] == []

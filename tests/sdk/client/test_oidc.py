@@ -1,6 +1,6 @@
-"""Tokens are fetched once while they are valid, by every login together; what goes wrong is named without the secret.
+"""All logins share a token while it is valid; errors name what went wrong, but not the secret.
 
-Method: a service for tokens on this machine, made of `asyncio.start_server`, whose answers a test decides.
+Method: a local token service, built with `asyncio.start_server`, whose answers each test chooses.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ GOOD = b'{"access_token": "abc", "expires_in": 3600}'
 
 
 class Service:
-    """A service for tokens.
+    """A token service.
 
     Attributes:
-        status, answer: what it says.
-        is_silent: whether it says nothing.
+        status, answer: the HTTP status and the body of its answers.
+        is_silent: whether it leaves requests unanswered.
         requests: header and form of every request.
     """
 
@@ -57,7 +57,7 @@ class Service:
         self.requests.append((headers, parse_qs(form)))
         head = f"HTTP/1.1 {self.status}\r\nContent-Length: {len(self.answer)}\r\nConnection: close\r\n"
         writer.write(f"{head}Content-Type: application/json\r\nLocation: /elsewhere\r\n\r\n".encode())
-        for part in (self.answer[:10], self.answer[10:]):  # an answer may come in pieces
+        for part in (self.answer[:10], self.answer[10:]):  # an answer may arrive in pieces
             writer.write(part)
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -120,7 +120,7 @@ def test_a_token_is_fetched_again_before_it_ends(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_life_of_a_token_begins_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service has counted from some time before its answer arrived."""
+    """The service counts the token's life from some time before its answer arrives."""
     now_ms = 0
     monkeypatch.setattr(oidc, "monotonic_ms", lambda: now_ms)
 
@@ -192,7 +192,7 @@ def test_a_service_in_trouble(status: str, answer: bytes, text: str) -> None:
         assert caught.value.retriable
         assert SECRET not in str(caught.value)
         service.status, service.answer = "200 OK", GOOD
-        assert len(service.requests) == 1  # a redirection is not followed
+        assert len(service.requests) == 1  # redirects are not followed
 
     with_service(test)
 

@@ -1,6 +1,6 @@
-"""Requests that coroutines await: answered, refused by their check, cancelled; topics described; leaders found.
+"""Coroutines send requests, describe topics and find leaders; a request may fail its check or be cancelled.
 
-Method: a client core over the scripted broker in memory.
+Method: a client core over a scripted in-memory broker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def operating(test: Callable[[ScriptedBroker, ClientCore], Awaitable[None]]) -> 
 
     async def run() -> None:
         broker = ScriptedBroker({"t": 2, "u": 1})
-        # Nobody is waited for until a timeout: a short one would end the test on a machine that is busy.
+        # No test waits for a timeout; a short one could fail the test on a busy machine.
         options = read_options(ClientOptions, str(BROKER), {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5})
         core = ClientCore("reader", options, broker.network)
         await core.start()
@@ -56,7 +56,7 @@ def test_a_check_that_raises_what_is_retriable_has_the_request_sent_again() -> N
 
 
 def test_whoever_is_woken_finds_the_request() -> None:
-    """On a loop inside the one of the caller the turn may come at once."""
+    """On a loop nested in the caller's, the driver may run at once."""
 
     async def test(broker: ScriptedBroker, core: ClientCore) -> None:
         calls: list[str] = []
@@ -128,7 +128,7 @@ def test_a_topic_that_is_just_being_created_is_asked_for_again() -> None:
 
 def test_a_response_that_leaves_out_a_topic() -> None:
     async def test(broker: ScriptedBroker, core: ClientCore) -> None:
-        assert set(await core.operations.describe(["t"])) == {"t"}  # which is known from now on
+        assert set(await core.operations.describe(["t"])) == {"t"}  # the topic is known from now on
         without = MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(1, *BROKER)])
         broker.script(ApiKey.METADATA, lambda request: without)
         with pytest.raises(RemoteProtocolError, match="the response to Metadata lacks topic t"):

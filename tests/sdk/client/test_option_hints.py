@@ -1,7 +1,7 @@
 """A user of another client learns what an option is called here, or what to do instead.
 
-Method: a table of names and texts; the tables of names are held against our own options and the roadmap; every option
-of the installed kafka-python, asked in a process of its own because it uses deprecated functions, has an answer.
+Method: a table of names and texts; the tables of names are compared with our own options and the roadmap. Every option
+of the installed kafka-python, which runs in its own process because it uses deprecated functions, has a hint.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_every_option_of_kafka_python_has_an_answer() -> None:
 
 
 def test_tables_hold_no_option_of_our_own_and_no_name_twice() -> None:
-    """An option that is added under a name of the tables must leave them."""
+    """A name in the tables must be removed from them once an option has that name."""
     own = {name for kind in CLIENTS.values() for name in all_names(kind)}
     named = [
         name for names in (*SYNONYMS.values(), *ON_THE_ROADMAP.values(), *MISSING.values()) for name in names.split()
@@ -105,7 +105,7 @@ def test_tables_hold_no_option_of_our_own_and_no_name_twice() -> None:
 
 
 def test_hints_name_what_a_constructor_takes() -> None:
-    """What a constructor takes is not said to be missing; its hint, or what keeps it out of the tables, names it."""
+    """The advice against a name that a constructor takes as a parameter must mention that parameter."""
     parameters = {
         name.replace("_", "."): name
         for client in (Producer, Consumer, Admin)

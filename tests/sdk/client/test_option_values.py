@@ -1,6 +1,6 @@
-"""Values of options are accepted in every form that users write them, and refused with what was expected.
+"""Option values are accepted in every form that users write; the error for a wrong value says what was expected.
 
-What a client does with them is in `test_options.py`.
+What a client does with the values is tested in `test_options.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def options_of(servers: str | list[str], **given: object) -> ClientOptions:
 
 
 def test_servers_with_their_protocol() -> None:
-    """As Kafka writes listeners, `SASL_SSL://host:port`."""
+    """Addresses may be written like Kafka's listeners, `SASL_SSL://host:port`."""
     here = [Address("a", 1), Address("::1", 9092)]
     assert [*options_of("PLAINTEXT://a:1, plaintext://[::1]").bootstrap_servers] == here
     assert [*options_of(["PLAINTEXT://a:1", "[::1]:9092"]).bootstrap_servers] == here

@@ -1,7 +1,7 @@
-"""Options are found by both of their names, and what is wrong with one is said with its name, value and limit.
+"""Options are found by both of their names; the error for a wrong option gives its name, value and limit.
 
-Method: tables of what is accepted and what is refused; the dotted names are compared with the options that exist. The
-texts for names of other clients are tested in `test_option_hints.py`.
+Method: tables of accepted and refused options; the dotted names are compared with the options that exist. The hints
+for other clients' names are tested in `test_option_hints.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafkawire.sdk.records import Compression
 
 
 class OneForAll(Assignor):
-    """An assignor of the application."""
+    """An application's own assignor."""
 
     name = "one-for-all"
 
@@ -71,11 +71,11 @@ ssl.truststore.location=null ssl.truststore.type=JKS
 LIBRDKAFKA_NAMES = {"sasl.password", "sasl.username", "socket.keepalive.enable", "ssl.key.location"}
 
 OWN_DEFAULTS = {
-    "enable_idempotence": None,  # as in Kafka, it yields to other options unless it is given
+    "enable_idempotence": None,  # as in Kafka, it yields to other options unless it is set
     "batch_size": 131_072,
-    "compression_gzip_level": None,  # of the library, the same as Kafka's
-    "compression_lz4_level": None,  # of the library, the fastest
-    "compression_zstd_level": None,  # of the library, the same as Kafka's
+    "compression_gzip_level": None,  # the library's default, the same as Kafka's
+    "compression_lz4_level": None,  # the library's default, the fastest
+    "compression_zstd_level": None,  # the library's default, the same as Kafka's
     "client_id": "kafkawire",
     "sasl_kerberos_service_name": "kafka",
     "sasl_mechanism": None,
@@ -83,7 +83,7 @@ OWN_DEFAULTS = {
     "ssl_truststore_type": "PEM",
 }
 
-#: The ranges of numbers that are not from 1 to `INT32_MAX`.
+#: The numeric options whose range is not 1 to `INT32_MAX`.
 RANGES = {
     "batch_size": (128, 2**24),
     "buffer_memory": (1024, 2**62),
@@ -109,7 +109,7 @@ def test_defaults_are_those_of_kafka() -> None:
     for kind in CLIENTS.values():
         for name, option in kind.OPTIONS.items():
             if option.kafka_name is None or option.default is REQUIRED or name == "socket_keepalive_enable":
-                continue  # Java's clients always have the last
+                continue  # Java's clients always keep sockets alive
             default = option.default
             if name in OWN_DEFAULTS:
                 assert default == OWN_DEFAULTS[name]
@@ -306,7 +306,7 @@ def test_servers_of_the_wrong_type() -> None:
         read_options(ProducerOptions, settings, {})
     for servers in (b"a:1", [b"a:1"]):
         with pytest.raises(ConfigurationError, match=r"expected (host:port|texts of the form)"):
-            read_options(ProducerOptions, servers, {})  # type: ignore[arg-type]  # as a program without a type checker
+            read_options(ProducerOptions, servers, {})  # type: ignore[arg-type]  # as in a program without a type checker
     assert read_options(ProducerOptions, ["a:9092"], {}).bootstrap_servers == (("a", 9092),)
 
 
@@ -329,7 +329,7 @@ def test_without_a_broker_to_ask(given: dict[str, object]) -> None:
 def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> None:
     for kind, ours in (ProducerOptions, {"topic_timeout_ms"}), (ConsumerOptions, {"enable_auto_finish"}):
         assert kind.OPTIONS.keys() - set(kind.KAFKA_NAMES.values()) - ours == {
-            "io",  # ours alone
+            "io",  # only in this library
             "max_frame_bytes",  # a limit of its own
             "metrics_report_interval_ms",
             "metrics_reporter",  # a function; in Kafka, metric.reporters are classes
@@ -337,7 +337,7 @@ def test_every_dotted_name_is_an_option_and_nearly_every_option_has_one() -> Non
             "sasl_oauthbearer_extensions",  # in Kafka, parts of sasl.jaas.config
             "sasl_oauthbearer_token",
             "sasl_scram_tokenauth",
-            "ssl_context",  # Python's
+            "ssl_context",  # Python's own
         }
 
 

@@ -1,6 +1,6 @@
-"""What is written is what OpenTelemetry's own classes read.
+"""OpenTelemetry's own classes read exactly the metrics that were encoded.
 
-Method: the package opentelemetry-proto decodes it; the bytes of the smallest message are written out, for machines
+Method: the package opentelemetry-proto decodes the bytes; those of the smallest message are written out, for machines
 without the package.
 """
 
@@ -17,7 +17,7 @@ TOTAL = MetricName("consumer-fetch-manager-metrics", "records-consumed-total", (
 
 
 def test_names() -> None:
-    """As in the tables of KIP-714."""
+    """The names follow the tables of KIP-714."""
     assert otlp_name(QUEUE) == "org.apache.kafka.producer.record.queue.time.avg"
     assert otlp_name(LATENCY) == "org.apache.kafka.consumer.node.request.latency.max"
     assert otlp_name(TOTAL) == "org.apache.kafka.consumer.fetch.manager.records.consumed.total"
@@ -33,7 +33,7 @@ def test_bytes() -> None:
 
 
 def nested(tag: str, content: bytes) -> bytes:
-    """Return a field of protobuf with less than 16 KiB."""
+    """Return a protobuf field of less than 16 KiB."""
     low, high = len(content) & 0x7F, len(content) >> 7
     return bytes.fromhex(tag) + (bytes([low | 0x80, high]) if high else bytes([low])) + content
 

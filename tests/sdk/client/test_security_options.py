@@ -1,6 +1,6 @@
 """Options for TLS and SASL are accepted under both names, refused where they do not fit, and keep their secrets.
 
-Method: tables of what is accepted and what is refused; every refused value is looked for in the error.
+Method: tables of accepted and refused options; every error is searched for secrets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The repr of a client says what it is, whose, and how far it is; no secrets, never much, and it never raises.
+"""A client's repr gives its kind, its names and its state; it is short, shows no secrets, and never raises.
 
-Method: both faces of each client on a scripted broker in memory, before the start, after it and after the end; then
+Method: both faces of each client on a scripted in-memory broker, before the start, after it and at the end; then
 clients with huge options, and one whose constructor has raised.
 """
 
@@ -79,7 +79,7 @@ def test_it_is_bounded_and_keeps_secrets(face: Any, kind: str) -> None:
 @pytest.mark.parametrize("face", [kafkawire, sync], ids=lambda face: face.__name__)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_client_that_was_not_made(face: Any, kind: str) -> None:
-    """A debugger, or a logger of tracebacks, may show it."""
+    """A debugger, or a logger of tracebacks, may print such a client."""
     made = getattr(face, kind)
     client = made.__new__(made)
     with pytest.raises(ConfigurationError):

@@ -1,7 +1,7 @@
-"""A client pushes what the brokers ask for, when they ask for it, and nothing else.
+"""A client pushes the metrics that brokers ask for, when they ask for them, and nothing else.
 
-Method: a simulated cluster whose brokers ask, refuse, throttle and stall. What is pushed is found by the names in it:
-test_otlp.py holds the encoding.
+Method: a simulated cluster whose brokers ask, refuse, throttle and stall. Pushed metrics are recognised by their names;
+test_otlp.py covers the encoding.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Setting:
     """A client of a simulated cluster that asks for metrics.
 
     Attributes:
-        wants: fields of the next subscription.
-        codes: of the next responses to pushes.
+        wants: the fields of the next subscription.
+        codes: the error codes of the next responses to pushes.
         bytes: a sensor that is pushed as fetch.manager.bytes.consumed.total and so on.
     """
 
@@ -88,16 +88,16 @@ class Setting:
         self.simulation.run(duration_ms)
 
     def asked(self) -> list[tuple[int, GetTelemetrySubscriptionsRequest]]:
-        """Return when and how it asked what is wanted."""
+        """Return each request for a subscription, with its time."""
         return [(at, each) for at, _, each, _ in self.simulation.sent if type(each) is GetTelemetrySubscriptionsRequest]
 
     def pushes(self) -> list[tuple[int, PushTelemetryRequest]]:
-        """Return when and what it pushed."""
+        """Return each push, with its time."""
         return [(at, each) for at, _, each, _ in self.simulation.sent if type(each) is PushTelemetryRequest]
 
 
 def total(push: PushTelemetryRequest) -> Any:
-    """Return bytes-consumed-total in a push: its value, when it begins and when it ends."""
+    """Return bytes-consumed-total from a push: its value, when it begins and when it ends."""
     pb = pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2", reason="needs opentelemetry-proto")
     (resource,) = pb.MetricsData.FromString(bytes(push.metrics)).resource_metrics
     for metric in resource.scope_metrics[0].metrics:
@@ -159,7 +159,7 @@ def test_nothing_is_wanted_now() -> None:
 
 @pytest.mark.parametrize("kind", [Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY])
 def test_compression(kind: Compression) -> None:
-    """The first one that the broker accepts and the client knows."""
+    """The client uses the first type that the broker accepts and the client knows."""
     setting = Setting(accepted_compression_types=[99, kind, 0], requested_metrics=[ALL])
     setting.run(100_000)
     push = setting.pushes()[0][1]
@@ -227,7 +227,7 @@ def test_a_push_that_is_refused_for_good(code: ErrorCode, caplog: pytest.LogCapt
 
 
 def test_a_broker_that_refuses_every_subscription() -> None:
-    """Asking goes on, but seldom."""
+    """The client keeps asking, but seldom."""
     setting = Setting(error_code=ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
     setting.run(HOUR_MS)
     assert 10 <= len(setting.asked()) <= 13
@@ -245,7 +245,7 @@ def test_brokers_that_do_not_offer_it(caplog: pytest.LogCaptureFixture) -> None:
         else:
             submit(call, now_ms)
 
-    setting.router.submit = refuse  # type: ignore[method-assign]  # the driver finds the version out before it sends
+    setting.router.submit = refuse  # type: ignore[method-assign]  # the driver looks up the version before it sends
     setting.run(HOUR_MS)
     assert len(calls) == 1
     assert setting.telemetry.due_ms(setting.simulation.now_ms) is None
@@ -310,7 +310,7 @@ def test_a_last_push_that_cannot_begin_is_not_waited_for(monkeypatch: pytest.Mon
     ],
 )
 def test_whom_it_talks_to(kind: type[ClientOptions], given: dict[str, str], node: int, purpose: Purpose) -> None:
-    """Where no fetch that waits for records delays it."""
+    """Pushes use a connection on which no waiting fetch delays them."""
     setting = Setting(kind, given)
     setting.run(100_000)
     assert [each for _, each, request, _ in setting.simulation.sent if isinstance(request, PushTelemetryRequest)] == [
@@ -343,7 +343,7 @@ def test_there_is_no_last_push_without_a_subscription_nor_after_the_end() -> Non
 @pytest.mark.parametrize("io", ["loop", "thread"])
 @pytest.mark.parametrize("is_on", [True, False])
 def test_a_whole_client(io: str, is_on: bool) -> None:
-    """It pushes at its end, and only if it may."""
+    """The client pushes once more when it ends, but only if it may."""
 
     async def run() -> None:
         supported = {key: api.versions for key, api in APIS.items() if "broker" in api.listeners}

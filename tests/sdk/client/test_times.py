@@ -1,4 +1,4 @@
-"""A time is the same instant, whichever way it is given; what names no instant is refused."""
+"""A time is the same instant, whichever way it is given; a value that names no instant is refused."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A started client that is dropped warns, naming where it was made, and ends as if it had been closed.
+"""Dropping a started client warns, naming the line that made it, and ends the client as if it had been closed.
 
-Method: clients of a broker in memory, on the event loop of the caller and on an I/O thread, that a program lets go of
-in the ways that programs have: with a listener or a deserializer that refers to the client, and by an iterator alone.
-Programs in processes of their own end, and fork, with clients that they have not closed.
+Method: clients of an in-memory broker, on the caller's event loop and on an I/O thread, are dropped in the ways that
+programs drop them: with a listener or a deserializer that refers to the client, or with only an iterator left.
+Programs in processes of their own exit, and fork, with clients that they have not closed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Io = Literal["loop", "thread"]
 
 
 class Application(ConsumerInterceptor[str, str]):
-    """Refers to its consumer, and the consumer to it.
+    """A listener that refers to its consumer, which refers to the listener.
 
     Attributes:
-        told: what the listener heard.
+        told: the events that the listener was called with.
     """
 
     def __init__(self, servers: str, **given: Any) -> None:
@@ -62,15 +62,15 @@ class Application(ConsumerInterceptor[str, str]):
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not holds():
             await asyncio.sleep(0)
 
 
 async def said_of(held: list[Any]) -> str:
-    """Drop what is held, and return what is said as soon as nothing that runs just now holds it either."""
-    with warnings.catch_warnings(record=True) as caught:  # which holds the client, too
+    """Drop the held objects, and return the warning that follows once no running code holds them either."""
+    with warnings.catch_warnings(record=True) as caught:  # the record of warnings holds the client, too
         warnings.simplefilter("always")
         held.clear()
         await until(lambda: gc.collect() is not None and caught)
@@ -87,7 +87,7 @@ def io_threads() -> list[str]:
 
 
 def line_of(word: str) -> str:
-    """Return the place of the first line of this file with a word in it."""
+    """Return the file and number of this file's first line that contains a word."""
     with open(__file__, encoding="utf-8") as file:
         return f"{__file__}:{next(number for number, line in enumerate(file, 1) if word in line)}"
 
@@ -206,7 +206,7 @@ def test_nothing_is_said(kind: Any) -> None:
         gc.collect()
 
 
-#: Begins with clients that it never closes.
+#: A program that starts clients and never closes them.
 PROGRAM = """
 import asyncio, gc, os, sys
 import kafkawire.sync
