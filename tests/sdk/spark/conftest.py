@@ -1,4 +1,4 @@
-"""A small local Spark, started once for all tests that need one."""
+"""A small local Spark, started once for all tests that need it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from tests.spark_session import local_session
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
+@pytest.hookimpl(tryfirst=True)  # before `-m` evaluates the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a session: it is run apart from the rest."""
+    """Mark tests that need a session: they run apart from the rest."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
@@ -22,8 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[Any]:
     """Start a local Spark.
 
-    A task that finds no memory ends the JVM, and with it all tests after that one: there is twice what Spark takes by
-    itself, as one JVM runs hundreds of queries, four at a time where an audit writes its tables.
+    A task that runs out of memory ends the JVM, and with it all later tests: it gets twice Spark's default, as one JVM
+    runs hundreds of queries, four at a time while an audit writes its tables.
     """
     with local_session(spark_driver_memory="2g") as session:
         yield session
@@ -31,7 +31,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def setting(spark: Any) -> Iterator[Callable[[str, str], None]]:
-    """Return what changes a setting of the session; it has its own value again after the test."""
+    """Return a function that changes a setting of the session, which is restored after the test."""
     before: dict[str, str] = {}
 
     def change(name: str, value: str) -> None:

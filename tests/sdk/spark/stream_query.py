@@ -13,13 +13,13 @@ Rows = list[tuple[int, int]]
 
 
 class StreamQuery(ABC):
-    """What Spark keeps of a query in its checkpoint, and what came out of it, as (partition, offset).
+    """The checkpoint of a query, and its rows as (partition, offset).
 
     Attributes:
-        options: of the reader; a new start takes what they are then.
-        reader: the one in use.
-        rows: what `take_all` read.
-        offsets: the ends of the micro-batches, the first one where the query began.
+        options: the options of the reader; a restart uses their current values.
+        reader: the current reader.
+        rows: the rows that `take_all` has read.
+        offsets: the start of the query, then the ends of the micro-batches.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -33,7 +33,7 @@ class StreamQuery(ABC):
         """Return a reader of the columns partition and offset."""
 
     def start(self) -> None:
-        """Start, or start again with nothing but the checkpoint."""
+        """Start, or start again from nothing but the checkpoint."""
         self.reader = self.new_reader()
         if not self.offsets:
             self.offsets.append(json.loads(json.dumps(self.reader.initialOffset())))
@@ -51,14 +51,14 @@ class StreamQuery(ABC):
         return self.offsets[-1] != self.offsets[-2]
 
     def run(self) -> Rows:
-        """Return the rows of the micro-batch that was planned."""
+        """Return the rows of the planned micro-batch."""
         worker = pickle.loads(pickle.dumps(self.reader))
         tasks = pickle.loads(pickle.dumps(self.reader.partitions(*self.offsets[-2:])))
         found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
         return [(row["partition"], row["offset"]) for row in found]
 
     def take_all(self) -> list[int]:
-        """Run micro-batches until nothing is left, and return how many rows each had."""
+        """Run micro-batches until nothing is left, and return the number of rows of each."""
         sizes = []
         while self.plan():
             rows = self.run()

@@ -1,7 +1,7 @@
-"""However large a batch becomes, a worker of Spark takes less than 1 GiB, and what does not fit is reported.
+"""However large a batch becomes, a worker of Spark takes less than 1 GiB, and a batch that is too large is reported.
 
-Method: batches of a few KB that become 100 MiB, or millions of objects, go through each way to rows in a small local
-Spark, several after one another; the kernel says how large a worker has been.
+Method: batches of a few KB that become 100 MiB, or millions of objects, go through each path to rows in a small local
+Spark, several in a row; the kernel reports the peak memory of a worker.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.timeout(400)
 
 WORKER_MAX_MB = 1024
 EXTRA = ["sequence", "compression", "batchPosition"]
-#: How often each bomb is in the input: what one leaves behind must not add up.
+#: The number of copies of each bomb in the input: their garbage must not add up.
 COPIES = 3
 
-#: As objects, they would be some 500 MB.
+#: As objects, they would take some 500 MB.
 RECORDS = 3_000_000
 OLD_MESSAGES = 100_000
-#: Of one record: the least of them that are as large as a batch may be when decompressed.
+#: The headers of one record: the smallest ones, in a batch of the maximum size when decompressed.
 HEADERS = MAX_DECOMPRESSED_BYTES // 2 - 100
 
 
@@ -46,7 +46,7 @@ def old_messages() -> bytes:
     return builder.build()
 
 
-#: Each bomb, and how many records of it are read, None if it is damage.
+#: Each bomb, and how many records of it are read, or None if it is damage.
 BOMBS: dict[str, tuple[Callable[[], bytes], int | None]] = {
     "records": (lambda: bomb(Compression.ZSTD, small_records(RECORDS), RECORDS), RECORDS),
     "headers": (lambda: bomb(Compression.LZ4, headers_of_a_record(HEADERS)), None),
@@ -60,7 +60,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], int | None]] = {
 
 @pytest.fixture(scope="module", params=BOMBS)
 def case(request: pytest.FixtureRequest) -> tuple[bytes, int, int]:
-    """Return a bomb between two batches of 10 records, and how many records and damages there are in `COPIES` of it."""
+    """Return a bomb between two batches of 10 records, and the numbers of records and damages in `COPIES` of it."""
     make, records = BOMBS[request.param]
     damages = 0 if records is not None else COPIES
     between = (10).to_bytes(8, "big") + make()[8:] if request.param != "old messages" else make()
@@ -101,7 +101,7 @@ def test_segments(spark: Any, case: tuple[bytes, int, int], tmp_path: Path) -> N
 
 
 def test_lists(spark: Any, case: tuple[bytes, int, int]) -> None:
-    """They have to be whole; what is too large for that is an error, and says what to do."""
+    """A list has to be complete; one that is too large is an error that suggests a way out."""
     from pyspark.errors import PythonException
 
     data, records, damages = case

@@ -1,4 +1,4 @@
-"""Starting a client waits for brokers that are away, up to a limit, and for nothing else."""
+"""The start of a client waits for brokers that are away, up to a limit, and for nothing else."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kafkawire.testing import Broker
 
 
 class Away:
-    """Brokers that are away, and a clock that goes on in pauses alone.
+    """Brokers that are away, and a clock that only pauses advance.
 
     Args:
-        errors: of the attempts, the last one of any further attempt; without one the attempt succeeds.
+        errors: the errors of the attempts; the last one is repeated, None means success.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *errors: KafkaWireError | None) -> None:
@@ -46,7 +46,7 @@ def refused() -> ConnectFailed:
 
 
 def test_it_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After pauses that grow, up to a limit of their own."""
+    """The pauses grow up to a limit of their own."""
     away = Away(monkeypatch, *(refused() for _ in range(7)), None)
     connect(away.start, 60_000)
     assert away.pauses == [100, 200, 400, 800, 1_600, 3_000, 3_000]
@@ -62,7 +62,7 @@ def test_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", [AuthenticationFailed("broker", "sasl"), ConnectionLost("as the test wants it")])
 def test_what_does_not_help_is_not_repeated(error: KafkaWireError, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refused login may lock the user out; what comes after the connection was made is up to the client."""
+    """A refused login may lock the user out; errors after the connection was made are the client's business."""
     away = Away(monkeypatch, error)
     with pytest.raises(type(error)):
         connect(away.start, 60_000)
@@ -78,7 +78,7 @@ def test_pauses_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One and the same client is started again, and closed in the end."""
+    """The same client is started again, and closed in the end."""
     with Broker(ephemeral=True) as broker:
         client: Any = Consumer(broker.bootstrap, auto_offset_reset="none")
         broker.stop()

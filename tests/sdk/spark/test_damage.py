@@ -1,6 +1,6 @@
-"""Modes are Spark's, and what is dropped is counted and logged, within a limit.
+"""Modes are those of Spark, and dropped data is counted and logged, within a limit.
 
-Method: names in every case; more damages than are logged; the words of places and errors.
+Method: names in every case; more damages than are logged; the texts of places and errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def test_modes() -> None:
         assert parse_mode(mode.lower()) is parse_mode(mode) is mode
     for wrong in ("", "FAIL", 3):
         with pytest.raises(ConfigurationError, match="expected PERMISSIVE, DROPMALFORMED, FAILFAST"):
-            parse_mode(wrong)  # type: ignore[arg-type]  # what the test is about
+            parse_mode(wrong)  # type: ignore[arg-type]  # a wrong value is the point
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_places(place: Place, words: str) -> None:
 
 @pytest.mark.parametrize(("builder", "first"), [(BatchBuilder(base_offset=7), 7), (MessageSetBuilder(1), None)])
 def test_damage_of_a_batch(builder: BatchBuilder | MessageSetBuilder, first: int | None) -> None:
-    """It has the base offset where the header says it."""
+    """The damage has the base offset if the header states it."""
     builder.append(1, None, b"v")
     (batch,) = walk(builder.build())
     found = damage_of(batch, 12, DecodeError("records[0]", 3, "no key"))

@@ -1,7 +1,8 @@
-"""Damaged batches of Apache Kafka, in each mode: nothing that Kafka reads is missing, and nothing is left out silently.
+"""Damaged batches of Apache Kafka in each mode: every record that Kafka reads is there, and nothing is dropped
+silently.
 
-Method: the inputs with records of `conformance/vectors/corrupt.jsonl.gz`, with what Kafka's own reader made of them:
-batches whose bits were flipped, cut, sealed again with a valid checksum, with other sizes, counts and codecs.
+Method: the inputs with records of `conformance/vectors/corrupt.jsonl.gz`, with the results of Kafka's own reader:
+batches with flipped bits, cut batches, batches resealed with a valid checksum, with other sizes, counts and codecs.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ VECTORS = vectors()
 
 
 def read(data: bytes, mode: Mode) -> tuple[list[Row], list[tuple[int, int]]]:
-    """Return rows, and position and size of what is damaged."""
+    """Return the rows, and position and size of each damage."""
     columns = [pyarrow.array([data]), pyarrow.array(["t"]), pyarrow.array([0], pyarrow.int32())]
     table = pyarrow.RecordBatch.from_arrays(columns, ["batches", "topic", "partition"])
     options = DecodeOptions(("offset", "key", "value", CORRUPT), mode)
@@ -59,7 +60,7 @@ def read(data: bytes, mode: Mode) -> tuple[list[Row], list[tuple[int, int]]]:
 
 
 def of_kafka(vector: dict[str, Any]) -> list[tuple[int, list[Row]]]:
-    """Return how many records Kafka has read of each whole batch that is not a control batch, and the first of them."""
+    """Return the number of records and the first records that Kafka has read from each whole batch with data."""
     batches = vector["batches"] if vector["outcome"] == "decoded" else vector["batches"][:-1]
     return [
         (
@@ -75,7 +76,7 @@ def of_kafka(vector: dict[str, Any]) -> list[tuple[int, list[Row]]]:
 
 
 def _bytes(text: Any) -> Any:
-    """Return what a vector holds; a large value is not in it."""
+    """Return a value of a vector; vectors do not contain large values."""
     return b64decode(text) if isinstance(text, str) else text
 
 
@@ -103,7 +104,7 @@ def test_in_each_mode(kind: str) -> None:
         else:
             assert read(data, Mode.FAILFAST) == (rows, [])
         assert all(size > 0 for _, size in damaged)
-        if not vector["crc_checked"] or is_control(data):  # Kafka was told not to look; or nobody wants its records
+        if not vector["crc_checked"] or is_control(data):  # Kafka did not check it, or its records are not wanted
             continue
         assert bool(damaged) == (vector["outcome"] == "error" or vector["consumed"] < len(data)), vector["name"]
         at = 0

@@ -1,4 +1,4 @@
-"""What is gone is an error or a line of the log, and either says what it was."""
+"""Lost data is an error or a line in the log, and both say what was lost."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Batches of any number of places share Arrow batches of a limited size, and every row keeps what is its batch's own.
+"""Batches from any number of places share Arrow batches of limited size, and every row keeps the facts of its batch.
 
-Method: limits from one row on, subsets of the columns, ranges of offsets, damage between batches; what
-`test_raw_values.py` compares for whole values is left to it.
+Method: limits from one row up, subsets of the columns, ranges of offsets, damage between batches; `test_raw_values.py`
+compares whole values.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_columns_that_are_asked_for(names: list[str]) -> None:
 
 @pytest.mark.parametrize("wanted", [(0, 3), (4, 6), (7, 12), (9, 10), (15, 99), (16, 99), (3, 3)])
 def test_ranges_of_offsets(wanted: tuple[int, int]) -> None:
-    """Batches without a wanted record leave nothing behind."""
+    """Batches without a wanted record leave no rows behind."""
     found = list(tables(Decoder([*CONNECTOR, "batchOffset"], Mode.FAILFAST), wanted))
     rows = [row for table in found for row in table.to_pylist()]
     assert [row["offset"] for row in rows] == [offset for offset in range(16) if wanted[0] <= offset < wanted[1]]
@@ -85,7 +85,7 @@ def test_a_range_is_not_that_of_what_is_added_at_once(names: list[str]) -> None:
     whole = batch(5)
     list(decoder.add(PLACES[0], batch(0), 0, (1, 2)))
     size, _ = decoder.add_plain(PLACES[0], whole.data, PlainBatches(90, len(whole.data)))
-    if not size:  # by the engine without an extension
+    if not size:  # the engine without an extension adds none
         list(decoder.add(PLACES[0], whole, 90))
     (found,) = decoder.finish()
     assert found["offset"].to_pylist() == [1, 5, 6, 7, 8, 9]
@@ -144,7 +144,7 @@ def test_a_time_that_spark_cannot_hold_has_its_place() -> None:
     assert (row[CORRUPT]["path"], row[CORRUPT]["position"]) == (PLACES[-1].path, 200)
 
 
-#: Two of them are more than Spark can hold; -1 is none.
+#: Two of them are more than Spark can hold; -1 means no timestamp.
 TIMES_MS = [0, INT64_MAX // 1000, 5, INT64_MAX // 1000 + 1, INT64_MAX, -1]
 
 
@@ -166,7 +166,7 @@ TIMES_MS = [0, INT64_MAX // 1000, 5, INT64_MAX // 1000 + 1, INT64_MAX, -1]
 )
 @pytest.mark.parametrize("rows_max", [1, 4, 10**6])
 def test_times(times_ms: tuple[int | None, int | None], rows_max: int) -> None:
-    """What is stored counts, whether or not Spark can hold it, and whether or not it is asked for; damage stays."""
+    """The stored time counts, whether or not Spark can hold it, and whether or not it is a column; damage stays."""
     low, high = times_ms
     expected = [
         offset

@@ -1,7 +1,7 @@
-"""A flipped bit of a column or of a segment never takes a record away, or changes one, without a word.
+"""A flipped bit of a column or of a segment never silently removes or changes a record.
 
-Method: a hundred batches of every compression are one value, and one segment; one bit of one byte after another is
-flipped, in each mode: of each byte of a header, and of as many others as KAFKAWIRE_SPARK_FLIPS says.
+Method: a hundred batches of every compression are one value, and one segment; one bit at a time is flipped, in each
+mode: in each byte of one header, and in as many others as KAFKAWIRE_SPARK_FLIPS says.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kafkawire.sdk.spark.segments.storage import SegmentFiles  # noqa: E402 - it
 from tests.sdk.spark.segments.logs import batch, planned, write_segment  # noqa: E402 - it needs pyarrow
 
 FLIPS = int(os.environ.get("KAFKAWIRE_SPARK_FLIPS", "300"))
-#: A flip is read in 1 to 3 ms.
+#: Reading after a flip takes 1 to 3 ms.
 pytestmark = pytest.mark.timeout(60 + FLIPS // 20)
 
 RECORDS_OF_A_BATCH = 6
 BATCHES = [batch(RECORDS_OF_A_BATCH * number, RECORDS_OF_A_BATCH, Compression(number % 5)) for number in range(100)]
 DATA = b"".join(BATCHES)
-#: Outside of the checksum: the offset of the first record, and the epoch of the leader.
+#: Not covered by the checksum: the offset of the first record, and the leader epoch.
 UNCHECKED = {*range(8), *range(12, 16)}
 NAMES = ("offset", "key", "value")
 
@@ -44,7 +44,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def flips(seed: int) -> Iterable[tuple[int, int, bytes]]:
-    """Yield a position in all and in its batch, and the data with a bit there flipped; a header is among them whole."""
+    """Yield a position in the data and in its batch, and the data with a flipped bit there. One header is complete."""
     chance = random.Random(seed)
     starts = [position for each in BATCHES for position in range(len(each))]
     header = range(starts.index(0, len(DATA) // 2), len(DATA))[:BATCH_HEADER_BYTES]
@@ -55,7 +55,7 @@ def flips(seed: int) -> Iterable[tuple[int, int, bytes]]:
 
 
 def split(tables: Iterable[Any]) -> tuple[Rows, int]:
-    """Return rows of records, and how many are of damage."""
+    """Return the rows of records, and the number of rows of damage."""
     rows, damaged = [], 0
     for table in tables:
         columns = [table.column(name).to_pylist() for name in NAMES]
@@ -69,7 +69,7 @@ def split(tables: Iterable[Any]) -> tuple[Rows, int]:
 
 
 def column(data: bytes, options: DecodeOptions) -> tuple[Rows, int]:
-    """Return what a column with one value gives."""
+    """Return the rows of a column with one value."""
     cells = {"batches": [data], "topic": ["orders"], "partition": pyarrow.array([0], pyarrow.int32())}
     return split(decoded([pyarrow.RecordBatch.from_pydict(cells)], options))
 
@@ -78,19 +78,19 @@ WHOLE, _ = column(DATA, DecodeOptions(NAMES))
 
 
 def check(rows: Rows, *, is_told: bool, within: int, position: int) -> None:
-    """Check what was read of damaged data.
+    """Check the rows that were read from damaged data.
 
     Args:
-        rows: of records.
-        is_told: whether damage was, too.
-        within: where the bit is in its batch.
-        position: where it is in all.
+        rows: the rows of records.
+        is_told: whether damage was reported.
+        within: the position of the bit in its batch.
+        position: its position in the data.
     """
     if within not in UNCHECKED:
         assert is_told or rows == WHOLE, position
         assert set(rows) <= set(WHOLE), position
     assert is_told or [row[1:] for row in rows] == [row[1:] for row in WHOLE], position
-    # A length leads to the next batch, or past it.
+    # A wrong length leads to the next batch, or past it.
     assert len(rows) >= len(WHOLE) - 2 * RECORDS_OF_A_BATCH, position
 
 
@@ -116,7 +116,7 @@ def test_column(mode: Mode, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("mode", sampled(Mode, 3))
 def test_segment(mode: Mode, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is followed by another one, which says where its offsets end."""
+    """The segment is followed by another one, which shows where its offsets end."""
     names = (*NAMES, CORRUPT) if mode is Mode.PERMISSIVE else NAMES
     path = write_segment(tmp_path / "orders-0", BATCHES)
     write_segment(tmp_path / "orders-0", [batch(len(WHOLE), 1)])

@@ -1,6 +1,6 @@
-"""Transactions end as Kafka's consumer and its logs say: by markers behind the records, or by what a response lists.
+"""Transactions end as for Kafka's consumer and its logs: by markers after the records, or by the list of a response.
 
-Method: interleaved transactions of two producers, batch by batch, by both ways; markers that are damaged or unknown.
+Method: interleaved transactions of two producers, batch by batch, in both ways; damaged and unknown markers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def marker(offset: int, producer_id: int, is_commit: bool, key: bytes | None = N
     return builder.build()
 
 
-#: With the offset of each batch, whether a reader of committed records sees it.
+#: Each batch, and whether a reader of committed records sees it.
 LOG: list[tuple[bytes, bool | None]] = [
     (records(0, 1), False),
     (records(1, 2), True),
@@ -62,7 +62,7 @@ def test_by_markers() -> None:
 
 
 def test_by_a_response() -> None:
-    """A response ends before transactions that have not ended, and names the aborted ones in any order."""
+    """A response ends before open transactions, and lists the aborted ones in any order."""
     aborted = AbortedByResponse([AbortedTransaction(2, 7), AbortedTransaction(1, 0)])
     found = [aborted.is_visible(batch) for batch in BATCHES[:10]]
     assert found == [bool(is_seen) for is_seen in SEEN[:10]]
@@ -85,7 +85,7 @@ def test_damaged_markers(key: bytes) -> None:
 
 
 def test_a_marker_that_compaction_has_removed() -> None:
-    """Its batch is kept, without the record, for the state of the producer; it says nothing any more."""
+    """Its batch is kept without the record, for the state of the producer; it no longer ends a transaction."""
     data = empty_batch(base_offset=4, last_offset_delta=0, producer_id=1, producer_epoch=0, is_control=True)
     (empty,) = walk(data)
     outcomes = Outcomes()
@@ -103,4 +103,4 @@ def test_levels() -> None:
     with pytest.raises(ConfigurationError, match="o='committed': expected read_uncommitted or read_committed"):
         parse_committed_only("o", "committed")
     with pytest.raises(ConfigurationError, match="o=None"):
-        parse_committed_only("o", None)  # type: ignore[arg-type]  # as users may
+        parse_committed_only("o", None)  # type: ignore[arg-type]  # users may pass it

@@ -1,4 +1,4 @@
-"""A login is read in the form that Java's clients take; anything else is refused, and not shown."""
+"""A login is read in the form that Java's clients accept; any other form is refused, and not shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A micro-batch takes about as many offsets as it may, from every partition that has some, and always goes on."""
+"""A micro-batch takes about its limit of offsets, from every partition that has records, and always advances."""
 
 from __future__ import annotations
 

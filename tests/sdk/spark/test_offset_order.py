@@ -1,4 +1,4 @@
-"""Impossible offsets are damage of the batch that has them, and not of its neighbours."""
+"""Impossible offsets are damage of their own batch, not of its neighbours."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ pytest.importorskip("pyarrow")
 from kafkawire.sdk.spark.offset_order import InOrder
 from tests.sdk.spark.segments.logs import batch
 
-#: (first offset, how many) of batches; None for bytes that are not a batch.
+#: (first offset, count) of batches; None for bytes that are not a batch.
 Batches = list[tuple[int, int] | None]
 
 
 def ordered(batches: Batches, end_offset: int | None = None, *, is_elsewhere: bool = False) -> list[int | str]:
-    """Return the first offsets of batches, and in words what is damage."""
+    """Return the first offsets of batches, and the text of each damage."""
     content = b"".join(b"x" * 80 if each is None else batch(*each) for each in batches)
     found = InOrder(read_stored(Memory(content)), 0, end_offset, lambda batch: is_elsewhere)
     return [f"{each.base_offset}: {each.reason}" if isinstance(each, Damage) else _first(each) for each in found]
@@ -67,7 +67,7 @@ def test_damage_between() -> None:
 
 
 def test_what_comes_with_a_fetch() -> None:
-    """It may be of several segments, between which cleaning has left a gap of any size."""
+    """A response may span several segments, between which cleaning has left a gap of any size."""
     content = batch(0, 5) + batch(2**40, 5)
     found = list(InOrder(read_stored(Memory(content)), 0, None, is_segment=False))
     assert all(isinstance(each, Stored) for each in found)
@@ -78,12 +78,12 @@ def test_following_segment() -> None:
     batches: Batches = [(0, 5), (5, 5), (10, 5), (15, 5)]
     assert ordered(batches, 10, is_elsewhere=True) == [0, 5]
     assert [isinstance(each, str) for each in ordered(batches, 10)] == [False, False, True, True]
-    # What reaches over the end cannot be in both.
+    # A batch that reaches past the end cannot be in both segments.
     assert [isinstance(each, str) for each in ordered(batches, 12, is_elsewhere=True)] == [False, False, True]
 
 
 def test_batches_that_are_taken_before_they_are_found() -> None:
-    """What follows a gap or damage is never taken before it is known to be right."""
+    """A batch after a gap or damage is never taken before its offset is known to be right."""
     batches = [batch(first, 5) for first in (0, 5, 20, 25, 30, 40, 45, 50)]
     content = b"".join([*batches[:5], b"x" * 80, *batches[5:]])
     seen = []

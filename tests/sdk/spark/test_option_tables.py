@@ -1,4 +1,4 @@
-"""The tables of options on the pages about Spark have every option that there is, and no other."""
+"""The tables of options on the pages about Spark list every option, and no others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"`([^`]+)`")
 
 
 def table(page: str) -> dict[str, list[str]]:
-    """Return the code spans in the text about each option of a page's table."""
+    """Return the code spans in the description of each option in a page's table."""
     text = (DOCS / f"{page}.md").read_text("utf-8")
     rows = text.partition("| Option | Meaning |\n|---|---|\n")[2].partition("\n\n")[0].splitlines()
     found: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Values are read as Spark writes them; for anything else the error says what was expected."""
+"""Values are read as Spark writes them; for any other value the error says what was expected."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_other_names(name: str, reason: str) -> None:
     ("reason", "shown"),
     [
         ("did you mean fetch.min.bytes?", "did you mean kafka.fetch.min.bytes?"),
-        ("did you mean retries?", "did you mean retries?"),  # of producers
+        ("did you mean retries?", "did you mean retries?"),  # a producer's option
         ("did you mean io?", "did you mean kafka.io?"),
         ("here it is ssl_truststore_location", "here it is kafka.ssl.truststore.location"),
         ("at most fetch_max_bytes=7", "at most kafka.fetch.max.bytes=7"),
@@ -124,7 +124,7 @@ def test_names_in_reasons(reason: str, shown: str) -> None:
 
 
 def test_table_of_a_catalog() -> None:
-    """Spark hands over some of what it knows of a table when that is made, and nothing when it is read."""
+    """Spark passes some of its metadata when a table is created, and nothing when it is read."""
     given = {"option.mode": "x", "owner": "me", "Provider": "kafkawire", "mode": "x"}
     with pytest.raises(ConfigurationError, match=r"^provider='kafkawire': .* use CREATE TEMPORARY VIEW … USING$"):
         OptionTable({"mode": parse_flag}).read(given)

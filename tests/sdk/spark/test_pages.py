@@ -1,8 +1,8 @@
 """The programs on the pages about Spark run, and do what the pages say.
 
-Method: the Python blocks of a page, in order, are one program. Names of brokers and folders are replaced by those of
-an embedded broker and of a temporary folder; what a page takes as given is made before, and what it promises is
-looked at afterwards. Skipped where Spark or Java is missing. `test_option_tables.py` is about the tables of options.
+Method: the Python blocks of a page, in order, are one program. Names of brokers and folders are replaced by those of an
+embedded broker and of a temporary folder; the prerequisites of a page are set up first, and its promises are checked
+afterwards. Skipped if Spark or Java is missing. `test_option_tables.py` is about the tables of options.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
 from tests.sdk.spark.sink.topics import written
 
-# The first session starts a JVM, and the first query the workers.
+# The first session starts a JVM, and the first query starts the workers.
 pytestmark = pytest.mark.timeout(300)
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -42,7 +42,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def page(spark: Any, broker: Broker, tmp_path: Path) -> Callable[..., Names]:
-    """Return what runs some blocks of a page, and returns the names that they have made."""
+    """Return a function that runs some blocks of a page, and returns the names that they define."""
 
     def run(name: str, chosen: slice = slice(None), **given: Any) -> Names:
         places = {
@@ -70,7 +70,7 @@ def create(broker: Broker, *topics: str) -> None:
 
 
 def rows_of(stream: Any, name: str) -> list[Any]:
-    """Return what a stream reads that is there now."""
+    """Return the rows of a stream that are available now."""
     query = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
     try:
         assert query.awaitTermination(120)
@@ -106,7 +106,7 @@ def test_brokers(page: Callable[..., Names], broker: Broker) -> None:
     found = page("spark_brokers")["orders"]
     query = found.writeStream.format("memory").queryName("of_brokers").start()
     try:
-        query.processAllAvailable()  # it begins at the end
+        query.processAllAvailable()  # it begins at the latest offset
         with Producer(broker.bootstrap) as producer:
             producer.send("orders", b"later")
         query.processAllAvailable()
@@ -131,7 +131,7 @@ def test_writing(page: Callable[..., Names], spark: Any, broker: Broker, tmp_pat
 
 
 def test_repeats(page: Callable[..., Names], broker: Broker) -> None:
-    """Rows with one id are there once; those without an id, with other headers or with none, all stay."""
+    """Rows with the same id are kept once; rows without an id, with other headers or with none, all stay."""
     create(broker, "orders")
     with Producer(broker.bootstrap) as producer:
         for headers in ([("x", b"1"), ("spark-row-id", b"q/0/0/0")], [("spark-row-id", b"q/0/0/0")]):

@@ -1,4 +1,4 @@
-"""The stand-in for a stream raises what was wrong, whichever call comes first, and nothing but that."""
+"""The stand-in for a refused stream raises the original error, whichever call comes first, and no other."""
 
 from __future__ import annotations
 

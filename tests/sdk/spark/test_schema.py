@@ -1,4 +1,4 @@
-"""The columns are the connector's, and more only where they are asked for; Spark's and Arrow's types say the same.
+"""The columns are the connector's, with more only on request; Spark's and Arrow's types agree.
 
 Method: the table, every choice of columns, and Spark's own conversion of its types to Arrow's.
 """
@@ -27,7 +27,7 @@ from kafkawire.sdk.spark.schema import (
 def test_columns_that_are_chosen() -> None:
     assert chosen() == CONNECTOR == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
     assert chosen(headers=True, corrupt=True) == (*CONNECTOR, "headers", "_corrupt")
-    assert chosen(extra=["sequence", "producerId"]) == (*CONNECTOR, "producerId", "sequence")  # in one order
+    assert chosen(extra=["sequence", "producerId"]) == (*CONNECTOR, "producerId", "sequence")  # in a fixed order
     assert (*CONNECTOR, HEADERS, *EXTRAS, CORRUPT) == tuple(COLUMNS)
     with pytest.raises(ConfigurationError, match=r"extra='epoch, headers'.*there are leaderEpoch"):
         chosen(extra=["epoch", "path", "headers"])
@@ -42,7 +42,7 @@ def test_declarations() -> None:
 
 
 def test_types_of_a_users_schema() -> None:
-    """They are compared as Spark shows them, which is not always how they are declared."""
+    """They are compared as Spark prints them, which may differ from their declaration."""
     assert checked([("timestamp", "timestamp", True), (HEADERS, "array<struct<key:string,value:binary>>", True)]) == (
         "timestamp",
         "headers",
@@ -54,7 +54,7 @@ def test_types_of_a_users_schema() -> None:
 
 
 def test_schema_without_columns() -> None:
-    """Arrow batches of none have no rows, and counting them finds nothing."""
+    """Arrow batches without columns have no rows, so counting them would find nothing."""
     with pytest.raises(ConfigurationError, match="schema='': expected a column"):
         checked([])
 

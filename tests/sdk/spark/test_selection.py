@@ -1,4 +1,4 @@
-"""JSON of partitions and offsets means what it means for Spark's connector; anything else is refused."""
+"""JSON of partitions and offsets means the same as for Spark's connector; anything else is refused."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_pattern() -> None:
     ],
 )
 def test_nothing_between(text: str, end: int, shown: str) -> None:
-    """The error names what was given, not the end that it stands for."""
+    """The error shows the option's own text, not the end that the text stands for."""
     other = EARLIEST if end == LATEST else LATEST
     offsets = parse_offsets("o", text, other)
     with pytest.raises(ConfigurationError) as caught:
@@ -135,7 +135,7 @@ def test_nothing_between(text: str, end: int, shown: str) -> None:
     ],
 )
 def test_order(starting: Offsets | Times, ending: Offsets | Times, reason: str) -> None:
-    """The error says what was asked for, and what that comes to."""
+    """The error shows the option's value, and the offset that it stands for."""
     bounds = Bound("start", starting), Bound("end", ending)
     check_order(*bounds, ORDERS, 4, 4)
     with pytest.raises(ConfigurationError) as caught:

@@ -6,7 +6,7 @@ import struct
 
 
 def text(value: str) -> bytes:
-    """Return text as Kafka writes it."""
+    """Return text in the encoding that Kafka uses."""
     return struct.pack(">h", len(value)) + value.encode()
 
 

@@ -1,4 +1,4 @@
-"""Let a macro of the report's templates show a value."""
+"""Render values with the macros of the report's templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts as DataFrames, made by hand, for tests of tables."""
+"""Hand-made facts as DataFrames, for tests of tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkawire.sdk.spark.audit.facts import COLUMNS_OF, FactKind, fact_ddl
 
-#: Of a batch of ten records that nobody has to say anything about.
+#: A batch of ten records without anything to report.
 PLAIN = {
     "topic": "t",
     "partition": 0,
@@ -43,12 +43,12 @@ def damage(expected_offset: int | None, position: int = 0, **columns: Any) -> di
 
 
 def frame(spark: Any, kind: FactKind, rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Return facts of a kind; columns that are not given are null."""
+    """Return facts of a kind; omitted columns are null."""
     names = (*COLUMNS_OF[kind], "run")
     values = [tuple({"run": 1, **row}.get(name) for name in names) for row in rows]
     return spark.createDataFrame(values, f"{fact_ddl(kind)}, run int")
 
 
 def rows_of(table: Any, *order: str) -> list[dict[str, Any]]:
-    """Return the rows of a table, in an order."""
+    """Return the rows of a table, sorted."""
     return [row.asDict() for row in table.orderBy(*order).collect()]

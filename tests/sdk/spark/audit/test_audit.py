@@ -1,7 +1,7 @@
-"""An audit of segments: equal tables however often and in how many pieces it is made, and whatever interrupts it.
+"""Audits of the same segments give equal tables, however often they run, in however many pieces, and when interrupted.
 
-Method: a folder written by hand, in which everything occurs, is audited as a whole, in pieces as a broker would append
-them, and with an interruption at each step. Tables are compared row by row.
+Method: a hand-made folder that has every kind of fact is audited as a whole, in pieces as a broker would append them,
+and with an interruption at each step. Tables are compared row by row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, wr
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
 
 
-#: Records of a partition that several tasks read, if each reads a megabyte.
+#: Records of a partition that several tasks share if each reads a megabyte.
 LARGE = 60_000
 
 
@@ -72,7 +72,7 @@ def write(folder: Path) -> Path:
 
 
 def tables(spark: Any, out: Path) -> dict[str, list[Any]]:
-    """Return all tables of an audit, in the order in which they were written."""
+    """Return all tables of an audit, with their rows in stored order."""
     return {name: spark.read.parquet(str(out / "tables" / name)).collect() for name in TABLES}
 
 
@@ -83,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(spark: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """Return the tables of one audit of everything."""
+    """Return the tables of one audit of the whole folder."""
     out = tmp_path_factory.mktemp("whole") / "audit"
     result = audit(spark, folder, out)
     assert result.version == 1
@@ -127,7 +127,7 @@ def test_tables(whole: dict[str, list[Any]]) -> None:
 
 
 def test_the_same_again(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path) -> None:
-    """Into another folder, in smaller tasks; and into the same one, where nothing is new."""
+    """The second audit goes into another folder, in smaller tasks; the third into the same folder, with nothing new."""
     out = tmp_path / "audit"
     paths = [folder / "orders-0", folder / "orders-1", folder / "__consumer_offsets-0"]
     assert (folder / "orders-1" / f"{0:020}.log").stat().st_size > 3 << 20
@@ -140,13 +140,13 @@ def test_the_same_again(spark: Any, folder: Path, whole: dict[str, list[Any]], t
 
 
 def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -> None:
-    """The same as from segments, but for the places in files."""
+    """The tables equal those from segments, except for positions in files."""
     with Broker(tmp_path / "data") as broker, Admin(broker.bootstrap) as admin:
         admin.create_topics(NewTopic("orders", 2, configs={"retention.ms": "-1"}))
     for path in (tmp_path / "data").glob("orders-*/0*"):
         path.unlink()
     write(tmp_path / "data")
-    with Broker(tmp_path / "data") as broker:  # it was shut down cleanly, and looks for no damage
+    with Broker(tmp_path / "data") as broker:  # the broker was shut down cleanly, so it does not search for damage
         out = tmp_path / "audit"
         result = audit_brokers(spark, broker.bootstrap, out, topics=["orders"])
         assert result.report is not None
@@ -163,7 +163,7 @@ def test_from_brokers(spark: Any, whole: dict[str, list[Any]], tmp_path: Path) -
 
 
 def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
-    """The end does not belong to it; options of the client are handed on; a topic that was made anew is refused."""
+    """The end is exclusive; the client gets its options; a recreated topic is refused."""
     with stored(tmp_path / "data", *(batch(first) for first in range(0, 50, 10))) as broker:
         options: dict[str, Any] = {"since_ms": TIME_MS + 19, "until_ms": TIME_MS + 39}
         options["client"] = {"client.id": "auditor"}
@@ -184,7 +184,7 @@ def test_a_time_from_brokers(spark: Any, tmp_path: Path) -> None:
 def test_in_pieces(
     spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker goes on writing between the audits, and the first one met half a batch; then facts are put together."""
+    """A broker writes between the audits; the first audit saw half a batch, and the second merges the facts."""
     monkeypatch.setattr(merging, "RUNS_MAX", 1)
     segments, out = tmp_path / "segments", tmp_path / "audit"
     shutil.copytree(folder, segments)
@@ -200,13 +200,13 @@ def test_in_pieces(
     assert [path.name for path in (out / "facts").iterdir()] == ["run=3"]
     found = tables(spark, out)
     for name in TABLES:
-        # The files are at another place.
+        # The files are in another place.
         rows = [row.asDict() | ({"path": None} if "path" in row else {}) for row in found[name]]
         assert rows == [row.asDict() | ({"path": None} if "path" in row else {}) for row in whole[name]], name
 
 
 def test_what_is_idle(spark: Any, tmp_path: Path) -> None:
-    """A partition goes on where it ended, whatever came to others meanwhile; nothing is counted twice."""
+    """A partition continues where it ended, whatever other partitions got meanwhile; nothing is counted twice."""
     segments, out = tmp_path / "segments", tmp_path / "audit"
     counts = []
     for first, second in ((1, 1), (1, 2), (2, 2)):
@@ -222,7 +222,7 @@ def test_what_is_idle(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_report_that_could_not_be_written(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused before anything is read."""
+    """The missing package is reported before anything is read."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
     reason = r"with_report=True: jinja2 is not installed \(pip install"
     with pytest.raises(ConfigurationError, match=reason):
@@ -233,7 +233,7 @@ def test_a_report_that_could_not_be_written(folder: Path, tmp_path: Path, monkey
 
 
 def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
-    """One that ends before it did, or was made anew, is refused; the tables stay as they were."""
+    """A partition that now ends earlier or was recreated is refused; the tables stay as they were."""
     segments, out = tmp_path / "segments", tmp_path / "audit"
     write_segment(segments / "t-0", [batch(0), batch(10)])
     audit(spark, segments, out, with_report=False)
@@ -252,7 +252,7 @@ def test_partitions_that_do_not_go_on(spark: Any, tmp_path: Path) -> None:
 
 
 def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> None:
-    """What is known of them stays in the audit; for a topic that never was there is an error."""
+    """Facts about deleted topics stay in the audit; a topic that never existed is an error."""
     write_segment(tmp_path / "a-0", [batch(0)])
     texts = {"path": str(tmp_path), "topics": "a,gone"}
     before = Manifest(next_offsets={"a": {"0": 7}, "gone": {"0": 5}})
@@ -260,7 +260,7 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
     assert (texts["topics"], [segment.folder.topic for segment in found]) == ("a", ["a"])
     assert [partition.topic for partition in noted] == ["a"]
     assert texts["startingOffsets"] == '{"a": {"0": 7}}'
-    AuditFacts(texts).reader(None)  # type: ignore[arg-type]  # not looked at
+    AuditFacts(texts).reader(None)  # type: ignore[arg-type]  # unused
     for topics in ["a", "gone"], ["gone"]:
         with pytest.raises(ConfigurationError, match="topics='gone': there are a"):
             module._segments({"path": str(tmp_path), "topics": ",".join(topics)}, topics, Manifest())
@@ -269,17 +269,17 @@ def test_segments_without_those_of_topics_that_were_deleted(tmp_path: Path) -> N
 
 
 def test_a_topic_of_which_no_segment_is_left(tmp_path: Path) -> None:
-    """It is there to be audited: the audit has to say what is missing."""
+    """The topic still has to be audited: the audit has to report the loss."""
     write_segment(tmp_path / "a-0", [batch(0)]).unlink()
     texts = {"path": str(tmp_path), "topics": "a"}
     _, found, noted = module._segments(texts, ["a"], Manifest())
     assert (found, [str(partition) for partition in noted]) == ([], ["a-0"])
-    reader = AuditFacts(texts).reader(None)  # type: ignore[arg-type]  # not looked at
+    reader = AuditFacts(texts).reader(None)  # type: ignore[arg-type]  # unused
     assert reader.partitions() == []
 
 
 def test_compaction_of_single_records(spark: Any, tmp_path: Path) -> None:
-    """It removes whole batches: then only the broker's own file tells of it."""
+    """Compaction removes whole batches here, so only the broker's checkpoint shows that it ran."""
     for topic in ("cleaned", "holes"):
         write_segment(tmp_path / "data" / f"{topic}-0", [batch(offset, 1) for offset in (0, 1, 5, 9, 30)])
     (tmp_path / "data" / "cleaner-offset-checkpoint").write_text("0\n1\ncleaned 0 9\n")
@@ -293,7 +293,7 @@ def test_compaction_of_single_records(spark: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_removed_between(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cause stays, also when the facts of runs are put together."""
+    """The cause of the gap stays, even after the facts of several runs are merged."""
     monkeypatch.setattr(merging, "RUNS_MAX", 1)
     segments, out = tmp_path / "segments", tmp_path / "audit"
     for first in (0, 20, 30):
@@ -308,7 +308,7 @@ def test_interrupted(spark: Any, folder: Path, whole: dict[str, list[Any]], tmp_
     out = tmp_path / "audit"
 
     class StoppedError(Exception):
-        """What stops an audit."""
+        """The exception that stops an audit."""
 
     for stop in ("reading segments", "tables, 1", "report"):
 
@@ -346,7 +346,7 @@ def test_a_time_and_topics(spark: Any, folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_options_that_are_refused(folder: Path, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
-    """Before anything is read, and nothing of it is kept."""
+    """They are refused before anything is read, and leave nothing behind."""
     with pytest.raises(ConfigurationError, match=reason):
         audit(MagicMock(), folder, tmp_path / "audit", **options)
     assert not (tmp_path / "audit" / "current").exists()

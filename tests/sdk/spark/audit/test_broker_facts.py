@@ -1,6 +1,6 @@
-"""Facts from brokers: which tasks, which topics, and tables as an audit of the same segments gives them.
+"""Facts from brokers: the tasks, the topics, and the same tables as an audit of the same segments.
 
-Method: a reference broker on logs that were written by hand; one audit of it by Spark, in two runs.
+Method: a reference broker on hand-made logs; one audit of it by Spark, in two runs.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def options(broker: Broker, topics: list[str] | None = None, before: Any = None)
 
 
 def facts(texts: dict[str, str]) -> list[list[dict[str, Any]]]:
-    """Return what each task notes."""
-    reader = pickle.loads(pickle.dumps(BrokerFacts(texts).reader(None)))  # type: ignore[arg-type]  # not looked at
+    """Return the facts of each task."""
+    reader = pickle.loads(pickle.dumps(BrokerFacts(texts).reader(None)))  # type: ignore[arg-type]  # unused
     return [[row for rows in reader.read(task) for row in rows.to_pylist()] for task in reader.partitions()]
 
 
 def test_what_is_read(tmp_path: Path) -> None:
-    """Up to the end that there is when it is planned, from where the run before ended; internal topics, too."""
+    """It reads from the end of the previous run up to the end at planning time; internal topics, too."""
     with stored(tmp_path, batch(0, 5)) as broker:
         create(broker, other=2)
         produce(broker, "other", 1, 7)
@@ -67,7 +67,7 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 
 def test_topic_that_was_made_anew(tmp_path: Path) -> None:
-    """It is refused however long it is. A topic that is gone, or of a broker without ids, is not."""
+    """It is refused whatever its length. A deleted topic, or one of a broker without topic ids, is not refused."""
     with Broker(tmp_path) as broker, Admin(broker.bootstrap) as admin:
         create(broker, a=1, b=1)
         settings = {"bootstrap.servers": broker.bootstrap}
@@ -97,7 +97,7 @@ def test_topics(tmp_path: Path) -> None:
 
 
 def test_tasks(tmp_path: Path) -> None:
-    """One of the tasks that share a partition notes each batch; a batch from another time does not count."""
+    """If tasks share a partition, exactly one notes each batch; a batch outside of the time range does not count."""
     with stored(tmp_path, *(batch(first) for first in range(0, 100, 10))) as broker:
         texts = {**options(broker), "minPartitions": "7", "since_ms": str(TIME_MS + 25), "until_ms": str(TIME_MS + 85)}
         tasks = facts(texts)
@@ -107,10 +107,10 @@ def test_tasks(tmp_path: Path) -> None:
             (first, 20 <= first < 80) for first in range(0, 100, 10)
         ]
         assert all(row["position"] is None and row["path"] is None for row in rows)
-        texts["startingOffsets"] = json.dumps({"orders": {"0": 5}})  # in the first one: nobody else reads it
+        texts["startingOffsets"] = json.dumps({"orders": {"0": 5}})  # inside the first batch: no other task reads it
         rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
         assert [row["baseOffset"] for row in rows] == [*range(0, 100, 10)]
-        # Those before were deleted, and no reader gets them.
+        # The records before that offset were deleted, and no reader gets them.
         assert [row["records"] for row in rows if row["isCounted"]] == [10] * 6
         texts["since_ms"] = "0"
         rows = [row for task in facts(texts) for row in task if row["kind"] == "batch"]
@@ -118,7 +118,7 @@ def test_tasks(tmp_path: Path) -> None:
 
 
 def test_compacted(tmp_path: Path) -> None:
-    """Topics whose policy says so, up to where they are read."""
+    """Topics with a compacting policy, up to the offset that is read."""
     with Broker(tmp_path) as broker:
         with Admin(broker.bootstrap) as admin:
             policies = {"a": "compact", "b": "compact,delete", "c": "delete"}
@@ -144,12 +144,12 @@ def test_policies_that_nobody_tells(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 def test_a_task_of_nothing(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0)) as broker:
-        reader = BrokerFacts(options(broker)).reader(None)  # type: ignore[arg-type]  # not looked at
-    assert list(reader.read(InputPartition(None))) == []  # which would ask a broker that is gone
+        reader = BrokerFacts(options(broker)).reader(None)  # type: ignore[arg-type]  # unused
+    assert list(reader.read(InputPartition(None))) == []  # otherwise it would connect to a broker that is gone
 
 
 def test_a_task_of_several_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have one client, and the same facts as tasks of their own would note."""
+    """They share one client, and give the same facts as separate tasks."""
     clients = []
 
     class Counted(StoredBatches):
@@ -170,7 +170,7 @@ def test_a_task_of_several_partitions(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_damage(tmp_path: Path) -> None:
-    """What is damaged, and what is not for applications, is noted as in segments."""
+    """Damage and batches without application records are noted as in segments."""
     broken = bytearray(batch(10))
     broken[-1] ^= 1
     with stored(tmp_path, batch(0), batch(10), records_of(20, 7, 3), marker(23, 7, False)) as broker:

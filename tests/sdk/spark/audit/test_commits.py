@@ -1,6 +1,6 @@
-"""Commits of groups are found among the records of `__consumer_offsets`, and nothing else is.
+"""Only commits of groups are taken from the records of `__consumer_offsets`.
 
-Method: records as a coordinator writes them, encoded by hand, whole and damaged.
+Method: hand-made records in the coordinator's encoding, whole and damaged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def test_commits() -> None:
 
 
 def test_marks_of_the_sink_are_no_positions() -> None:
-    """They count micro-batches; what other programs note beside an offset is theirs."""
+    """Marks count micro-batches; any other metadata of an offset is a program's own note."""
     mark = Mark("11b8f4a0-9c4e-4d6a-8f1d-0c1f7c2c9b11", 7, (3, 2**63)).offsets("orders")
     (metadata,) = (offset.metadata for offset in mark.values())
     notes = [metadata, metadata.partition(" ")[0], "11b8f4a0 3", "", "leader-7 3"]

@@ -1,6 +1,6 @@
-"""A later audit of files goes on with the partitions that were read before, or refuses them.
+"""A later audit of files continues the partitions that were read before, or refuses them.
 
-Method: a partition is written, and what an audit would note of its end; then it is written in another way.
+Method: a partition is written, with the note that an audit would make of its end; then it is written differently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkawire.sdk.spark.audit.continuation import WAY_OUT, check_continuation, 
 from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from tests.sdk.spark.segments.logs import TIME_MS, batch, write_segment
 
-#: What is noted of `batch(90)`.
+#: The note about `batch(90)`.
 NOTED = [90, -1, -1, -1, TIME_MS + 99, 10]
 
 WHOLE = [batch(first) for first in range(0, 100, 10)]
@@ -35,7 +35,7 @@ def check(folder: Path, next_offset: int = 100) -> None:
 
 
 def cleaned() -> bytes:
-    """Return what cleaning leaves of `batch(90)`."""
+    """Return what is left of `batch(90)` after cleaning."""
     whole = RecordBatch(batch(90))
     return rewrite(whole, list(whole.records())[:3])
 
@@ -46,11 +46,11 @@ def cleaned() -> bytes:
         [WHOLE],
         [[*WHOLE, batch(100)]],
         [WHOLE[:5], WHOLE[5:], [batch(100)]],
-        [[batch(110)]],  # the rest was removed
-        [WHOLE[:4], [batch(110)]],  # cleaned
+        [[batch(110)]],  # retention removed the rest
+        [WHOLE[:4], [batch(110)]],  # cleaning removed the rest
         [[*WHOLE[:9], cleaned()]],
         [[*WHOLE[:9], cleaned()], [batch(100)]],
-        [[*WHOLE[:9], batch(90)[:-1] + b"?"]],  # that is damage, and the tables say so where it is read
+        [[*WHOLE[:9], batch(90)[:-1] + b"?"]],  # damage, which the tables report when it is read
     ],
 )
 def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
@@ -68,7 +68,7 @@ def test_it_goes_on(tmp_path: Path, segments: list[list[bytes]]) -> None:
         ([*WHOLE[:9], batch(90, 9)], "ends at 99 now"),
         ([batch(first, **ANEW, base_sequence=first) for first in range(0, 120, 10)], "has another batch there now"),
         ([*WHOLE[:8], batch(80, 20)], "has another batch there now"),
-        # Nobody puts batches together, so one that goes on beyond the end of another was not there.
+        # Brokers do not merge batches, so a batch that goes on past the end of the noted one is a different batch.
         ([*WHOLE[:9], batch(90, 20)], "has another batch there now"),
         ([batch(first, 7) for first in range(0, 210, 7)], "has another batch there now"),
     ],
@@ -81,7 +81,7 @@ def test_refused(tmp_path: Path, batches: list[bytes], reason: str) -> None:
 
 
 def test_another_time(tmp_path: Path) -> None:
-    """A batch without a producer is known by its time, and by its number of records, which cleaning never raises."""
+    """A batch without a producer is identified by its time and its record count, which cleaning never raises."""
     builder = BatchBuilder(base_offset=90)
     for number in range(10):
         builder.append(TIME_MS + 1_000_000 + number, b"key", b"value")
@@ -99,7 +99,7 @@ def test_an_empty_segment(tmp_path: Path) -> None:
 
 
 def test_topics_that_were_deleted_since(caplog: pytest.LogCaptureFixture) -> None:
-    """They are left out if they were read before; others that are not there are a mistake, which others tell."""
+    """They are left out if they were read before; any other missing topic is a mistake, which other code reports."""
     before = {"a": {"0": 5}, "b": {"0": 5}}
     assert still_there(["a", "b", "c"], {"b"}, before) == ["b", "c"]
     assert "deleted since, facts that were read before stay in the audit: a" in caplog.text

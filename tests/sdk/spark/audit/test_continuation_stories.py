@@ -1,7 +1,7 @@
 """An audit that continues an earlier one never mixes two logs.
 
-Goal: an audit continues only in the log that it has read: the batch before the place where it continues is the last
-one that it has read, or retention has removed that batch. Otherwise the audit is refused, and a new audit reads the log
+Goal: an audit continues only in the log that it has read: the batch before the place where it continues is the last one
+that it has read, or retention has removed that batch. Otherwise the audit is refused, and a new audit reads the log
 from its beginning.
 
 Method: stories of a partition that grows, rolls, loses old segments, is deleted and created again, or is restored from
@@ -58,7 +58,7 @@ class Made(NamedTuple):
 
     @property
     def noted(self) -> list[int]:
-        """What an audit writes down about the batch."""
+        """The note that an audit makes of the batch."""
         return [self.first, self.origin, 0, 0, TIME_MS + self.end - 1, self.end - self.first]
 
 
@@ -66,7 +66,7 @@ class Scene:
     """A partition, its model and an audit.
 
     Attributes:
-        segments: of the log; only the last may be empty.
+        segments: the segments of the log; only the last may be empty.
         read_to: the offset up to which the audit has read.
         last: the last batch that it has read.
     """
@@ -78,7 +78,7 @@ class Scene:
         self.forget()
 
     def forget(self) -> None:
-        """Begin an audit in another folder."""
+        """Forget the audit, as if the next one had a new folder."""
         self.read_to = 0
         self.last: Made | None = None
 
@@ -108,7 +108,7 @@ class Scene:
         self.segments = [[]]
 
     def _restore(self, lost: int) -> None:
-        """Remove the last batches, which an older backup does not have; the next ones have another origin."""
+        """Remove the last batches, which an older backup lacks; batches after that have another origin."""
         self._origin += 1
         for _ in range(lost):
             if self.segments[-1]:
@@ -128,7 +128,7 @@ class Scene:
         self.read_to, self.last = self.batches[-1].end, self.batches[-1]
 
     def _goes_on(self) -> bool:
-        """Return whether all that was read is still there, or removed."""
+        """Return whether every batch that was read is still there or was removed by retention."""
         if self.read_to <= self.batches[0].first:
             return True
         before = [each for each in self.batches if each.first < self.read_to]

@@ -1,8 +1,8 @@
-"""An audit reports a damaged copy, and how much is gone; an undamaged one is clean.
+"""An audit reports a damaged copy and the extent of its loss; it finds nothing in an undamaged one.
 
 Method: a partition of four segments with its checkpoints is damaged in the ways of people, disks and tools, and read as
-Spark's workers read it; findings are made of what the facts and the files beside the segments say together. What only
-the files tell is in `test_partition_facts.py`. No Spark is needed: gaps are found here as its tables find them.
+Spark's workers read it; the facts and the files beside the segments give the findings. Damage that only those files
+reveal is in `test_partition_facts.py`. No Spark is needed: gaps are computed here as its tables compute them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ END = 200
 
 
 class Report(NamedTuple):
-    """What the audit reports of a partition.
+    """The findings of an audit about a partition.
 
     Attributes:
-        lost: offsets that are gone.
-        regions: how many regions are no batches.
-        damaged_bytes: of these.
-        tail_bytes: behind the last batch.
-        epoch_steps: how often a batch has a lower leader epoch than the one before.
+        lost: the number of lost offsets.
+        regions: the number of damaged regions.
+        damaged_bytes: the size of these regions.
+        tail_bytes: the size of what follows the last batch.
+        epoch_steps: how often a batch has a lower leader epoch than its predecessor.
     """
 
     lost: int = 0
@@ -111,7 +111,7 @@ def size(base: int) -> int:
     return len(b"".join(batches(base)))
 
 
-ONE = len(batches(50)[0])  # of a batch; those of the first ten offsets are shorter
+ONE = len(batches(50)[0])  # size of a batch; those of the first ten offsets are shorter
 LAST = len(batches(150)[0])
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], Report]] = {
@@ -175,7 +175,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], Report]] = {
 
 def test_an_undamaged_copy_is_clean(folder: Path) -> None:
     assert report_of(folder) == Report()
-    for path in folder.iterdir():  # times say nothing, as most copies have new ones
+    for path in folder.iterdir():  # times mean nothing, as most copies have new ones
         os.utime(path, ns=(0, 0))
     assert report_of(folder) == Report()
 

@@ -1,6 +1,6 @@
-"""Findings say what an engineer has to know, and nothing where all is well.
+"""Findings say what an engineer has to know, and nothing if all is well.
 
-Method: summaries made by hand in which one number is wrong.
+Method: hand-made summaries in which one number is wrong.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_damage_is_reported_where_there_is_no_list() -> None:
 
 
 def test_what_is_lost_in_all() -> None:
-    """The worst partitions are named, with what each has lost."""
+    """The worst partitions are named, each with its loss."""
     rows = [partition("t", number, lostRecords=10**number, lostAtEnd=10**number) for number in range(5)]
     first, second = findings_of(Summary(partitions=rows))
     assert first.text == "11,111 records probably lost"
@@ -102,7 +102,7 @@ def test_where_a_hot_key_is(partitions: int, where: str) -> None:
 
 @pytest.mark.parametrize(("records", "text"), [(100_000, None), (10_000, "One key has 61 % of the records of orders")])
 def test_a_hot_key_is_compared_with_all_records(records: int, text: str | None) -> None:
-    """Also with those without a key, of which the share in the table says nothing."""
+    """That includes records without a key, which the share in the table does not cover."""
     (row,) = summary().top_keys
     rows = [partition("orders", 0, records=records, sizeBytes=1000, plainBytes=3000, keys=20)]
     found = findings_of(summary(partitions=rows, top_keys=[{**row, "share": 1.0}], groups=[]))
@@ -133,7 +133,7 @@ def test_large_partitions_compression_and_compaction() -> None:
 
 @pytest.mark.parametrize(("topic", "count"), [("__consumer_offsets", 0), ("__transaction_state", 0), ("__orders", 4)])
 def test_topics_of_kafka_itself(topic: str, count: int) -> None:
-    """Nothing is said about how they are written; one of somebody's own may begin with two underscores, too."""
+    """How they are written causes no finding; an application's topic may begin with two underscores, too."""
     size = {"sizeBytes": 9_000_000, "plainBytes": 9_000_000}
     rows = [
         partition(topic, 0, records=8000, recordBytes=100_000, supersededBytes=90_000, **size),

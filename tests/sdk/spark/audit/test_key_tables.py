@@ -1,4 +1,4 @@
-"""Keys: what is superseded, how uneven they are, which come first; sums of several tasks and runs are put together."""
+"""Keys: superseded records, skew, the most frequent keys; sums of several tasks and runs are merged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_top_keys(spark: Any, keys: Any) -> None:
         ("t", 2, b"b", 1, 1),
         ("u", 1, b"c", 1, 1),
     ]
-    assert rows[0]["share"] == pytest.approx(10 / 11)  # of those with a key
+    assert rows[0]["share"] == pytest.approx(10 / 11)  # of the records with a key
     many = [fact(b"%d" % number, number, number) for number in range(1, 50)]
     rows = rows_of(top_keys(keys_of_partitions(frame(spark, FactKind.KEY, many))), "rank")
     assert [row["records"] for row in rows] == list(range(49, 49 - TOP_KEYS, -1))

@@ -1,4 +1,4 @@
-"""Lists show rows as text, say how many there are, and are left out when there is nothing to show."""
+"""Lists show rows as text with their number, and are left out if they are empty."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What batches say together: gaps and their causes, duplicates, transactions, lateness, damage.
+"""Tables made from batches: gaps and their causes, duplicates, transactions, lateness, damage.
 
-Method: facts made by hand, in an order that is not that of the log; Spark makes the tables.
+Method: hand-made facts in an order that is not that of the log; Spark makes the tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def made(spark: Any, table: Any, rows: list[dict[str, Any]], *order: str) -> lis
 
 
 def gaps(spark: Any, facts: list[dict[str, Any]], **cleaned: int) -> list[tuple[Any, ...]]:
-    """Return gaps, where topics were cleaned up to some offsets."""
+    """Return the gaps, given the offsets up to which topics were cleaned."""
     columns = "topic string, partition int, cleanedOffset bigint"
     offsets = spark.createDataFrame([(topic, 0, offset) for topic, offset in cleaned.items()], columns)
     rows = made(spark, lambda batches: tables.gaps(batches, offsets), facts, "partition", "startOffset")
@@ -45,9 +45,9 @@ def test_gaps(spark: Any) -> None:
         damage(None, 7, partition=2),
         batch(9, partition=2),
         batch(0, partition=3),
-        damage(10, 900, partition=3, tail="cut"),  # a run met it; what it was the beginning of is there by now
+        damage(10, 900, partition=3, tail="cut"),  # one run found half a batch; the next found the whole batch
         batch(12, partition=3, run=2),
-        damage(100, partition=4),  # nothing is before it but the name of the segment
+        damage(100, partition=4),  # only the name of the segment is known before it
         damage(100, 50, partition=4),
         batch(130, partition=4),
     ]
@@ -61,7 +61,7 @@ def test_gaps(spark: Any) -> None:
 
 
 def test_gaps_between_runs(spark: Any) -> None:
-    """What was removed before a later run came; inside of a run, and beside damage or cleaning, nobody says that."""
+    """A gap between runs is due to retention; a gap within a run, or beside damage or cleaning, is not."""
     facts = [
         batch(0),
         batch(20, run=3),
@@ -111,7 +111,7 @@ def test_duplicates(spark: Any) -> None:
         batch(80),
         sent(0, 0, partition=1),
         sent(10, 0, partition=1, isCounted=False),
-        # Offsets that are committed in transactions: a coordinator begins each of its batches with 0.
+        # Offsets that are committed in transactions: a coordinator starts each of its batches with 0.
         *(sent(offset, 0, 1, topic="__consumer_offsets", isTransactional=True) for offset in range(3)),
         *(sent(offset, 0, 1, topic="__share_group_state") for offset in range(3)),
     ]
@@ -122,29 +122,30 @@ def test_duplicates(spark: Any) -> None:
     ]
 
 
-LAST = 2**31 - 1  # of sequence numbers
+LAST = 2**31 - 1  # the last sequence number
 
 
 @pytest.mark.parametrize(
     ("batches", "expected"),
     [
-        # Base offset, base sequence, records; found: base offset, followed one, last sequence, used one, records.
+        # Base offset, base sequence, records; found: base offset, offset before it, last sequence, used one, records.
         ([(0, 0, 10), (10, 10, 10), (20, 0, 10), (30, 10, 10)], [(20, 19, 9, 19, 10), (30, 19, 19, 19, 10)]),
         (
             [(0, 0, 10), (10, 10, 10), (20, 20, 10), (30, 0, 10), (40, 10, 10), (50, 25, 10), (60, 35, 10)],
             [(30, 29, 9, 29, 10), (40, 29, 19, 29, 10), (50, 29, 34, 29, 5)],
         ),
-        # A batch in which the numbers begin again, the part of it behind that, all of it, and what comes next.
+        # A batch in which the numbers wrap, then a repeat of its part after the wrap, a repeat of the whole, and new
+        # records.
         (
             [(0, LAST - 4, 10), (10, 0, 5), (15, LAST - 4, 10), (25, 5, 5)],
             [(10, 9, 4, 4, 5), (15, 14, 4, 4, 10)],
         ),
-        # They begin again between batches; then what was before is there again.
+        # The numbers wrap between two batches; then earlier batches are repeated.
         (
             [(0, LAST - 9, 10), (10, 0, 10), (20, LAST - 9, 10), (30, 0, 12)],
             [(20, 19, LAST, 9, 10), (30, 19, 11, 9, 10)],
         ),
-        # Other runs met neither the records between, nor that the numbers began again.
+        # Other runs saw neither the records between them nor the wrap.
         ([(0, 5, 10), (2**31, LAST - 9, 10), (2**31 + 10, 0, 10)], []),
     ],
 )
@@ -212,7 +213,7 @@ def test_lateness(spark: Any) -> None:
 
 
 def test_lateness_at_its_bounds(spark: Any) -> None:
-    """A bound belongs to the row that begins with it; a record as old as the newest one is in time."""
+    """A bound belongs to the row that begins with it; a record as old as the newest record is on time."""
     late_ms = [late for bound in tables.LATE_MS for late in (bound - 1, bound)]
     newest = tables.LATE_MS[-1]
     facts = [batch(0, minTimestampMs=newest, maxTimestampMs=newest)]
@@ -254,7 +255,7 @@ def test_rates(spark: Any) -> None:
 
 
 def test_damage_that_is_mended(spark: Any) -> None:
-    """A broker cuts off a batch that was not written to its end; what is damaged between batches stays."""
+    """A broker cuts off a batch that was written incompletely; damage between batches stays."""
     facts = [
         batch(0),
         damage(10, 100),
@@ -271,7 +272,7 @@ def test_damage_that_is_mended(spark: Any) -> None:
         batch(13, partition=2, run=2),
         batch(0, partition=3),
         damage(10, 400, partition=3, tail="cut"),
-        batch(30, partition=3, run=2),  # retention came first
+        batch(30, partition=3, run=2),  # retention removed the rest first
         damage(40, 900, partition=3, tail="zeros", run=2),
     ]
     rows = made(spark, tables.corrupt, facts, "partition")
@@ -284,7 +285,7 @@ def test_damage_that_is_mended(spark: Any) -> None:
 
 
 def test_losses(spark: Any) -> None:
-    """What the files say, and those gaps that neither compaction nor retention explains."""
+    """Losses that the files show, and gaps that neither compaction nor retention explains."""
     noted = [("t", 1, 50, 90, 40, "end", "replication-offset-checkpoint")]
     found = [
         {"topic": "t", "partition": 0, "startOffset": start, "endOffset": start + 3, "offsets": 3, "cause": cause}

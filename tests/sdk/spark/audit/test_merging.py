@@ -1,6 +1,6 @@
-"""Facts that are put together make the same tables, and are fewer.
+"""Merged facts give the same tables, and are fewer.
 
-Method: facts of two runs made by hand, in which both met the same damage and the same keys.
+Method: hand-made facts of two runs that found the same damage and the same keys.
 """
 
 from __future__ import annotations

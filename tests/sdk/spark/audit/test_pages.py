@@ -1,4 +1,4 @@
-"""Templates escape every value, and a name that they misspell is an error.
+"""Templates escape every value, and a misspelt name in a template is an error.
 
 Method: values that are HTML, and values in the language of the templates.
 """

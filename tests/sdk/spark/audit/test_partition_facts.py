@@ -1,8 +1,8 @@
-"""The files that are left show that a data directory has lost something; one that a broker shortened shows no loss.
+"""The remaining files show that a data directory has lost something; a directory that a broker shortened shows no loss.
 
 Method: a data directory as Kafka 4.3 leaves it (several segments, retention, deleted records, compaction, a topic that
 is being deleted, one that is moved, one that was never written to), written by hand; then each kind of damage that
-people do to copies, and each thing that a broker does by itself.
+people do to copies, and each change that a broker makes by itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def note(folder: Path, name: str, offsets: dict[str, int]) -> None:
 
 
 def write_partition(folder: Path, bases: list[int], end: int, start: int | None = None) -> None:
-    """Write segments with a batch for each ten offsets, a snapshot beside all but the first, and leader epochs."""
+    """Write segments with a batch for every ten offsets, a snapshot beside all but the first, and leader epochs."""
     for base, after in zip(bases, [*bases[1:], end], strict=True):
         if base < after:
             write_segment(folder, [batch(offset) for offset in range(base, after, 10)])
@@ -70,7 +70,7 @@ def data(tmp_path: Path) -> Path:
     write_partition(folder / "orders-0", [0, 100, 200], 300)
     write_partition(folder / "orders-1", [0, 100], 150)
     write_partition(folder / "retained-0", [400, 500], 560)
-    write_partition(folder / "emptied-0", [700], 700)  # retention has removed all
+    write_partition(folder / "emptied-0", [700], 700)  # retention has removed everything
     write_partition(folder / "cut-0", [100, 200], 250, start=133)  # records were deleted up to the middle of a segment
     write_partition(folder / "empty-0", [0], 0)
     shutil.copytree(folder / "orders-0", folder / f"gone-0.{UUID}-delete")
@@ -84,7 +84,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def losses_of(data: Path) -> dict[str, list[Loss]]:
-    """Return the losses of each partition that has any."""
+    """Return the losses of each partition that has lost something."""
     files = SegmentFiles([str(data)])
     segments, listed = files.look()
     ends: dict[TopicPartition, int] = {}
@@ -117,7 +117,7 @@ def test_what_a_broker_leaves_is_whole(data: Path) -> None:
 
 END = Loss(200, 300, Cause.END, HIGH_WATERMARKS)
 
-#: What is done to the directory, and what is reported.
+#: A change of the directory, and the reported losses.
 DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, list[Loss]]]] = {
     "the last segment": (lambda data: remove_segment(data, "orders-0", 200), {"orders-0": [END]}),
     "its log alone": (lambda data: log(data, "orders-0", 200).unlink(), {"orders-0": [END]}),
@@ -216,7 +216,7 @@ def test_what_is_gone_is_reported(data: Path, act: Callable[[Path], object], exp
     assert losses_of(data) == expected
 
 
-#: What a broker, or a person who copies, does without a loss.
+#: Changes by a broker, or by a person who copies, that lose nothing.
 HARMLESS: dict[str, Callable[[Path], object]] = {
     "checkpoints that are behind": lambda data: (
         note(data, HIGH_WATERMARKS, {"orders-0": 40, "retained-0": 420}),
@@ -266,7 +266,7 @@ def test_metadata_of_the_cluster_and_what_the_watermarks_do_not_name(data: Path)
     write_partition(data / "__cluster_metadata-0", [0], 50)
     write_partition(data / "renamed-7", [0], 50)
     log(data, "orders-1", 0, ".index").unlink()
-    log(data, "empty-0", 0, ".index").unlink()  # nothing is to be indexed
+    log(data, "empty-0", 0, ".index").unlink()  # an empty segment needs no index
     found = read_partition_facts(files := SegmentFiles([str(data)]), *files.look())
     assert {str(partition) for partition, facts in found.items() if facts.is_named is False} == {"renamed-7"}
     assert found[TopicPartition("__cluster_metadata", 0)].is_named is None
@@ -276,7 +276,7 @@ def test_metadata_of_the_cluster_and_what_the_watermarks_do_not_name(data: Path)
 
 
 def test_a_partition_that_is_named_by_its_folder_alone(data: Path) -> None:
-    """The checkpoints are beside it, but the query does not name the other partitions."""
+    """The checkpoints are in the parent folder, but the query does not name the other partitions."""
     found = read_partition_facts(files := SegmentFiles([str(data / "orders-0")]), *files.look())
     assert {str(partition): each.reached for partition, each in found.items()} == {
         "orders-0": CheckpointedOffset(300, HIGH_WATERMARKS)
@@ -285,7 +285,7 @@ def test_a_partition_that_is_named_by_its_folder_alone(data: Path) -> None:
 
 @pytest.mark.parametrize("path", ["orders-0/*100.log", "orders-0/*.log", f"orders-0/{100:020}.log"])
 def test_segments_that_are_named_themselves(data: Path, path: str) -> None:
-    """Nobody asked for the others, and what is known of the whole partition says nothing."""
+    """The query does not ask for the other segments, so facts about the whole partition do not apply."""
     found = read_partition_facts(files := SegmentFiles([str(data / path)]), *files.look())
     assert [losses(facts, 300) for facts in found.values()] == [[]]
     assert {(each.reached, each.start, each.is_named, each.unindexed) for each in found.values()} == {
@@ -307,7 +307,7 @@ def test_other_layouts(tmp_path: Path) -> None:
 
 
 def test_a_partition_in_two_directories(tmp_path: Path, data: Path) -> None:
-    """While it is moved, or after that, one has the segments and the other some file of it."""
+    """During and after a move, one directory has the segments and the other still has a file of the partition."""
     other = tmp_path / "other" / "orders-0"
     other.mkdir(parents=True)
     (other / LEADER_EPOCHS).write_bytes(checkpoint_content([(0, 0), (9, 900)]))
@@ -323,7 +323,7 @@ BEFORE = PartitionFacts(
     ("later", "expected"),
     [
         (BEFORE, BEFORE),
-        # The broker went on, and removed a segment: what is asked for is what the facts are about, which came between.
+        # The broker went on, and removed a segment: the facts, which were read in between, need the smaller ends.
         (
             BEFORE._replace(
                 first_base=200, last_base=400, start=CheckpointedOffset(200, "e"), reached=CheckpointedOffset(460, "h")
@@ -331,7 +331,7 @@ BEFORE = PartitionFacts(
             BEFORE._replace(start=CheckpointedOffset(200, "e")),
         ),
         (BEFORE._replace(is_named=True, unindexed=0), BEFORE._replace(is_named=True, unindexed=0)),
-        # The topic was made anew.
+        # The topic was recreated.
         (BEFORE._replace(reached=CheckpointedOffset(5, "h")), BEFORE._replace(reached=CheckpointedOffset(5, "h"))),
         (BEFORE._replace(reached=None, start=None), BEFORE._replace(reached=None, start=None)),
         (BEFORE._replace(is_tiered=True, cleaned=70), BEFORE._replace(is_tiered=True, cleaned=70)),

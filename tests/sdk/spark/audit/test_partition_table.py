@@ -1,4 +1,4 @@
-"""A row for each partition has what the other tables come to, and 0 where they say nothing."""
+"""Each partition has a row with the totals of the other tables, or 0 where they have no row for it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_partitions(spark: Any) -> None:
         for name in ("compression", "duplicates", "transactions", "lateness", "corrupt")
     }
     first, second, third = rows_of(partitions(batches, partition_facts, made.__getitem__), "partition")
-    assert set(first) == set(partition("t", 0))  # what the report's tests say
+    assert set(first) == set(partition("t", 0))  # added by the report's tests
     expected = {"startOffset": 5, "endOffset": 70, "segments": 2, "controlBatches": 1, "producers": 1, "records": 40}
     expected |= {"batches": 4, "sizeBytes": 400, "plainBytes": 1400, "gaps": 3, "gapOffsets": 24}
     expected |= {"removedGaps": 1, "unknownGaps": 1, "unknownGapOffsets": 5}

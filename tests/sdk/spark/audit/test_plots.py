@@ -1,6 +1,6 @@
 """Plots are well-formed, stay inside their frame, and show hostile names as text.
 
-Method: each plot is drawn by its template and parsed as XML; coordinates and titles are looked at.
+Method: each plot is drawn by its template and parsed as XML; coordinates and titles are checked.
 """
 
 from __future__ import annotations

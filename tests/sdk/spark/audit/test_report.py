@@ -1,6 +1,6 @@
-"""The page is whole and self-contained, whatever the names in it, with one partition and with a thousand.
+"""The page is complete and self-contained, whatever the names in it, with one partition and with a thousand.
 
-Method: the page is read by a parser of HTML; what it refers to, and which elements it has, is looked at.
+Method: an HTML parser reads the page; its references and elements are checked.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tests.sdk.spark.audit.summaries import FRAME, START_MS, partition, summary
 
 HOSTILE = "<img src=x onerror=alert(1)>'\"&"
 
-#: Elements without an end.
+#: Elements without an end tag.
 VOID = {"meta"}
 
 
 class Page(HTMLParser):
-    """Notes what is in a page, and whether every element ends."""
+    """Records the content of a page, and whether every element ends."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

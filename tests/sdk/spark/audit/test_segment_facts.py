@@ -1,4 +1,4 @@
-"""The audit's data sources, without Spark's JVM: which columns they have, which options they take, what they read."""
+"""The audit's data sources, without Spark's JVM: their columns, their options and their rows."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def test_columns() -> None:
 
 
 def test_what_a_task_reads(tmp_path: Path) -> None:
-    """Batches of other times are there, and do not count; a reader goes to the workers."""
+    """Batches outside of the time range have a row but do not count; a reader can be sent to workers."""
     write_segment(tmp_path / "t-0", [batch(0), batch(10), batch(20)])
     options = {"path": str(tmp_path), "startingTimestamp": str(TIME_MS + 15), "startingOffsets": '{"t":{"0":10}}'}
-    reader = pickle.loads(pickle.dumps(AuditFacts(options).reader(None)))  # type: ignore[arg-type]  # not looked at
+    reader = pickle.loads(pickle.dumps(AuditFacts(options).reader(None)))  # type: ignore[arg-type]  # unused
     (task,) = reader.partitions()
     rows = [row for rows in reader.read(task) for row in rows.to_pylist()]
     assert [(row["baseOffset"], row["isCounted"]) for row in rows if row["kind"] == "batch"] == [(10, True), (20, True)]
     assert sum(row["records"] for row in rows if row["kind"] == "key") == 20
     options["startingTimestamp"] = str(TIME_MS + 25)
-    (task,) = (reader := AuditFacts(options).reader(None)).partitions()  # type: ignore[arg-type]  # not looked at
+    (task,) = (reader := AuditFacts(options).reader(None)).partitions()  # type: ignore[arg-type]  # unused
     rows = [row for rows in reader.read(task) for row in rows.to_pylist()]  # type: ignore[union-attr]  # Arrow batches
     assert [row["isCounted"] for row in rows if row["kind"] == "batch"] == [False, True]
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_what_is_removed_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixture, is_gone: bool) -> None:
-    """It is logged, whether the file is gone or shorter; batches alone have a row for it, if the mode says so."""
+    """The loss is logged, whether the file is gone or shorter; a query of batches has a row for it in some modes."""
     options = {"path": str(tmp_path), "mode": "PERMISSIVE"}
     left = [] if is_gone else [None]
     for source, expected in ((AuditFacts, [*left, None]), (KafkaBatches, ["planned", *left, None])):
         first = write_segment(tmp_path / "t-0", [batch(0, 5), batch(5, 5)])
         write_segment(tmp_path / "t-0", [batch(10)])
-        reader = source(options).reader(None)  # type: ignore[arg-type]  # not looked at
+        reader = source(options).reader(None)  # type: ignore[arg-type]  # unused
         tasks = reader.partitions()
         if is_gone:
             first.unlink()
@@ -67,7 +67,7 @@ def test_who_decides_what_becomes_of_damage(tmp_path: Path, mode: Mode) -> None:
     write_segment(tmp_path / "t-0", [bytes(broken)], 0)
 
     def reasons(source: type[KafkaBatches]) -> list[str]:
-        reader = source({"path": str(tmp_path), "mode": str(mode)}).reader(None)  # type: ignore[arg-type]  # not looked at
+        reader = source({"path": str(tmp_path), "mode": str(mode)}).reader(None)  # type: ignore[arg-type]  # unused
         (task,) = reader.partitions()
         return [row["reason"] for rows in reader.read(task) for row in rows.to_pylist()]  # type: ignore[union-attr]  # Arrow batches
 
@@ -83,4 +83,4 @@ def test_who_decides_what_becomes_of_damage(tmp_path: Path, mode: Mode) -> None:
 def test_refused(tmp_path: Path, option: str) -> None:
     value = {"isolationLevel": "read_committed", "pushdown": "true"}[option]
     with pytest.raises(ConfigurationError, match=f"{option}=.*only for records"):
-        KafkaBatches({"path": str(tmp_path), option: value}).reader(None)  # type: ignore[arg-type]  # not looked at
+        KafkaBatches({"path": str(tmp_path), option: value}).reader(None)  # type: ignore[arg-type]  # unused

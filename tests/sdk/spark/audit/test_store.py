@@ -1,7 +1,7 @@
 """The folder of an audit shows the old version or the new one, whenever its process is killed.
 
-Method: versions are written by hand. A process is killed before each step that changes the folder: what a reader sees
-then is one whole version, and the next run completes it.
+Method: versions are written by hand. A process is killed before each step that changes the folder: a reader then sees
+one whole version, and the next run completes the new one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.spark.audit.store import AuditStore, Manifest
 from tests.thorough import sampled
 
-#: Writes a version, and is killed before the call of the operating system with the number that it is given.
+#: Writes a version, and is killed before the system call with the given number.
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -51,7 +51,7 @@ def write(folder: Path, steps: int = 1_000_000) -> int:
 
 
 def seen(folder: Path) -> int:
-    """Return which version a reader sees, after a look at whether it is whole."""
+    """Return the version that a reader sees, after a check that it is complete."""
     store = AuditStore(folder, {"topics": None})
     version = store.before.version
     if version:
@@ -92,7 +92,7 @@ def test_killed_at_every_step(tmp_path: Path, before: int) -> None:
             break
         assert code == -9
     assert len(versions) > 8
-    assert versions == sorted(versions)  # once the new version is there, it stays
+    assert versions == sorted(versions)  # once the new version exists, it stays
     assert (versions[0], versions[-1]) == (before, before + 1)
 
 
@@ -143,7 +143,7 @@ def test_other_options(tmp_path: Path) -> None:
 
 
 def test_what_is_read_again(tmp_path: Path) -> None:
-    """Nothing of an earlier version counts, but it stays until the new one is there, and no two runs share a name."""
+    """Earlier versions no longer count, but stay until the new one exists, and no two runs share a name."""
     known = Manifest(runs=(3, 4), next_offsets={"t": {"0": 9}}, last_batches={"t": {"0": [1]}}, topic_ids={"t": "A"})
     with AuditStore(tmp_path, {}) as store:
         store.facts_of(4).mkdir(parents=True)
@@ -201,6 +201,6 @@ def test_a_folder_that_spark_would_take_for_a_pattern(tmp_path: Path, name: str)
 
 
 def test_paths_as_spark_takes_them(tmp_path: Path) -> None:
-    """With the scheme, as the default file system of a cluster is another one; nothing in them is encoded."""
+    """They have a scheme, as a cluster's default file system may be another one; nothing in them is encoded."""
     store = AuditStore(tmp_path / "a b%20", {})
     assert store.uri(store.table("gaps")) == f"file://{tmp_path}/a b%20/versions/1/tables/gaps"

@@ -1,6 +1,6 @@
-"""Sums over records come to the same, wherever they are cut, and never hold more than they may.
+"""Sums over records do not depend on where the records are cut, and never hold more than allowed.
 
-Method: random records go in by pieces of several sizes; what comes out is put together and compared with a plain loop.
+Method: random records are added in pieces of several sizes; the merged results are compared with a plain loop.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_pieces(piece: int) -> None:
     sums = Sums(rows_max=30, held_max=25)
     for start in range(0, len(records), piece):
         sums.add(table(records[start : start + piece]))
-        assert sums.take_full()[0] is None  # 21 keys are fewer than may be held
+        assert sums.take_full()[0] is None  # 21 keys are fewer than the limit
     keys, minutes = sums.take()
     assert keys is not None
     assert minutes is not None

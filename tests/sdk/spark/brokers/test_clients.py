@@ -1,4 +1,4 @@
-"""Clients get what a query says of them, in Kafka's names or ours; secrets are shown nowhere."""
+"""Clients get the options of a query, in Kafka's names or ours; secrets are shown nowhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_values() -> None:
 
 
 def test_values_that_are_no_text() -> None:
-    """A program may give them as they are."""
+    """A program may give them as numbers and booleans."""
     options = options_of(**{"fetch.max.bytes": 1000, "check.crcs": False, "retry_backoff_ms": 7})
     assert (options.fetch_max_bytes, options.check_crcs, options.retry_backoff_ms) == (1000, False, 7)
 

@@ -1,4 +1,4 @@
-"""The driver learns from brokers what there is, again if an answer cannot be right, and says what it misses."""
+"""The driver reads metadata and ends from brokers, repeats implausible answers, and reports what is missing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_missing(broker: Broker) -> None:
     asked = cluster(broker, subscribe="a,c")
     with pytest.raises(ConfigurationError, match=r"subscribe='c': there are a, b"):
         asked.partitions()
-    assert vars(asked)["_admin"] is None  # a caller that gives up does not come back to close it
+    assert vars(asked)["_admin"] is None  # a caller that gives up does not return to close it
     assert asked.partitions(()) == [A0, A1]
     asked.close()
     asked = cluster(broker, assign='{"a":[0,5]}')
@@ -187,7 +187,7 @@ def test_a_pattern_does_not_read_internal_topics(broker: Broker) -> None:
 
 
 def test_pauses(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One between two attempts, as long as asked for."""
+    """There is one pause between two attempts, of the configured length."""
     waited: list[float] = []
     event = SimpleNamespace(wait=waited.append)
     monkeypatch.setattr(connecting, "threading", SimpleNamespace(Event=lambda: event))

@@ -1,4 +1,4 @@
-"""Options are the connector's, in any case, with its defaults; what it refuses, or does not know, is refused."""
+"""Options are the connector's, in any case, with its defaults; options that it refuses or does not know are refused."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_topics(given: dict[str, str], expected: Selection) -> None:
 
 
 def test_first_of_several_ways_to_begin() -> None:
-    """As for the connector, a time for all partitions comes before times by partition, and these before offsets."""
+    """As in the connector, a time for all partitions comes before times by partition, and these before offsets."""
     given = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"orders":{"0":5}}'}
     assert options(**given).starting == Bound("startingOffsetsByTimestamp", Times(None, {ORDERS: 5}))
     assert options(**given, startingTimestamp="6").starting == Bound("startingTimestamp", Times(6))

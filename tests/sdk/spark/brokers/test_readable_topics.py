@@ -1,6 +1,6 @@
-"""Which topics may be read, as brokers say it; those that do not say it refuse later.
+"""Brokers say which topics a user may read; brokers that do not say so refuse the read later.
 
-Method: a reference broker, whose answers are changed on their way.
+Method: a reference broker, whose responses are changed in the client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def settings(tmp_path: Path) -> Any:
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, rights: dict[str, int]) -> None:
-    """Have brokers answer with these rights when they are asked for them."""
+    """Make brokers answer with these rights."""
     original = Operations.request
 
     async def request(operations: Operations, target: Any, question: Any, response: Any, *more: Any, **by: Any) -> Any:
@@ -60,7 +60,7 @@ def test_rights(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_audit_of_what_may_be_read(
     settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Topics that the query does not name are left out; for one that it names there is an error."""
+    """Topics that the query does not name are left out; a topic that it names is an error."""
     answer(monkeypatch, {"a": READ, "b": DESCRIBE, "c": DESCRIBE})
     assert set(broker_input(settings, None, Manifest(), "out").topic_ids) == {"a"}
     assert "left out, this user may not read them: b, c" in caplog.text

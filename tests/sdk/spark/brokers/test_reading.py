@@ -1,6 +1,6 @@
-"""A task reads each record of its range once and ends, whatever is between the offsets; if it cannot, it says why.
+"""A task reads each record of its range once and ends, whatever is between the offsets, or else says why not.
 
-Method: a reference broker on logs that were written by hand, and every range between their edges.
+Method: a reference broker on hand-made logs, and every range between their edges.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of  # 
 
 
 def test_gaps(tmp_path: Path) -> None:
-    """As compaction leaves them: within what is asked for, and around its ends."""
+    """Compaction leaves them: inside of the range, and around its ends."""
     there = [*range(10), *range(15, 20), *range(30, 33)]
     with stored(tmp_path, batch(0), batch(15, 5), batch(30, 3)) as broker:
         options = read_options(broker)
@@ -49,7 +49,7 @@ def test_gaps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
 def test_transactions(tmp_path: Path, level: str) -> None:
-    """Markers and aborted records may be all that is before the end of a range, in a fetch of their own, too."""
+    """The range may end with nothing but markers and aborted records, which may also be a fetch of their own."""
     log = [
         batch(0, 2),
         records_of(2, 7, 3),
@@ -98,7 +98,7 @@ def test_columns(tmp_path: Path, compression: Compression) -> None:
 
 
 def test_several_ranges(tmp_path: Path) -> None:
-    """Small ones of several partitions, one after the other, come in the same rows."""
+    """Small ranges of several partitions are read in turn, into the same rows."""
     with Broker(tmp_path) as broker:
         create(broker, a=2, b=1)
         places = [TopicPartition("b", 0), TopicPartition("a", 0), TopicPartition("a", 1)]
@@ -115,7 +115,7 @@ def test_a_reader_that_stops_early(tmp_path: Path) -> None:
     with stored(tmp_path, *(batch(base, 1) for base in range(50))) as broker:
         rows = read_ranges([PartitionRange(ORDERS, 0, 50)], read_options(broker))
         assert next(rows).num_rows == 50
-        rows.close()  # type: ignore[attr-defined]  # it is a generator
+        rows.close()  # type: ignore[attr-defined]  # a generator
 
 
 @pytest.mark.parametrize("fails_on_loss", [True, False])
@@ -134,7 +134,7 @@ def test_a_topic_that_is_gone(tmp_path: Path, fails_on_loss: bool, caplog: pytes
 
 @pytest.mark.parametrize("fails_on_loss", [True, False])
 def test_an_open_transaction(tmp_path: Path, fails_on_loss: bool) -> None:
-    """What waits for its end is not lost: the range was planned when there was none, or without heed of it."""
+    """Records that wait for its end are not lost: the range was planned before it, or for uncommitted reads."""
     given: Any = {"poll_timeout_ms": 300, "fails_on_loss": fails_on_loss, "isolation_level": "read_committed"}
     with stored(tmp_path, batch(0), records_of(10, 7, 3)) as broker, pytest.raises(RequestTimedOut) as caught:
         offsets_of(read_options(broker, **given), 5, 12)
@@ -152,7 +152,7 @@ def test_broker_that_is_away_at_first(tmp_path: Path, monkeypatch: pytest.Monkey
         assert offsets_of(options, 2, 5) == [2, 3, 4]
 
 
-# What is gone.
+# Loss.
 
 
 def test_lost_beginning(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_lost_beginning(tmp_path: Path) -> None:
         )
         assert offsets_of(read_options(broker, fails_on_loss=False), 95, 105) == list(range(100, 105))
         assert offsets_of(read_options(broker, fails_on_loss=False), 5, 10) == []
-        # A query that begins with whatever is there loses nothing.
+        # A query that begins at the earliest offset loses nothing.
         assert offsets_of(read_options(broker), 5, 10, may_begin_later=True) == []
         assert offsets_of(read_options(broker), 95, 105, may_begin_later=True) == list(range(100, 105))
 
@@ -183,7 +183,7 @@ def test_lost_end(tmp_path: Path) -> None:
 def test_range_that_ends_behind_the_partition(
     tmp_path: Path, level: str, poll_timeout_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said once, before anybody has waited for records that will not come, however short that wait would be."""
+    """The error comes once, before the wait for records that will never come, however short that wait would be."""
     with stored(tmp_path, batch(0)) as broker:
         given: Any = {"isolation_level": level, "poll_timeout_ms": poll_timeout_ms}
         with pytest.raises(LocalProtocolError) as caught:
@@ -196,7 +196,7 @@ def test_range_that_ends_behind_the_partition(
 
 
 def test_damage(tmp_path: Path) -> None:
-    """What comes before it is there; the error says where it is."""
+    """The records before it are read; the error says where it is."""
     with stored(tmp_path, batch(0), batch(10)) as broker:
         path = tmp_path / "orders-0" / f"{0:020}.log"
         content = bytearray(path.read_bytes())
@@ -208,17 +208,18 @@ def test_damage(tmp_path: Path) -> None:
             offsets_of(options, 0, 20)
 
 
-# A consumer of which the test says what it finds.
+# A consumer whose results are scripted.
 
 
 class Scripted:
-    """A consumer that passes over one offset with each read, which takes a while. It is the admin, too.
+    """A consumer that passes over one offset with each read, which takes a while. It also stands in for the admin
+    client.
 
     Args:
-        first: offset of the partition.
-        ends: of the partition, as the broker reports them; it repeats the last one, None is no answer.
-        refused: the offset which the brokers refuse once.
-        last: offset behind which nothing comes as long as there is another end to be told.
+        first: the first offset of the partition.
+        ends: the end of the partition in each answer of the broker; the last one is repeated, None means no answer.
+        refused: the offset that the brokers refuse once.
+        last: the offset after which nothing comes as long as `ends` has another end.
     """
 
     def __init__(
@@ -260,7 +261,7 @@ class Scripted:
         return {partition: SimpleNamespace(offset=end) for partition in places}
 
     def read(self, wanted: PartitionRange, *, fails_on_loss: bool = True) -> None:
-        """Read a range, whose records may be 100 ms apart."""
+        """Read a range, with a limit of 100 ms between records."""
         client: Any = SimpleNamespace(admin=lambda timeout_ms: nullcontext(self))
         options = ReadOptions(client, ("offset",), 100, fails_on_loss, 3, 200)
         consumer: Any = self
@@ -278,7 +279,7 @@ def test_time_begins_anew_with_what_comes(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     "ends",
     [
-        [4, 4, 8],  # a leader that is told later how far it may let consumers read
+        [4, 4, 8],  # a new leader that learns later up to which offset consumers may read
         [4, None, 4, 9],
     ],
 )
@@ -286,13 +287,13 @@ def test_an_end_that_was_not_the_last_word(ends: list[int | None], monkeypatch: 
     consumer = Scripted(ends=ends, last=4)
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
     consumer.read(PartitionRange(ORDERS, 0, 8))
-    # The time for the next record ends before the second question: no reason to believe the first answer.
+    # The time for the next record ends before the second question; that does not confirm the first answer.
     assert consumer.offset == 8
     assert [later - earlier for earlier, later in itertools.pairwise(consumer.asked_ms)] == [240] * (len(ends) - 2)
 
 
 def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that cannot be asked says nothing about the end: the time for the next record is the limit."""
+    """A leader that gives no answer says nothing about the end: the limit is the time for the next record."""
     consumer = Scripted(ends=[None, None], last=4)
     monkeypatch.setattr(reading, "monotonic_ms", lambda: consumer.now_ms)
     health = SimpleNamespace(error=None, waits_for=SimpleNamespace(value="records"))
@@ -304,21 +305,21 @@ def test_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("first", "end", "sought"),
     [
-        (0, 10, 5),  # it is there again
-        (0, 5, 8),  # nothing is
+        (0, 10, 5),  # the offset is back
+        (0, 5, 8),  # the partition ends there
         (7, 10, 7),
         (9, 10, 8),
     ],
 )
 def test_where_to_go_on(first: int, end: int, sought: int) -> None:
-    """Never behind the end of the range, and at no record later than there is one."""
+    """It continues at the first offset that exists, but never after the end of the range."""
     consumer = Scripted(first, [end], refused=5)
     consumer.read(PartitionRange(ORDERS, 3, 8), fails_on_loss=False)
     assert consumer.sought == [sought]
 
 
 class Moving(Scripted):
-    """Once it has said where it begins, it begins later."""
+    """Its first offset moves on as soon as it has been read."""
 
     def beginning_offsets(self, partitions: list[Any]) -> dict[Any, int]:
         found = super().beginning_offsets(partitions)
@@ -328,7 +329,7 @@ class Moving(Scripted):
 
 
 def test_a_beginning_that_moves_meanwhile() -> None:
-    """A query that may begin later loses nothing at its start, and records behind it."""
+    """A query that may begin later loses nothing at its start, but it can lose records after that."""
     Scripted(7, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
     Moving(5, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
     with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 6 are gone, the first one is 7"):

@@ -1,4 +1,4 @@
-"""The data source plans and reads as Spark calls it; what goes to workers can be pickled. No Spark runs."""
+"""The data source plans and reads as Spark calls it; objects that go to workers can be pickled. No Spark runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kafkawire.sdk.spark.brokers.source import KafkaWire  # noqa: E402 - it need
 from kafkawire.sdk.spark.schema import COLUMNS  # noqa: E402 - it needs pyarrow
 from tests.sdk.spark.brokers.topics import create, produce  # noqa: E402 - it needs pyarrow
 
-#: From the first record that is not older than this time, or the end.
+#: From the first record that is not older than this time, or from the end.
 AT_THE_END = {"startingTimestamp": "9999999999999", "startingOffsetsByTimestampStrategy": "latest"}
 
 SCHEMA = types.StructType().add("partition", "integer").add("offset", "long")
@@ -43,7 +43,7 @@ def source(broker: Broker, **options: str) -> KafkaWire:
 
 
 def read(reader: Any) -> list[tuple[int, int]]:
-    """Do what Spark does: plan, pickle, read each task."""
+    """Do the work of Spark: plan, pickle, read each task."""
     worker = pickle.loads(pickle.dumps(reader))
     tasks = pickle.loads(pickle.dumps(reader.partitions()))
     found = [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
@@ -124,12 +124,12 @@ def test_refused(broker: Broker, options: dict[str, str], reason: str) -> None:
 def test_nothing_is_left_before_the_end(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As retention leaves a partition that is read again and again up to a fixed offset; others are read."""
+    """Retention does that to a partition that is read repeatedly up to a fixed offset; other partitions are read."""
     ends = {"endingOffsets": '{"orders":{"0":5,"1":-1}}'}
     monkeypatch.setattr(Cluster, "earliest", lambda self, found: {each: 8 * (not each.partition) for each in found})
     assert read(source(broker, failOnDataLoss="false", **ends).reader(SCHEMA)) == [(1, offset) for offset in range(10)]
     assert "lost: orders-0: the query would begin at offset 8, and ends before, at 5" in caplog.text
-    by_number = {"startingOffsets": '{"orders":{"0":8,"1":0}}', "failOnDataLoss": "false"}  # no loss is to blame
+    by_number = {"startingOffsets": '{"orders":{"0":8,"1":0}}', "failOnDataLoss": "false"}  # not a loss
     for options in ({}, by_number):
         with pytest.raises(ConfigurationError, match="orders-0 would begin at offset 8, and end before, at 5"):
             source(broker, **ends, **options).reader(SCHEMA).partitions()
@@ -167,13 +167,13 @@ def test_refused_schema(broker: Broker, name: str, kind: Any, reason: str) -> No
     ],
 )
 def test_what_is_no_loss(broker: Broker, options: dict[str, str], expected: list[bool]) -> None:
-    """A query from the earliest offset on may begin later when it runs; one that names an offset may not."""
+    """A query from the earliest offset may begin later when it runs; one that names an offset may not."""
     tasks = source(broker, **options).reader(SCHEMA).partitions()
     assert [each.may_begin_later for task in tasks for each in task.value] == expected
 
 
 def test_secrets(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks, which Spark may show, hold nothing of the options; readers do not show them."""
+    """Tasks, which Spark may show, hold no options; readers hold them but do not show them."""
     monkeypatch.setattr(Cluster, "partitions", lambda self: [TopicPartition("orders", 0)])
     places = {"startingOffsets": 0, "endingOffsets": 9}
     monkeypatch.setattr(Cluster, "place", lambda self, bound, found: dict.fromkeys(found, places[bound.option]))
@@ -188,7 +188,7 @@ def test_secrets(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_how_tasks_read(broker: Broker) -> None:
-    """Both readers hand on what is asked for."""
+    """Both readers pass the options on."""
     given = source(broker, failOnDataLoss="false", **{"kafkaConsumer.pollTimeoutMs": "77"})
     for reader in (given.reader(SCHEMA), given.streamReader(SCHEMA)):
         found = vars(reader)["_read_options"]
@@ -211,7 +211,7 @@ def test_a_stream_that_is_refused(broker: Broker, given: dict[str, str], reason:
 
 
 def test_nothing_stays_connected(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither after planning nor after a plan that is refused."""
+    """That holds after planning and after a refused plan."""
     closed: list[Cluster] = []
 
     def close(self: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Spark reads topics through the data source: batch queries, and streams that are stopped and go on.
+"""Spark reads topics through the data source: batch queries, and streams that are stopped and restarted.
 
 Method: a small local Spark and a reference broker in this process. Skipped where Spark or Java is missing.
 """
@@ -18,7 +18,7 @@ from kafkawire.testing import Broker
 
 pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `spark` brings it")
 
-# The first session starts a JVM, and the first query the workers.
+# The first session starts a JVM, and the first query starts the workers.
 pytestmark = pytest.mark.timeout(300)
 
 TIME_MS = 1_700_000_000_000
@@ -32,7 +32,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
-    """Return a topic of its own for each test: 100 records in each of two partitions."""
+    """Return a new topic for each test: 100 records in each of two partitions."""
     name = request.node.name.replace("[", "-").rstrip("]")
     with Admin(broker.bootstrap) as admin:
         admin.create_topics(NewTopic(name, 2, configs={"retention.ms": "-1"}))
@@ -58,7 +58,7 @@ def source(spark: Any) -> Any:
 
 
 def reading(reader: Any, broker: Broker, topic: str, **options: Any) -> Any:
-    """Return a reader of Spark's with what every query needs."""
+    """Return one of Spark's readers with the options that every query needs."""
     found = reader.format("kafkawire").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", topic)
     for name, value in options.items():
         found = found.option(name, value)
@@ -118,7 +118,7 @@ def test_refused(source: Any, broker: Broker, option: str, value: str, reason: s
 
 
 def test_errors_of_one_line(source: Any, broker: Broker) -> None:
-    """As docs/spark.md says."""
+    """docs/spark.md promises it."""
     from pyspark.errors import AnalysisException
 
     name = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
@@ -134,7 +134,7 @@ def test_errors_of_one_line(source: Any, broker: Broker) -> None:
 
 
 def test_refused_stream(source: Any, broker: Broker, tmp_path: Path) -> None:
-    """Nothing follows what matters, though Spark learns of it only when it asks for the reader."""
+    """No second error follows the real one, though Spark sees it only when it asks for the reader."""
     from pyspark.errors import StreamingQueryException
 
     rows = reading(source.readStream, broker, "orders", startingOffset="x").schema("value binary").load()
@@ -171,7 +171,7 @@ def test_secrets_are_not_in_errors(source: Any, broker: Broker) -> None:
 
 @pytest.mark.smoke
 def test_stream(source: Any, broker: Broker, topic: str, tmp_path: Path) -> None:
-    """Runs that read what is available are restarted, one of them after it failed in the middle."""
+    """Queries that read what is available are restarted, one of them after it failed halfway."""
     from pyspark.errors import StreamingQueryException
 
     rows, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"

@@ -1,6 +1,6 @@
-"""What a leader stores is read once and in order, whatever it is: control batches, aborted records, damage.
+"""All that a leader stores is read once and in order: control batches, aborted records and damage, too.
 
-Method: a reference broker on logs that were written by hand.
+Method: a reference broker on hand-made logs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read(
     partition: TopicPartition = ORDERS,
     fetch_bytes: int = 1 << 20,
 ) -> Any:
-    """Return the first offsets of batches, and damage as such."""
+    """Return the first offsets of batches, and the damages."""
     with StoredBatches(client(broker, fetch_bytes), timeout_ms) as reader:
         found = list(reader.read(PartitionRange(partition, start, end)))
     return [each if isinstance(each, Damage) else first_offset(each.batch) for each in found]
@@ -62,7 +62,7 @@ def damaged(content: bytes, at: int = -1) -> bytes:
 
 @pytest.mark.parametrize("fetch_bytes", [1, 200, 1 << 20])
 def test_all_batches(tmp_path: Path, fetch_bytes: int) -> None:
-    """Of every range those with an offset of it: the marker, what was aborted, what is compressed."""
+    """A range yields every batch that has an offset in it: markers, aborted and compressed batches, too."""
     log = [batch(0, 3), records_of(3, 7, 3), marker(6, 7, False), batch(10, 5, Compression.GZIP), batch(15, 5)]
     spans = [(0, 3), (3, 6), (6, 7), (10, 15), (15, 20)]
     with stored(tmp_path, *log) as broker:
@@ -73,11 +73,11 @@ def test_all_batches(tmp_path: Path, fetch_bytes: int) -> None:
 
 @pytest.mark.parametrize("fetch_bytes", [1, 1 << 20])
 def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
-    """It is reported once, with what is around it, however it is fetched: first, last and amid others."""
+    """Damage is reported once, and the batches around it are read, be it first, last or in the middle of a fetch."""
     log = [damaged(batch(0, 5)), batch(5, 5), damaged(batch(10, 5)), batch(15, 5), batch(20, 5)]
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 25, 5))) as broker:
         path = tmp_path / "orders-0" / "00000000000000000000.log"
-        path.write_bytes(b"".join(log))  # under the broker, which does not look at checksums of what it sends
+        path.write_bytes(b"".join(log))  # behind the broker's back, which does not verify checksums of what it sends
         first, *rest = read(broker, 0, 25, fetch_bytes=fetch_bytes)
         assert (first.base_offset, first.size_bytes, "CRC" in first.reason.upper()) == (0, len(log[0]), True)
         assert [each if isinstance(each, int) else each.base_offset for each in rest] == [5, 10, 15, 20]
@@ -90,7 +90,7 @@ def test_damage(tmp_path: Path, fetch_bytes: int) -> None:
 
 
 def test_fetches_that_end_amid_damage(tmp_path: Path) -> None:
-    """The next one begins with it, and tells it."""
+    """The next fetch begins with the damage and reports it."""
     log = [batch(0, 5), damaged(batch(5, 5)), batch(10, 5), damaged(batch(15, 5)), batch(20, 5)]
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 25, 5))) as broker:
         (tmp_path / "orders-0" / "00000000000000000000.log").write_bytes(b"".join(log))
@@ -101,8 +101,8 @@ def test_fetches_that_end_amid_damage(tmp_path: Path) -> None:
 
 
 def test_no_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where not even the header of the first batch is one, no one knows which offset is next."""
-    content = damaged(batch(0, 5), 16)  # the magic
+    """If not even the first header is valid, the next offset is unknown."""
+    content = damaged(batch(0, 5), 16)  # the magic byte
     with stored(tmp_path, batch(0, 5), batch(5, 5)) as broker:
         (tmp_path / "orders-0" / "00000000000000000000.log").write_bytes(content * 2)
         with pytest.raises(BrokerError) as caught:
@@ -114,7 +114,7 @@ def test_no_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gone_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What retention has removed is passed over, with a line that says so; what never was is an error."""
+    """Records that retention removed are skipped, with a log line; an offset that never existed is an error."""
     with stored(tmp_path, *(batch(first, 5) for first in range(10, 25, 5))) as broker:
         for path in (tmp_path / "orders-0").glob("0*"):
             path.rename(path.with_name(path.name.replace("00000000000000000000", "00000000000000000010")))
@@ -136,7 +136,7 @@ def test_nothing_comes(tmp_path: Path) -> None:
 
 
 def test_range_that_ends_behind_the_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said as soon as the leader has said it several times: a new one may learn the end late."""
+    """The error comes once the leader has repeated its end several times: a new leader may learn the end late."""
     monkeypatch.setattr(stored_batches, "_WAIT_MS", 5)
     with stored(tmp_path, batch(0, 5)) as broker:
         with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 7 do not exist, it ends at 5: "):
@@ -152,9 +152,9 @@ async def answered(value: Any) -> Any:
 
 @pytest.mark.parametrize("offset", [15 ^ 64, 15 ^ 1 << 24, 15 ^ 1 << 62, 2])
 def test_offset_that_cannot_be_right(tmp_path: Path, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No checksum covers it; one that jumps ahead or goes back is reported, and hides nothing that follows.
+    """No checksum covers the offset; one that jumps ahead or goes back is reported, and hides nothing that follows.
 
-    Apache Kafka answers with everything from the first batch on that ends behind the offset of the fetch.
+    Apache Kafka answers with everything from the first batch that ends after the requested offset.
     """
     whole = [batch(first, 5) for first in range(0, 50, 5)]
     content = b"".join([*whole[:3], offset.to_bytes(8, "big") + whole[3][8:], *whole[4:]])
@@ -167,7 +167,7 @@ def test_offset_that_cannot_be_right(tmp_path: Path, offset: int, monkeypatch: p
 
 
 def test_gaps(tmp_path: Path) -> None:
-    """What cleaning leaves is read, however far apart, and the end of a range may be in a gap."""
+    """Batches that cleaning leaves are read, however far apart they are, and a range may end in a gap."""
     firsts = [0, 100, 2**30, 2**30 + 7]
     with stored(tmp_path, *(batch(first, 5) for first in firsts)) as broker:
         for fetch_bytes in (1, 300, 1 << 20):
@@ -178,7 +178,7 @@ def test_gaps(tmp_path: Path) -> None:
 
 
 def test_old_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrapper belongs to the range with its last offset; nobody has to open it for that."""
+    """A wrapper belongs to the range with its last offset, which is known without opening the wrapper."""
     builder = MessageSetBuilder(1, Compression.GZIP, base_offset=10)
     for _ in range(5):
         builder.append(0, None, b"v")
@@ -195,7 +195,7 @@ def test_old_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_broker_that_is_stopped(tmp_path: Path) -> None:
-    """Its socket stays open, and takes requests; the task ends in time, and the next one has it all."""
+    """Its socket stays open and accepts requests; the task ends in time, and the next task reads everything."""
     with stored(tmp_path, *(batch(first, 5) for first in range(0, 50, 5))) as broker:
         address = broker.bootstrap
         settings = client(broker, fetch_bytes=1)
@@ -226,11 +226,11 @@ def test_no_broker(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with pytest.raises(KafkaWireError, match="connect"), StoredBatches(settings, 50):
         pass
-    assert set(threading.enumerate()) <= before  # one of the broker's may have ended meanwhile
+    assert set(threading.enumerate()) <= before  # one of the broker's threads may have ended meanwhile
 
 
 def test_a_leader_that_is_none_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who leads is asked again, and a request says of which term it thinks that the leader is."""
+    """The leader is looked up again, and each request states the leader epoch that the client knows."""
     asked: list[list[str]] = []
     epochs: list[int] = []
     with stored(tmp_path, batch(0, 5)) as broker, StoredBatches(client(broker), 10_000) as reader:

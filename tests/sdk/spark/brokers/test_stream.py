@@ -1,7 +1,7 @@
-"""A stream gives each record once, through limits, restarts, new partitions and topics that are made anew.
+"""A stream returns each record once, through limits, restarts, new partitions and recreated topics.
 
-Method: the reader is called in the order in which Spark calls it, and a new one is made where a query starts again; no
-Spark runs. Time is that of a clock which only the test moves.
+Method: the reader is called in the order in which Spark calls it, and a restarted query gets a new reader; no Spark
+runs. The test moves the clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Query(StreamQuery):
-    """A query of a broker's topics, by default of all that they hold."""
+    """A query of a broker's topics, by default of all their records."""
 
     def __init__(self, broker: Broker, **options: str) -> None:
         self.broker = broker
@@ -69,14 +69,14 @@ def test_all(broker: Broker) -> None:
     ],
 )
 def test_limits(broker: Broker, options: dict[str, str], sizes: list[int]) -> None:
-    """Each micro-batch stays near its limit, and takes of every partition; any may be planned by a new reader."""
+    """Each micro-batch stays near its limit, and takes from every partition; a new reader may plan any of them."""
     query = Query(broker, **options)
     found = []
     while query.plan():
         rows = query.run()
         query.reader.stop()
         query.start()
-        assert query.run() == rows  # what a query does again after a crash
+        assert query.run() == rows  # a query repeats it after a crash
         query.rows += rows
         found.append(len(rows))
     assert sorted(query.rows) == rows_of(100, 20)
@@ -97,7 +97,7 @@ def test_default_limits(broker: Broker) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"maxOffsetsPerTrigger": "100"}])
 def test_least(broker: Broker, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]) -> None:
-    """After the first micro-batch each waits for enough, but not too long."""
+    """After the first micro-batch each one waits for enough records, but not too long."""
     now_ms = 5_000_000
     monkeypatch.setattr(stream, "monotonic_ms", lambda: now_ms)
     query = Query(broker, minOffsetsPerTrigger="10", maxTriggerDelay="60s", assign='{"orders":[1]}', **more)
@@ -147,7 +147,7 @@ def test_beginnings(broker: Broker, options: dict[str, str], expected: Rows) -> 
 
 
 def test_topic_that_comes_later(broker: Broker) -> None:
-    """A new partition is read from its beginning, whatever the query began with."""
+    """A new partition is read from its beginning, whatever the start of the query was."""
     query = Query(broker, subscribePattern="orders|later", startingOffsets="latest")
     assert query.take_all() == []
     create(broker, later=1)
@@ -162,7 +162,7 @@ def test_topic_that_never_was(broker: Broker) -> None:
         Query(broker, subscribe="orders,others")
 
 
-# What is gone.
+# Loss.
 
 
 def delete(broker: Broker, topic: str) -> None:
@@ -210,7 +210,7 @@ def test_lost_partition_that_was_assigned(broker: Broker, is_available_now: bool
 
 
 def test_topic_that_is_made_anew(broker: Broker) -> None:
-    """It has fewer records than were read of the former one; as with the connector, the query goes on at its end."""
+    """It has fewer records than were read before; like the connector, the query continues at its end."""
     query = Query(broker, assign='{"orders":[0]}')
     query.take_all()
     delete(broker, "orders")
@@ -227,7 +227,7 @@ def test_topic_that_is_made_anew(broker: Broker) -> None:
 
 
 def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
-    """The query does not wait for what cannot come, and not again when it starts again."""
+    """The query does not wait for records that cannot come, and not after a restart either."""
     query = Query(broker)
     query.plan()
     delete(broker, "orders")
@@ -239,7 +239,7 @@ def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
 
 
 def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it had before it was noticed is lost."""
+    """The records that it had before it was noticed are lost."""
     monkeypatch.setattr(Cluster, "earliest", lambda _, partitions: dict.fromkeys(partitions, 5))
     query = Query(broker)
     query.offsets = [{"orders": {"0": 100}}, {"orders": {"0": 100, "1": 20}}]
@@ -250,11 +250,11 @@ def test_new_partition_that_begins_late(broker: Broker, monkeypatch: pytest.Monk
     query.reader.stop()
 
 
-# What is handed on.
+# Values that are passed on.
 
 
 def test_offsets_are_text_as_the_connector_has_it() -> None:
-    """In the order of numbers, so that equal offsets are equal text."""
+    """They are in numerical order, so that equal offsets are equal text."""
     positions = {TopicPartition(topic, number): 7 for topic, number in [("b", 10), ("b", 9), ("a-1", 0)]}
     named = stream._named(positions)
     assert json.dumps(named) == '{"a-1": {"0": 7}, "b": {"9": 7, "10": 7}}'
@@ -263,17 +263,17 @@ def test_offsets_are_text_as_the_connector_has_it() -> None:
 
 
 def test_a_checkpoint_with_a_name_for_each_partition(broker: Broker) -> None:
-    """It goes on with what is left."""
+    """The query continues with the remaining records."""
     assert stream._positions({"a-b-1": 3, "a-0": 0}) == {TopicPartition("a-b", 1): 3, TopicPartition("a", 0): 0}
     query = Query(broker, maxOffsetsPerTrigger="20")
-    query.offsets = [{"orders-0": 90, "orders-1": 5}]  # type: ignore[dict-item]  # what it was
+    query.offsets = [{"orders-0": 90, "orders-1": 5}]  # type: ignore[dict-item]  # the old format
     assert query.take_all() == [20, 5]
     assert sorted(query.rows) == [(0, offset) for offset in range(90, 100)] + [(1, offset) for offset in range(5, 20)]
     query.reader.stop()
 
 
 def test_what_is_known_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader that ends before what the query has read is asked again."""
+    """The reader passes its offsets on, so that a leader that ends before them is asked again."""
     query = Query(broker, assign='{"orders":[0]}')
     told = []
 

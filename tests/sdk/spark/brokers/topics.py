@@ -1,4 +1,4 @@
-"""Topics for tests whose logs were written by hand: with gaps, transactions and damage, on a reference broker."""
+"""Topics for tests on hand-made logs with gaps, transactions and damage, on a reference broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.sdk.spark.segments.logs import write_segment
 
 ORDERS = TopicPartition("orders", 0)
 
-#: What a test may have to wait for, it has long before.
+#: Short pauses: tests wait for nothing that is not there soon.
 QUICK = {"kafka.retry.backoff.ms": "1", "kafka.retry.backoff.max.ms": "10", "fetchOffset.retryIntervalMs": "1"}
 
 
@@ -27,7 +27,7 @@ def stored(folder: Path, *batches: bytes) -> Iterator[Broker]:
     """Start a broker whose partition orders-0 has these batches."""
     with Broker(folder) as broker:
         create(broker, orders=1)
-        broker.kill()  # what is written must be recovered: its transactions are in the log alone
+        broker.kill()  # the batches must be recovered: their transactions are in the log alone
         for path in (folder / "orders-0").glob("0*"):
             path.unlink()
         write_segment(folder / "orders-0", batches)
@@ -36,7 +36,7 @@ def stored(folder: Path, *batches: bytes) -> Iterator[Broker]:
 
 
 def create(broker: Broker, **topics: int) -> None:
-    """Create topics with so many partitions, which keep whatever is written."""
+    """Create topics with this many partitions, which keep all records."""
     with Admin(broker.bootstrap) as admin:
         admin.create_topics([NewTopic(name, count, configs={"retention.ms": "-1"}) for name, count in topics.items()])
 
@@ -49,13 +49,13 @@ def produce(broker: Broker, topic: str, partition: int, count: int, **options: A
 
 
 def wire_options(broker: Broker, **given: str) -> WireOptions:
-    """Return options for a broker; topic orders unless something else is given."""
+    """Return options for a broker; the topic is orders unless the options name another."""
     topics = {} if {"subscribe", "assign", "subscribePattern"} & given.keys() else {"subscribe": "orders"}
     return parse_options({"kafka.bootstrap.servers": broker.bootstrap, **QUICK, **topics, **given})
 
 
 def read_options(broker: Broker, *names: str, poll_timeout_ms: int = 30_000, **given: Any) -> ReadOptions:
-    """Return options to read from a broker: the columns, and what is `ReadOptions`' own; others are the client's."""
+    """Return options to read from a broker: columns and the attributes of `ReadOptions`; the rest go to the client."""
     own = {name: given.pop(name) for name in ("fails_on_loss", "attempts") if name in given}
     client = {name.replace("_", "."): str(value) for name, value in given.items()}
     settings = ClientSettings({"bootstrap.servers": broker.bootstrap, "fetch.max.wait.ms": "20", **client})
@@ -63,6 +63,6 @@ def read_options(broker: Broker, *names: str, poll_timeout_ms: int = 30_000, **g
 
 
 def offsets_of(options: ReadOptions, start: int, end: int, **given: Any) -> list[int]:
-    """Return the offsets that a task reads of orders-0."""
+    """Return the offsets that a task reads from orders-0."""
     found = read_ranges([PartitionRange(ORDERS, start, end, **given)], options)
     return [offset for rows in found for offset in rows.column("offset").to_pylist()]

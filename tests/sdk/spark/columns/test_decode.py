@@ -1,7 +1,7 @@
-"""`decode_batches` gives in Spark what its pure part gives without it: a DataFrame that fits the connector's queries.
+"""`decode_batches` gives the same rows in Spark as its pure part without it, and fits the connector's queries.
 
-Method: a small local Spark decodes columns and segment files that `BatchBuilder` wrote; skipped where Spark or the Java
-that it runs on is missing.
+Method: a small local Spark decodes columns and segment files that `BatchBuilder` wrote; skipped if Spark or its Java is
+missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafkawire.sdk.records import BatchBuilder, Compression
 from kafkawire.sdk.spark.columns.decode import decode_batches
 from kafkawire.sdk.spark.schema import EXTRAS
 
-# The first session starts a JVM, and the first query the workers.
+# The first session starts a JVM, and the first query starts the workers.
 pytestmark = pytest.mark.timeout(300)
 
 TIME_MS = 1_700_000_000_000
@@ -68,7 +68,7 @@ def test_rows(spark: Any) -> None:
 
 
 def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> None:
-    """`timestamp` by itself would be one without a time zone, and another moment."""
+    """With this setting, plain `timestamp` would have no time zone, and be another moment."""
     setting("spark.sql.timestampType", "TIMESTAMP_NTZ")
     records = decode_batches(spark.createDataFrame([(batch(0),)], "raw binary"), "raw")
     assert records.schema["timestamp"].dataType.simpleString() == "timestamp"
@@ -77,7 +77,7 @@ def test_time_has_a_zone_whatever_the_session_says(spark: Any, setting: Any) -> 
 
 
 def test_reserved_words_are_names(spark: Any, setting: Any) -> None:
-    """`offset`, `value` and others cannot be names without quotes then."""
+    """With this setting, `offset`, `value` and others cannot be names without quotes."""
     setting("spark.sql.ansi.enforceReservedKeywords", "true")
     raw = spark.createDataFrame([(batch(0), [])], transactions())
     records = decode_batches(raw, "raw", headers=True, extra=EXTRAS, mode="PERMISSIVE")
@@ -86,7 +86,7 @@ def test_reserved_words_are_names(spark: Any, setting: Any) -> None:
 
 
 def test_segment_files(spark: Any, tmp_path: Path) -> None:
-    """Segments are read from a broker's folder; a half-written batch at the end of the last one may be left out."""
+    """Segments are read from a broker's folder; a half-written batch at the end may be left out."""
     from pyspark.sql.functions import regexp_extract
 
     for partition, compression in enumerate([Compression.NONE, Compression.ZSTD]):
@@ -105,7 +105,7 @@ def test_segment_files(spark: Any, tmp_path: Path) -> None:
 
 
 def test_topic_and_partition(spark: Any) -> None:
-    """They come from columns, from expressions or, the partition, from a number; otherwise they are null."""
+    """They come from columns or expressions, the partition also from a number; otherwise they are null."""
     from pyspark.sql.functions import lit
 
     raw = spark.createDataFrame([(batch(0), "orders")], "raw binary, t string").cache()
@@ -152,7 +152,7 @@ def test_more_columns(spark: Any) -> None:
 
 @pytest.mark.smoke
 def test_aborted_transactions(spark: Any) -> None:
-    """A fetch response lists them; nothing of them is left."""
+    """A fetch response lists them; none of their records is returned."""
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     builder.append(TIME_MS, None, b"aborted")
     aborted = [{"producerId": 7, "firstOffset": 0}]
@@ -174,7 +174,7 @@ def test_aborted_transactions(spark: Any) -> None:
     ],
 )
 def test_fields_of_aborted_transactions(spark: Any, aborted: str, count: int) -> None:
-    """They are taken by name: an id is not an offset."""
+    """The fields are taken by name: an id is not an offset."""
     from pyspark.sql.functions import expr
 
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -202,7 +202,7 @@ def test_what_is_no_list_of_aborted_transactions(spark: Any, aborted: str, kind:
 
 
 def test_limit_of_a_batch(spark: Any) -> None:
-    """With more bytes than its records may have, a batch is damage in each mode."""
+    """A batch whose records exceed the limit is damage in every mode."""
     from pyspark.errors import PythonException
 
     small = BatchBuilder(compression=Compression.ZSTD, base_offset=RECORDS_OF_A_BATCH)

@@ -1,6 +1,6 @@
-"""The functions for `select` and SQL give in Spark what their pure parts give without it.
+"""The functions for `select` and SQL give the same results in Spark as their pure parts without it.
 
-Method: a small local Spark; skipped where Spark or the Java that it runs on is missing.
+Method: a small local Spark; skipped if Spark or its Java is missing.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_a_limit_to_decompression(spark: Any) -> None:
 
 @pytest.fixture
 def open_transaction(spark: Any) -> Any:
-    """Return the view of a table of a batch that no transaction has, and one of a transaction that has not ended."""
+    """Return a view of a value with a batch outside of any transaction, and one of an open transaction."""
     builder = BatchBuilder(base_offset=2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     builder.append(TIME_MS, None, b"open")
     raw = spark.createDataFrame([(batch(0, 2) + builder.build(),)], "batches binary")
@@ -158,7 +158,7 @@ def test_internal_records(spark: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
 def test_damage_of_messages(spark: Any, mode: str) -> None:
-    """Each function says in the row what is wrong."""
+    """Each function puts its error into the row."""
     raw = spark.createDataFrame([("__consumer_offsets", b"\0")], "topic string, data binary")
     row = raw.select(
         functions.decode_message("data", "HeartbeatRequest", 4, mode=mode),

@@ -1,6 +1,6 @@
-"""Columns of another type are refused by name and type, and never read as something else.
+"""Columns of other types are refused by name and type, and never read as something else.
 
-Method: arrays of each type that Spark has for such columns, and of those that it does not.
+Method: arrays of each type that Spark has for such columns, and of other types.
 """
 
 from __future__ import annotations

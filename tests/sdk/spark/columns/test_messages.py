@@ -1,7 +1,7 @@
-"""Captured frames and internal records become JSON, and what cannot be read becomes an error in its row, or fails.
+"""Captured frames and internal records become JSON; unreadable ones become an error in their row, or fail the query.
 
-Method: frames of a connection without I/O, every API in its last version; bodies of the vectors; damage of each kind in
-both ways.
+Method: frames of a connection without I/O, every API in its latest version; bodies of the vectors; each kind of damage
+with both outcomes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pyarrow = pytest.importorskip("pyarrow")
 
 from kafkawire.sdk.spark.columns import messages  # noqa: E402 - it needs pyarrow
 
-#: What a program gives by mistake.
+#: Values that a program gives by mistake.
 NOTHING: Any = None
 
 TOPIC = pyarrow.array(["__consumer_offsets"])
@@ -33,7 +33,7 @@ def binary(*values: bytes | None) -> Any:
 
 
 def talk(asked: Any, answer: Any, version: int) -> tuple[bytes, bytes]:
-    """Return a request and its response, without their lengths."""
+    """Return a request and its response, without their length prefixes."""
     client = ClientConnection("app")
     server = ServerConnection({key: api.versions for key, api in APIS.items()})
     sent = b"".join(client.request(asked, version).parts)[4:]

@@ -1,7 +1,7 @@
-"""Raw batches become the rows of Spark's Kafka connector, however many are in a value and however damaged.
+"""Raw batches become the rows of Spark's Kafka connector, however many a value holds and however damaged they are.
 
-Method: batches of every compression and format are built, decoded without Spark, and compared row by row with what went
-in; then one thing at a time is damaged.
+Method: batches of every compression and format are built, decoded without Spark, and compared row by row with their
+records; then one thing at a time is damaged.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def batch(
 
 
 def rows(*values: bytes | None, topic: str | None = "orders", partition: int | None = 3) -> list[Any]:
-    """Return the input of a task, each value in a row."""
+    """Return the input of a task, with one row for each value."""
     count = len(values)
     columns = [
         pyarrow.array(values, pyarrow.binary()),
@@ -67,7 +67,7 @@ def rows(*values: bytes | None, topic: str | None = "orders", partition: int | N
 
 
 def options(*more: str, mode: Mode = Mode.FAILFAST, **others: Any) -> DecodeOptions:
-    """Return options for the connector's columns and more."""
+    """Return options for the connector's columns and further ones."""
     return DecodeOptions((*CONNECTOR, *more), mode, **others)
 
 
@@ -165,7 +165,7 @@ def flip(data: bytes, position: int) -> bytes:
 
 
 def test_batches_of_several_rows_are_decoded_together() -> None:
-    """Each record keeps topic, partition and timestamp type of its own batch."""
+    """Each record keeps the topic, partition and timestamp type of its own batch."""
     appended = batch(6, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=TIME_MS)
     inputs = [*rows(batch() + appended), *rows(None, appended, topic="payments", partition=None)]
     (found,) = decoded(inputs, options())
@@ -186,7 +186,7 @@ DAMAGED = [
 
 @pytest.mark.parametrize(("damaged", "reason"), DAMAGED, ids=["content", "magic", "length", "long"])
 def test_damage(damaged: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    """It is reported in every mode, with all that is wrong, and the batches behind it are read."""
+    """Damage is reported in every mode, with its full reason, and the batches behind it are read."""
     values = [None, FIRST + damaged + batch(12), batch(18)]
     with pytest.raises(DecodeError) as caught:
         table(*values)
@@ -210,7 +210,7 @@ def test_damage(damaged: bytes, reason: str, caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_timestamp_that_spark_cannot_hold() -> None:
-    """Its row is there, without it, unless the mode is to fail."""
+    """The record has a row without its timestamp, unless the mode is to fail."""
     late = batch(6, time_ms=2**61)
     with pytest.raises(DecodeError, match=r"timestamp 2305843009213693952 of a record is outside"):
         table(FIRST + late)
@@ -251,7 +251,7 @@ def test_golden_batches() -> None:
         ]
         if all(abs(timestamp) <= TIMESTAMP_MS_MAX for _, timestamp in wanted):
             data = bytes.fromhex(vector.get("hex", ""))
-            if vector["kind"] == "partial-tail":  # a value may not end like this
+            if vector["kind"] == "partial-tail":  # a value must not end like this
                 last = vector["batches"][-1]
                 data = data[: last["position"] + last["size_in_bytes"]]
             found = list(decoded(rows(data), options()))
@@ -263,7 +263,7 @@ def test_golden_batches() -> None:
 
 
 def test_no_flipped_bit_of_the_attributes_loses_a_batch() -> None:
-    """One of them makes a batch of records look like a control batch, which is not decoded."""
+    """One of these bits makes a batch of records look like a control batch, which is not decoded."""
     for bit in range(16):
         damaged = bytearray(SECOND)
         damaged[21 + bit // 8] ^= 0x80 >> bit % 8
@@ -286,7 +286,7 @@ def marker(offset: int, is_commit: bool, producer_id: int = 1) -> bytes:
     return builder.build()
 
 
-#: Offsets 0 to 5 and 13 to 18 are committed, 6 to 11 aborted, 20 to 25 in a transaction that has not ended.
+#: Offsets 0 to 5 and 13 to 18 are committed, 6 to 11 aborted, 20 to 25 in an open transaction.
 TRANSACTIONS = (
     batch(0) + transactional(6) + marker(12, is_commit=False) + transactional(13) + marker(19, True) + transactional(20)
 )
@@ -299,7 +299,7 @@ def test_committed_records() -> None:
 
 
 def test_aborted_transactions_of_a_response() -> None:
-    """What a response calls aborted is, up to the marker; all else that it has is committed."""
+    """Transactions that the response lists are aborted, up to their marker; all others in it are committed."""
     kind = pyarrow.list_(pyarrow.struct([("firstOffset", pyarrow.int64()), ("producerId", pyarrow.int64())]))
     for aborted, offsets in [
         ([{"producerId": 1, "firstOffset": 6}], [*range(6), *range(13, 19), *range(20, 26)]),
@@ -319,7 +319,7 @@ def test_aborted_transactions_of_a_response() -> None:
 
 
 def test_columns_of_other_types() -> None:
-    """They are refused by name and type; nulls of no type are nulls."""
+    """They are refused by name and type; nulls without a type are nulls."""
     assert decoded_lists(pyarrow.nulls(2), options()).to_pylist() == [None, None]
     numbers = pyarrow.array([1 << 40])
     with pytest.raises(ConfigurationError, match="column='batches int64': it has to be binary"):
@@ -363,7 +363,7 @@ def test_sequences_begin_again() -> None:
 
 
 def test_memory_for_a_bomb() -> None:
-    """A batch comes in pieces if it has many records, and not at all if it is too large when decompressed."""
+    """A batch with many records comes in pieces; one that is too large when decompressed is refused."""
     builder = BatchBuilder(2**31 - 1, Compression.ZSTD)
     for _ in range(1_000_000):
         builder.append(TIME_MS, None, None)
@@ -376,7 +376,7 @@ def test_memory_for_a_bomb() -> None:
 
 
 def test_large_values() -> None:
-    """Spark gives 64-bit ends with the setting for large types."""
+    """With its setting for large types, Spark passes 64-bit offsets."""
     (raw,) = rows(batch(0), None, batch(6), batch(12))
     columns = [raw.column(0).cast(pyarrow.large_binary()), *raw.columns[1:]]
     large = pyarrow.RecordBatch.from_arrays(columns, raw.schema.names).slice(1)
@@ -401,7 +401,7 @@ def test_damage_in_many_lists_is_logged_once(caplog: pytest.LogCaptureFixture) -
 
 
 def test_markers_of_many_records() -> None:
-    """Nobody wants more than the first of them, and none is an object."""
+    """Only the first record of a marker is read, and no record becomes an object."""
     builder = BatchBuilder(
         1 << 24, Compression.ZSTD, producer_id=1, producer_epoch=0, is_transactional=True, is_control=True
     )
@@ -442,4 +442,4 @@ def test_options_by_the_names_of_users() -> None:
     assert table(batch(0, Compression.ZSTD), wanted=decode_options(**given, decompressed_bytes_max=2**63 - 1))
     for limit in (None, "100m", 0, -1, True, 1.5, 2**63):
         with pytest.raises(ConfigurationError, match=f"decompressed_bytes_max={limit!r}: expected 1 to {2**63 - 1}"):
-            decode_options(**given, decompressed_bytes_max=limit)  # type: ignore[arg-type]  # as users may
+            decode_options(**given, decompressed_bytes_max=limit)  # type: ignore[arg-type]  # users may pass it

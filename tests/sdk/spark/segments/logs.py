@@ -1,4 +1,4 @@
-"""Partitions' folders for tests: segments with their indexes, written as a broker writes them."""
+"""Folders of partitions for tests: segments with their indexes, written as a broker writes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch(base_offset: int, count: int = 10, compression: Compression = Compress
 
 
 def cleaned_batch(base_offset: int) -> bytes:
-    """Return what compaction leaves of a batch of ten records that have one key in common."""
+    """Return what compaction leaves of a batch of ten records with the same key."""
     (whole,) = walk(batch(base_offset))
     assert isinstance(whole, RecordBatch)
     return rewrite(whole, whole.records()[:1])
@@ -51,7 +51,7 @@ def marker(offset: int, producer_id: int, is_commit: bool) -> bytes:
 
 
 def write_segment(folder: Path, batches: Iterable[bytes], base_offset: int | None = None, *, every: int = 1) -> Path:
-    """Write a segment with an entry in its indexes for each `every` batches after the first, and return its path."""
+    """Write a segment with an entry in its indexes for every `every`-th batch after the first, and return its path."""
     content, offsets, times = b"", b"", b""
     written = list(batches)
     first = next(walk(written[0])).base_offset if base_offset is None else base_offset
@@ -70,14 +70,14 @@ def write_segment(folder: Path, batches: Iterable[bytes], base_offset: int | Non
 
 
 def write_two_segments(folder: Path) -> SegmentFiles:
-    """Write two segments of orders-0 with offsets from 0 to 199, ten in a batch."""
+    """Write two segments of orders-0 with offsets 0 to 199, ten in a batch."""
     for base in (0, 100):
         write_segment(folder / "orders-0", [batch(base + number * 10) for number in range(10)])
     return SegmentFiles([str(folder)])
 
 
 def write_names(folder: Path, names: Iterable[str]) -> Path:
-    """Write files that hold their names, and return the folder."""
+    """Write files that contain their own names, and return the folder."""
     for name in names:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def log_of(files: SegmentFiles, number: int = 0) -> Path:
 
 
 def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the position of whatever is read from then on."""
+    """Return a list that receives the position of every later read."""
     read: list[int] = []
     original = OpenFile._read_at
 
@@ -115,7 +115,7 @@ def planned(files: SegmentFiles, wanted: Wanted | None = None, split_bytes: int 
 def offsets_of(
     parts: Iterable[SegmentPart], files: SegmentFiles, options: ReadOptions | None = None, *, alone: bool = True
 ) -> list[int]:
-    """Return the offsets that tasks read, each part in a task of its own if `alone`."""
+    """Return the offsets that tasks read; with `alone`, each part is in a task of its own."""
     chosen = options or ReadOptions(("offset",))
     tasks = [[part] for part in parts] if alone else [list(parts)]
     found = (rows for task in tasks for rows in read_parts(task, files, chosen))

@@ -1,6 +1,6 @@
-"""Segments that are compressed or in a tar are read like others; what is beside them and is not read is named.
+"""Segments that are compressed or in a tar are read like others; unread files beside them are reported.
 
-Method: a partition of three segments is packed in every way, and read by parts, from an offset on and by transactions.
+Method: a partition of three segments is packed in every way, and read by parts, from an offset and by transactions.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_by_a_pattern(data: Path) -> None:
 
 
 def test_what_is_there_as_it_was_counts(data: Path) -> None:
-    """Somebody has kept the original beside what he compressed, or compresses at this moment."""
+    """The original may be kept beside the compressed file, or the compression may be under way."""
     for path in data.rglob("*.log"):
         path.with_name(path.name + ".gz").write_bytes(b"not yet")
     files = SegmentFiles([str(data)])
@@ -151,11 +151,11 @@ def test_names() -> None:
     assert without_packing("0.log.gz") == "0.log"
     assert [is_packed(name) for name in ("0.log", "0.log.gz", "a.tar!/0.log", "0.log.xz")] == [False, True, True, False]
     with pytest.raises(FileNotFoundError):
-        open_packed(lambda path: open(path, "rb"), "/nowhere/0.log.gz")  # noqa: SIM115 - there is none
+        open_packed(lambda path: open(path, "rb"), "/nowhere/0.log.gz")  # noqa: SIM115 - it raises before it opens a file
 
 
 def test_what_is_not_read_is_named() -> None:
-    """Nothing would tell that there is more: a folder with such files alone reads as one without records."""
+    """Otherwise nothing would hint at them: a folder with only such files reads like one without records."""
     names = [
         "0.log.xz",
         "backup.tar.gz",

@@ -1,4 +1,4 @@
-"""A micro-batch takes about as much as it may, from every partition that has something, and always goes on."""
+"""A micro-batch takes about its limit, from every partition that has records, and always advances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES = [len(batch(number * 10)) for number in range(20)]
 @pytest.mark.parametrize("has_index", [True, False])
 @pytest.mark.parametrize("limit", [1, 500, 1200, 3000, 7000, 1 << 30])
 def test_bytes(tmp_path: Path, limit: int, has_index: bool) -> None:
-    """Over several segments, from batch to batch, until nothing is left."""
+    """It advances over several segments, from batch to batch, until nothing is left."""
     for base in (0, 50, 100):
         batches = [batch(number * 10) for number in range(base // 10, 20 if base == 100 else base // 10 + 5)]
         path = write_segment(tmp_path / "orders-0", batches)
@@ -32,7 +32,7 @@ def test_bytes(tmp_path: Path, limit: int, has_index: bool) -> None:
         assert end > reached
         assert end % 10 == 0
         taken = sum(SIZES[reached // 10 : end // 10])
-        # An index does not name the first batch, so a start within it counts from there on.
+        # An index does not name the first batch, so a start within it counts from its beginning.
         assert taken <= limit + SIZES[-1] or end == reached + 10
         steps.append(end)
         reached = end
@@ -60,7 +60,7 @@ def test_several_partitions(tmp_path: Path) -> None:
 
 
 def test_removed_records(tmp_path: Path) -> None:
-    """Compaction left little, or nothing, of what is between the offsets."""
+    """Compaction has left few records between the offsets, or none."""
     write_segment(tmp_path / "orders-0", [batch(5, 1), batch(70, 1)], 0)
     write_segment(tmp_path / "orders-0", [b""], 100)
     files = SegmentFiles([str(tmp_path)])

@@ -1,4 +1,4 @@
-"""Checkpoint files of a broker are read as a broker reads them: a damaged one says nothing, and that is logged."""
+"""Checkpoint files are read as a broker reads them: a damaged one is logged and ignored."""
 
 from __future__ import annotations
 

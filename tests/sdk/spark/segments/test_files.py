@@ -1,4 +1,4 @@
-"""Segments are found wherever they are below a path, and nothing else is; partitions and offsets come from names."""
+"""Segments are found wherever they are below a path, and nothing else is; their names give partition and offset."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def found(*paths: object, pattern: str | None = None) -> list[str]:
-    """Return what was found below paths, in short."""
+    """Return the segments found below paths, in short form."""
     opened = [open_file_system(str(path)) for path in paths]
     arguments = (opened[0][0], [inside for _, inside in opened])
     segments, _ = find_segments(*arguments) if pattern is None else find_segments(*arguments, pattern)
@@ -86,7 +86,7 @@ def test_paths(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_paths_as_hadoop_has_them(path: str, inside: str) -> None:
-    """A `?` that no setting follows is part of a pattern."""
+    """A `?` that is not followed by a setting belongs to a pattern."""
     pytest.importorskip("pyarrow._s3fs")
     system, found = open_file_system(path)
     assert (type(system).__name__, found) == ("S3FileSystem", inside)
@@ -126,7 +126,7 @@ def test_refused(root: Path) -> None:
     "name", [f"orders-0/{40:020}.index", f"orders-0/{90:020}.log.deleted", "orders-0/99.log", f"{0:020}.log"]
 )
 def test_files_that_are_no_segments(root: Path, name: str) -> None:
-    """Of one that is named nothing would be read; in a folder, or behind a `*`, they are beside what is meant."""
+    """If it is named as a path, it is an error, as nothing would be read; in a folder or behind a `*` it is ignored."""
     path = write_names(root / "a", [name]) / name
     assert found(root / "a" / "orders-0" / "*") == ORDERS
     for paths in ([path], [root, path], [f"file://{path}"]):
@@ -148,7 +148,7 @@ def test_files_that_are_no_segments(root: Path, name: str) -> None:
     ],
 )
 def test_names_that_no_broker_gives(tmp_path: Path, name: str, reason: str) -> None:
-    """To pass over them would be to lose what is in them."""
+    """Skipping them would lose their records."""
     path = tmp_path / name
     path.parent.mkdir()
     path.write_bytes(b"")
@@ -176,7 +176,7 @@ def test_other_file_systems(uri: str, inside: str) -> None:
 
 @pytest.mark.parametrize("name", [f"orders-0/{90:020}.log", "my.topic-1", "disk2"])
 def test_links_to_what_is_gone(root: Path, name: str) -> None:
-    (root / "a" / "my.topic-1.txt").symlink_to("/nowhere")  # nobody would read it
+    (root / "a" / "my.topic-1.txt").symlink_to("/nowhere")  # it would not be read
     assert found(root / "a")
     link = root / "a" / name
     link.symlink_to("/nowhere/x")
@@ -197,7 +197,7 @@ def test_links(root: Path) -> None:
     assert found(root / "c") == ["logs-0 0 40", "logs-0 40 None", "logs-1 7 None"]
 
 
-# What a broker is replacing.
+# Segments that a broker is replacing.
 
 
 def write(folder: Path, *names: str) -> None:
@@ -213,11 +213,11 @@ def log(offset: int, suffix: str = "") -> str:
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        # A segment was cleaned; then it is gone; then the new one is in its place.
+        # A segment was cleaned; then the old one is gone; then the new one is in its place.
         ([log(0), log(10), log(10, ".swap"), log(30)], [log(0), log(10), log(30)]),
         ([log(0), log(10, ".deleted"), log(10, ".swap"), log(30)], [log(0), log(10, ".swap"), log(30)]),
         ([log(0), log(10, ".deleted"), log(10), log(30)], [log(0), log(10), log(30)]),
-        # One becomes two.
+        # One segment becomes two.
         ([log(0), log(0, ".cleaned"), log(20, ".swap")], [log(0)]),
         ([log(0), log(0, ".swap"), log(20, ".swap")], [log(0)]),
         ([log(0, ".deleted"), log(0, ".swap"), log(20, ".swap")], [log(0, ".swap"), log(20, ".swap")]),
@@ -239,7 +239,7 @@ def test_index_of_a_segment_that_is_replaced() -> None:
 
 @pytest.mark.parametrize("before", [[log(10, ".swap")], []])
 def test_listing_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: list[str]) -> None:
-    """A listing may find a segment under neither of its names; the next one finds it."""
+    """A listing may find a segment under neither of its names; the next listing finds it."""
     folder = tmp_path / "orders-0"
     write(folder, log(0), log(10))
     listed = listing.list_files
@@ -267,6 +267,6 @@ def test_the_next_partition_is_no_end(tmp_path: Path) -> None:
 
 
 def test_a_path_is_that_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers have other current folders."""
+    """Workers have other working directories."""
     monkeypatch.chdir(tmp_path)
     assert open_file_system("data")[1] == str(tmp_path / "data")

@@ -1,7 +1,7 @@
 """Spark reads segments: batch queries and streams, through the data source and `read_segments`.
 
-Method: a small local Spark reads what was written by hand and by the reference broker. A stream is stopped between its
-micro-batches, the log goes on meanwhile, and in the end each record is there once. Skipped where Spark or Java is
+Method: a small local Spark reads segments that were written by hand and by the reference broker. A stream is stopped
+between its micro-batches while the log grows, and in the end each record is there once. Skipped if Spark or Java is
 missing.
 """
 
@@ -26,7 +26,7 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 
 from tests.sdk.spark.segments.logs import TIME_MS, batch, marker, records_of, write_segment
 
-# The first session starts a JVM, and the first query the workers.
+# The first session starts a JVM, and the first query starts the workers.
 pytestmark = pytest.mark.timeout(300)
 
 OFFSETS = range(100)
@@ -101,9 +101,9 @@ def test_pushdown(source: Any, folder: Path) -> None:
         wanted = records.where("topic = 'orders' and partition in (1, 7) and offset >= 42 and offset < 60")
         later = wanted.where(f"timestamp >= timestamp_millis({TIME_MS + 45})")
         plan = later._jdf.queryExecution().executedPlan().toString()
-        assert "partition" not in plan.partition("Filter")[2].partition("\n")[0], plan  # Spark need not look again
+        assert "partition" not in plan.partition("Filter")[2].partition("\n")[0], plan  # Spark need not filter again
         assert sorted(row.offset for row in later.select("offset").collect()) == list(range(45, 60))
-        # What was loaded once keeps its filters for later queries that have none, in Spark 4.3.
+        # In Spark 4.3 a DataFrame that was loaded once keeps its filters for later queries that have none.
         assert reader.load(str(folder)).count() == 210
     finally:
         source.conf.unset("spark.sql.python.filterPushdown.enabled")
@@ -153,7 +153,7 @@ def test_paths(spark: Any, folder: Path) -> None:
 
 
 def test_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where pyarrow cannot open one, Spark reads the files; the rows are the same."""
+    """If pyarrow cannot open a file system, Spark reads the files; the rows are the same."""
     options: dict[str, Any] = {
         "startingOffsets": {"orders": {"0": 95}},
         "endingOffsets": {"orders": {"0": -1, "1": 3}},
@@ -177,13 +177,13 @@ def test_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.Monk
     assert sum(row[0] for row in counted.collect()) == 7
     for refused in ({"isolationLevel": "read_committed"}, {"is_stream": True}):
         with pytest.raises(ConfigurationError, match="Spark reads the files of"):
-            read_segments(spark, folder, **refused)  # type: ignore[arg-type]  # each is an argument of some name
+            read_segments(spark, folder, **refused)  # type: ignore[arg-type]  # each is an argument of that name
 
 
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        # The record of the time at which to begin belongs to what is read, that of the end does not.
+        # The start of the time range is inclusive, its end exclusive.
         ({"startingTimestamp": TIME_MS + 50, "endingTimestamp": TIME_MS + 60}, 2 * 10 + 10),
         ({"subscribePattern": "orders|old"}, 200),
         ({"subscribePattern": "orders"}, 200),
@@ -206,7 +206,7 @@ def test_options_with_the_file_system_of_spark(
 
 
 def test_patterns_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Either half of a pattern is one of a whole path, whatever the names of segments end with."""
+    """Both halves of the alternative match whole paths, whatever the names of segments end with."""
     for number in (0, 1):
         for path in (folder / f"orders-{number}").glob("*.log"):
             path.rename(path.with_suffix(".segment"))
@@ -234,7 +234,7 @@ def test_what_is_not_there_with_the_file_system_of_spark(
 
 
 def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Damage has no offset, so it is reported wherever the query begins; a mode without a row for it leaves it out."""
+    """Damage has no offset, so any start reports it; a mode without a row for it drops it."""
     path = folder / "orders-0" / f"{50:020}.log"
     path.write_bytes(path.read_bytes()[:-1] + b"\xff")
     monkeypatch.setattr(frame, "_opens", lambda paths: False)
@@ -257,7 +257,7 @@ def test_damage_with_the_file_system_of_spark(spark: Any, folder: Path, monkeypa
 
 
 def test_times_that_spark_cannot_hold(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are behind all that it can hold, in whatever way the files are read."""
+    """They are later than any time that Spark can hold, whichever way the files are read."""
     builder = BatchBuilder()
     for time_ms in (1000, 2**62, 2000):
         builder.append(time_ms, None, b"v")
@@ -291,7 +291,7 @@ def test_damage(spark: Any, folder: Path) -> None:
 
 
 def test_real_broker(spark: Any, tmp_path: Path) -> None:
-    """Small segments, as the reference broker writes, while it runs."""
+    """The reference broker writes small segments while it runs."""
     expected = [b"%d" % number * 300 for number in range(3000)]
     with Broker(tmp_path / "data", num_partitions=2, log_segment_bytes=1024 * 1024) as broker:
         with Producer(broker.bootstrap) as producer:
@@ -307,7 +307,7 @@ def test_real_broker(spark: Any, tmp_path: Path) -> None:
 
 
 def copied(spark: Any, folder: Path, out: Path, **options: Any) -> Any:
-    """Start to copy what a folder has into Parquet, from where an earlier copy stopped."""
+    """Return a writer that copies the new records of a folder into Parquet, from where an earlier copy stopped."""
     stream = read_segments(
         spark, folder, is_stream=True, schema="topic string, partition int, offset bigint", **options
     )
@@ -318,8 +318,8 @@ def copied(spark: Any, folder: Path, out: Path, **options: Any) -> Any:
 def finish(writer: Any) -> Any:
     """Run a query over what is available now.
 
-    Spark gives the worker that plans a stream ten seconds to start, which a busy machine does not always keep. A query
-    that starts again goes on from its checkpoint.
+    Spark gives the worker that plans a stream ten seconds to start, which may not be enough on a busy machine. A
+    restarted query continues from its checkpoint.
     """
     for is_last in (False, False, True):
         query = writer.trigger(availableNow=True).start()
@@ -341,13 +341,13 @@ def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
     folder, out = tmp_path / "data", tmp_path / "out"
     write_segment(folder / "orders-0", [batch(number * 10) for number in range(10)])
     write_segment(folder / "orders-1", [batch(number * 10) for number in range(3)])
-    # Stopped after a micro-batch, wherever it is in the next one.
+    # Stopped after a micro-batch, at any point of the next one.
     query = copied(spark, folder, out, maxOffsetsPerTrigger=17).start()
     with suppress(StreamingQueryException):  # see `finish`
         while not any(each.numInputRows for each in query.recentProgress):
             query.awaitTermination(0.1)
     query.stop()
-    # The log goes on: a segment rolls, an index is rewritten, a partition appears.
+    # The log grows: a segment rolls, an index is rewritten, a partition appears.
     write_segment(folder / "orders-0", [batch(number * 10) for number in range(10, 13)])
     write_segment(folder / "orders-1", [batch(number * 10) for number in range(7)])
     write_segment(folder / "orders-2", [batch(number * 10) for number in range(2)])
@@ -355,7 +355,7 @@ def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
     assert sum(bool(each.numInputRows) for each in query.recentProgress) > 2
     expected = [("orders", number, offset) for number, end in enumerate([130, 70, 20]) for offset in range(end)]
     assert rows_of(spark, out) == expected
-    # Nothing new, then something new.
+    # A run without new records, then one with new records.
     for end in (130, 140):
         if end == 140:
             write_segment(folder / "orders-0", [batch(number * 10) for number in range(10, 14)])
@@ -365,7 +365,7 @@ def test_stream_that_is_stopped(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.smoke
 def test_stream_of_transactions(spark: Any, tmp_path: Path) -> None:
-    """It goes as far as all transactions are decided."""
+    """The stream goes on as long as all transactions have ended."""
     folder, out = tmp_path / "data", tmp_path / "out"
     log = [batch(0, 2), records_of(2, 7), records_of(3, 8), batch(4, 1)]
     seen = []

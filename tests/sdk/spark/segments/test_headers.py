@@ -1,4 +1,4 @@
-"""Headers lead from batch to batch, over what is damaged, up to where whole batches end."""
+"""Headers lead from batch to batch, past damaged content, up to the end of the whole batches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_broken_chain() -> None:
 
 
 def test_leaps() -> None:
-    """Not all of a file is read."""
+    """Only a part of the file is read."""
     content = batch(0, 5000) + batch(5000, 5000)
     sizes: list[int] = []
 

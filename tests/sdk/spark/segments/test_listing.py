@@ -1,4 +1,4 @@
-"""Paths mean what they name, and only what a pattern of Hadoop's matches; what no path is about is not listed."""
+"""Paths mean the files that they name, and match only by Hadoop's patterns; unrelated folders are not listed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def found(root: Path, *paths: str) -> list[str]:
         ("a/orders-[!1]", NAMES[:2]),
         ("a/orders-[^0a]/*", NAMES[2:3]),
         ("[ab][1[]*/*/0.log", ["b[1]/c?/0.log"]),
-        ("b[1]/c?/0.log", ["b[1]/c?/0.log"]),  # it exists
+        ("b[1]/c?/0.log", ["b[1]/c?/0.log"]),  # a file with this name exists
         ("{a,b1}", NAMES[:4] + NAMES[5:6]),
         ("a/{orders-{0,1},x}", NAMES[:4]),
         ("{a/orders-1,b1/cc}/[01].log", [NAMES[2], NAMES[5]]),
@@ -76,7 +76,7 @@ def test_what_is_said(root: Path) -> None:
     listed = list_files(pyarrow.fs.LocalFileSystem(), [str(path)])
     expected = ListedFile(str(path), len(NAMES[0]), path.stat().st_mtime_ns)
     assert listed.files == [expected._replace(is_meant=True)]
-    for others in (["", "/a/orders-0/*"], ["/a/*/0.log", "/a"]):  # whatever comes first, all of a folder is there
+    for others in (["", "/a/orders-0/*"], ["/a/*/0.log", "/a"]):  # either way, the list has the whole folder
         listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}{each}" for each in others])
         assert [each for each in listed.files if each.path == str(path)] == [expected]
 
@@ -86,7 +86,7 @@ def test_what_is_said(root: Path) -> None:
     [(["a"], []), (["a/*"], []), (["a/*/0.log"], []), (["a/x/", "d*/e/2.log", "a"], ["a/x", "d*/e/2.log"])],
 )
 def test_files_that_are_named(root: Path, paths: list[str], named: list[str]) -> None:
-    """By themselves, not by what their names match."""
+    """They are those that a path names without a pattern."""
     listed = list_files(pyarrow.fs.LocalFileSystem(), [f"{root}/{path}" for path in paths])
     assert listed.named == [f"{root}/{name}" for name in named]
 
@@ -121,7 +121,7 @@ def test_refused(root: Path, path: str, reason: str) -> None:
     ],
 )
 def test_what_was_passed_over(root: Path, path: str, names: list[str]) -> None:
-    """The listings of `pyarrow` do not have links to what is gone."""
+    """The listings of `pyarrow` omit broken links."""
     (root / "a" / "link").symlink_to("nowhere")
     (root / "a" / "orders-2").symlink_to("nowhere")
     (root / "b1" / "orders-2").mkdir()
@@ -131,7 +131,7 @@ def test_what_was_passed_over(root: Path, path: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("path", ["", "a", "*", "a/*", "a/orders-0/0.log"])
 def test_names_that_are_not_text(root: Path, path: str) -> None:
-    """They are passed over, since no segment has one; all others are found as without them."""
+    """They are skipped, as no segment has such a name; all other files are found as usual."""
     expected = sorted(found(root, path))
     for folder in (root, root / "a", root / "a" / "orders-0"):
         os.mkdir(os.fsencode(folder) + b"/caf\xe9-0")
@@ -142,11 +142,11 @@ def test_names_that_are_not_text(root: Path, path: str) -> None:
 
 
 def test_only_what_a_path_is_about(root: Path) -> None:
-    """A large tree beside what matches, or a folder that nobody may read, is no matter."""
+    """A large tree beside the matches, or an unreadable folder, does no harm."""
     listed: list[str] = []
 
     class Noted:
-        """A file system that notes what is listed."""
+        """A file system that records which folders are listed."""
 
         def get_file_info(self, what: Any) -> Any:
             if isinstance(what, pyarrow.fs.FileSelector):

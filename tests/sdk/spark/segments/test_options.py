@@ -1,4 +1,4 @@
-"""Options are read as Spark hands them over, and refused with their name, their value and what is allowed."""
+"""Options are read as Spark passes them, and refused with their name, their value and the allowed ones."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_stream(given: dict[str, Any], reason: str) -> None:
     ],
 )
 def test_offsets_of_what_is_not_selected(given: dict[str, str], option: str) -> None:
-    """A stream may name what is selected and not there yet; without a selection that is so for all topics."""
+    """A stream may name partitions that are selected but do not exist yet; without a selection, any partition."""
     selected = {**given, "startingOffsets": '{"b":{"1":5}}'}
     for allowed in (selected, {"startingOffsets": '{"c":{"0":5}}'}, given):
         options(**allowed).check_batch()
@@ -300,7 +300,7 @@ def test_limits_of_streams_in_a_batch_query(caplog: pytest.LogCaptureFixture) ->
     ],
 )
 def test_columns_where_none_are_read(given: dict[str, str], reason: str) -> None:
-    """As for rows of batches, which the audit reads."""
+    """That applies to rows of batches, which the audit reads."""
     read_options(options(includeHeaders="false", mode="PERMISSIVE"), (), False)
     read_options(options(**given), ("offset",), False)
     with pytest.raises(ConfigurationError, match=reason):

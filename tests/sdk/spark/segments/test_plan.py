@@ -1,4 +1,4 @@
-"""Plans cut segments where batches begin, leave out what nobody asked for, and put small parts together."""
+"""Plans cut segments where batches begin, leave out unwanted segments, and combine small parts."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ def test_cuts() -> None:
     assert cuts[:2] == [Cut(100, 999, 1019), Cut(200, 1019, 1029)]
     assert len(cuts) == 9
     assert len(index_cuts(segment(size_bytes=250), INDEX)) == 2  # the file was cut
-    assert index_cuts(segment(), INDEX[:16] + bytes(84)) == cuts[:2]  # the room of an active one
-    assert index_cuts(segment(), INDEX[8:16] + INDEX[:8]) == []  # it goes back
+    assert index_cuts(segment(), INDEX[:16] + bytes(84)) == cuts[:2]  # preallocated room of an active segment
+    assert index_cuts(segment(), INDEX[8:16] + INDEX[:8]) == []  # its entries go backwards
     assert index_cuts(segment(), struct.pack(">iiii", 5, -7, 6, 100)) == []
-    # Several entries for one place are one cut.
+    # Several entries with one position are one cut.
     assert index_cuts(segment(), struct.pack(">iiii", 5, 100, 6, 100)) == [Cut(100, 999, 1005)]
 
 
@@ -113,6 +113,6 @@ def test_tasks() -> None:
 
 @pytest.mark.parametrize(("split_bytes", "sizes"), [(18 << 20, [2, 2, 1]), ((18 << 20) - 1, [1] * 5)])
 def test_what_opening_a_file_costs(split_bytes: int, sizes: list[int]) -> None:
-    """As much as reading 4 MiB."""
+    """Opening a file costs as much as reading 4 MiB."""
     part = SegmentPart(segment(), (Cut(0, 0, 0), Cut(5 << 20, 0, 0)), 0, Wanted())
     assert [len(task) for task in tasks([part] * 5, split_bytes)] == sizes

@@ -1,7 +1,7 @@
-"""Partitions of every kind, drawn at random, give each record once: in whatever parts, ranges and times.
+"""Random partitions of every kind give each record once, whatever the parts, ranges and times.
 
 Method: segments of all formats and compressions with gaps between batches, and indexes as brokers of several releases
-write them, or that lie; what comes out is compared with what was put in.
+write them, or wrong ones; the rows are compared with the records that were written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def built(draw: Random, magic: int, base_offset: int) -> tuple[bytes, Records]:
 
 
 def index_of(draw: Random, base_offset: int, batches: list[tuple[bytes, Records]]) -> bytes:
-    """Return an index: of last offsets, of those of several batches, of first ones, with wrong positions, or none."""
+    """Return an index of last offsets, those of several batches, or first offsets; with wrong positions; or empty."""
     style, every = draw.choice(["last", "together", "first", "shifted", "none"]), draw.randint(1, 4)
     position, entries = 0, [(-1, 0)]
     for number, (data, records) in enumerate(batches):

@@ -1,7 +1,7 @@
 """Parts of segments give each record once, whatever was cut, damaged, moved or removed.
 
-Method: segments are written by hand, cut at every place that an index may name, and changed one thing at a time; what
-the parts give together is compared with what a walk over the whole file gives.
+Method: segments are written by hand, cut at every place that an index may name, and changed one thing at a time; the
+union of the parts is compared with a walk over the whole file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.sdk.spark.segments.logs import (
     write_two_segments,
 )
 
-#: Sizes of parts: of one batch, a few, several, and the whole segment.
+#: Sizes of parts: one batch, a few, several, and the whole segment.
 SPLITS = [1, 1000, 3000, 1 << 30]
 
 DROP = ReadOptions(("offset",), Mode.DROPMALFORMED, fails_on_loss=False)
@@ -57,7 +57,7 @@ def position_of(number: int) -> int:
 
 
 def damage_of(files: SegmentFiles, split_bytes: int = 1 << 30) -> list[Any]:
-    """Return what is reported as damage."""
+    """Return the reported damage."""
     options = ReadOptions(("offset", "partition", CORRUPT), Mode.PERMISSIVE, fails_on_loss=False)
     rows = [row for part in planned(files, None, split_bytes) for row in _rows(read_parts([part], files, options))]
     return [row[CORRUPT] for row in rows if row[CORRUPT] is not None]
@@ -106,7 +106,7 @@ def test_offsets_and_times(files: SegmentFiles, split_bytes: int) -> None:
 
 
 def test_times_of_several_parts(files: SegmentFiles) -> None:
-    """Rows of parts with and without a time may be in one task."""
+    """Parts with and without a time range may be in one task."""
     first, second = planned(files)
     timed = [first._replace(wanted=Wanted(0, None, TIME_MS + 98)), second, first._replace(wanted=Wanted(0, 2))]
     later = second._replace(wanted=Wanted(0, None, None, TIME_MS + 101))
@@ -144,7 +144,7 @@ def test_old_formats(tmp_path: Path, magic: int, compression: Compression) -> No
 
 
 def test_memory(tmp_path: Path) -> None:
-    """A task keeps a few windows, however much it reads for one Arrow batch."""
+    """A task keeps a few windows, however many bytes it reads for one Arrow batch."""
     builder = BatchBuilder(1 << 20)
     builder.append(TIME_MS, None, bytes(1000_000))
     content = builder.build()
@@ -162,7 +162,7 @@ def test_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_compacted(tmp_path: Path, split_bytes: int) -> None:
-    """Offsets may be missing anywhere but go up."""
+    """Any offsets may be missing, but offsets increase."""
     bases = [0, 7, 30, 31, 90]
     write_segment(tmp_path / "orders-0", [batch(base, 1) for base in bases])
     write_segment(tmp_path / "orders-0", [batch(base, 1) for base in (140, 141)], 100)
@@ -179,7 +179,7 @@ def test_bounds_beyond_all_numbers(files: SegmentFiles, wanted: Wanted) -> None:
 
 
 def test_a_part_begins_at_its_cut(files: SegmentFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing before it is read."""
+    """It reads nothing before the cut."""
     part = planned(files, None, 1000)[2]
     read = noted_reads(monkeypatch)
     assert offsets_of([part], files)
@@ -193,7 +193,7 @@ def test_cut_or_missing_indexes(files: SegmentFiles) -> None:
     for suffix in (".index", ".timeindex"):
         whole = log_of(files).with_suffix(suffix).read_bytes()
         for size in range(len(whole)):
-            log_of(files).with_suffix(suffix).write_bytes(whole[:size] + bytes(24))  # as an active segment's
+            log_of(files).with_suffix(suffix).write_bytes(whole[:size] + bytes(24))  # as in an active segment's index
             for wanted in (Wanted(), Wanted(42, 77), Wanted(0, None, TIME_MS + 42, TIME_MS + 77)):
                 start, end = (0, 200) if wanted == Wanted() else (42, 77)
                 assert offsets_of(planned(files, wanted, 1), files) == list(range(start, end))
@@ -202,7 +202,7 @@ def test_cut_or_missing_indexes(files: SegmentFiles) -> None:
 
 
 def test_every_bit_of_an_index(files: SegmentFiles) -> None:
-    """A position where no batch begins, or not the one that the entry means, neither loses nor repeats a record."""
+    """An index position where no batch begins, or the wrong one, neither loses nor repeats a record."""
     index = log_of(files).with_suffix(".index")
     whole = index.read_bytes()
     for bit in range(len(whole) * 8):
@@ -218,7 +218,7 @@ def test_every_bit_of_an_index(files: SegmentFiles) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_damaged_batch(files: SegmentFiles, split_bytes: int) -> None:
-    """It is left out, and reported once, by the part in which it begins."""
+    """The batch is left out, and the part in which it begins reports it once."""
     content = bytearray(log_of(files).read_bytes())
     content[position_of(3) + 100] ^= 1
     log_of(files).write_bytes(content)
@@ -245,7 +245,7 @@ def test_damage_that_is_not_asked_for(files: SegmentFiles) -> None:
 
 
 def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
-    """No checksum covers it: no record may be lost without a word, and none may have another's offset."""
+    """No checksum covers it: no record may be lost silently, and none may have another record's offset."""
     whole = log_of(files).read_bytes()
     for number in (1, 2, 9):
         for bit in range(64):
@@ -260,7 +260,7 @@ def test_every_bit_of_a_base_offset(files: SegmentFiles) -> None:
 
 @pytest.mark.thorough
 def test_random_damage(files: SegmentFiles) -> None:
-    """Whatever is wrong, parts give what the whole gives: what is not damaged, and nothing that was not written."""
+    """Parts give the same as the whole file: every undamaged record, and nothing that was not written."""
     chance = random.Random(20)
     whole = log_of(files).read_bytes()
     starts = [position_of(number) for number in range(10)]
@@ -281,7 +281,7 @@ def test_random_damage(files: SegmentFiles) -> None:
 
 
 def test_end_of_a_growing_file(files: SegmentFiles) -> None:
-    """The last segment may end with zeros, or inside a batch; another one must not."""
+    """The last segment may end with zeros or inside a batch; no other segment may."""
     for number, is_last in ((0, False), (1, True)):
         path = log_of(files, number)
         whole = path.read_bytes()
@@ -293,7 +293,7 @@ def test_end_of_a_growing_file(files: SegmentFiles) -> None:
 
 
 def test_batch_that_was_finished_meanwhile(files: SegmentFiles) -> None:
-    """What begins before the end that was planned is read; what was appended later is not."""
+    """A batch that begins before the planned end is read; batches that were appended later are not."""
     path = log_of(files, 1)
     whole = path.read_bytes()
     path.write_bytes(whole + batch(200)[:30])
@@ -319,7 +319,7 @@ def test_segment_that_is_gone(files: SegmentFiles, split_bytes: int) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_segment_that_was_cleaned_meanwhile(files: SegmentFiles, split_bytes: int) -> None:
-    """Each part finds its own offsets in what is left, wherever they are now."""
+    """Each part finds the rest of its own offsets, wherever they are now."""
     parts = planned(files, None, split_bytes)
     kept = [0, 30, 50, 90]
     write_segment(log_of(files).parent, [batch(base, 5) for base in kept])
@@ -330,15 +330,15 @@ def test_segment_that_was_cleaned_meanwhile(files: SegmentFiles, split_bytes: in
 
 
 def test_segments_that_overlap_after_a_crash(files: SegmentFiles) -> None:
-    """A merged segment and those that it replaces: the following one counts, as for a broker, and it is no damage."""
+    """Where a merged segment overlaps those that it replaces, the later one counts, as for a broker, without damage."""
     write_segment(log_of(files).parent, [batch(number * 10) for number in range(20)])
     for split_bytes in SPLITS:
         assert offsets_of(planned(files, None, split_bytes), files) == list(range(200))
-    # Cleaning may have removed records and batches from the merged one.
+    # Cleaning may have removed records and batches from the merged segment.
     cleaned = [cleaned_batch(number * 10) for number in (0, 3, 9, 12, 15)]
     write_segment(log_of(files).parent, cleaned)
     assert offsets_of(planned(files), files) == [0, 30, 90, *range(100, 200)]
-    # What no other segment has is damage.
+    # Overlapping records that no other segment has are damage.
     write_segment(log_of(files).parent, [batch(number * 10) for number in (0, 1, 50)])
     assert len(damage_of(files)) == 1
 
@@ -348,7 +348,7 @@ def test_segments_that_overlap_after_a_crash(files: SegmentFiles) -> None:
 
 @pytest.fixture
 def transactions(tmp_path: Path) -> SegmentFiles:
-    """Return three segments: one transaction within the first, others over two or all of them, one that is open."""
+    """Return three segments: one transaction within the first, others over two or all of them, and an open one."""
     folder = tmp_path / "orders-0"
     batches = [
         [batch(0, 1), records_of(1, 7), records_of(2, 8), marker(3, 7, False), records_of(4, 9), records_of(5, 7)],
@@ -386,7 +386,7 @@ def test_a_time_that_an_index_names(tmp_path: Path) -> None:
 
 
 def test_damage_has_no_time(files: SegmentFiles) -> None:
-    """Whatever is asked for, it may be what was wanted."""
+    """It is reported for any time range, as it may have held a wanted record."""
     content = bytearray(log_of(files).read_bytes())
     content[-1] ^= 1
     log_of(files).write_bytes(content)
@@ -397,7 +397,7 @@ def test_damage_has_no_time(files: SegmentFiles) -> None:
 
 @pytest.mark.parametrize("split_bytes", SPLITS)
 def test_times_that_spark_cannot_hold(tmp_path: Path, split_bytes: int) -> None:
-    """They are behind all that it can hold, and no damage for who does not ask for them."""
+    """They are later than any time that Spark can hold, and are damage only if the column is requested."""
     builder = BatchBuilder()
     for time_ms in (1000, INT64_MAX // 1000 + 1, 2000, INT64_MAX):
         builder.append(time_ms, None, b"v")

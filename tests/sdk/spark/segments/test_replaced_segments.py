@@ -1,7 +1,7 @@
-"""Segments that change while they are read: some tasks meet the old file, others the new one.
+"""Segments that change while they are read: some tasks see the old file, others the new one.
 
-Method: a broker's steps are done by hand, between the tasks of one plan; whichever tasks meet which file, what both
-have is read once.
+Method: the test makes a broker's changes between the tasks of one plan; whichever tasks see which file, records that
+are in both are read once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_file_that_ends_while_it_is_read(files: SegmentFiles, monkeypatch: pytes
 
 
 def replaced(path: Path, content: bytes) -> None:
-    """Put a file in the place of another, as a broker does."""
+    """Replace a file by another, as a broker does."""
     new = path.with_suffix(".swap")
     new.write_bytes(content)
     new.replace(path)
@@ -64,7 +64,7 @@ CLEANED = {
     "shorter batches": [cleaned_batch(number * 10) for number in range(10)],
     "fewer batches": [batch(number * 10) for number in (0, 3, 4, 8)],
     "nothing but the last": [batch(90)],
-    # The following segment, too: the file is larger than it was.
+    # The following segment is included: the file is larger than before.
     "merged": [batch(number * 10) for number in range(20)],
     "merged and cleaned": [cleaned_batch(number * 10) for number in range(20)],
     "compressed": [batch(number * 10, compression=Compression.GZIP) for number in range(10)],
@@ -74,7 +74,7 @@ CLEANED = {
 @pytest.mark.parametrize("cleaned", CLEANED)
 @pytest.mark.parametrize("split_bytes", [1, 1000])
 def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: str, split_bytes: int) -> None:
-    """Each offset that both have is read once, whichever tasks meet which."""
+    """Each offset that is in both files is read once, whichever tasks see which file."""
     path = log_of(files)
     old, new = path.read_bytes(), b"".join(CLEANED[cleaned])
     kept = {offset for each in walk(new) for offset in (record.offset for record in each.records())}
@@ -98,10 +98,10 @@ def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: st
 def test_segment_that_is_put_into_the_one_before(
     files: SegmentFiles, cleaned: str, split_bytes: int, fails_on_loss: bool
 ) -> None:
-    """Who was to read it finds there what is left of it, and nothing else; both are read once."""
+    """The tasks of the merged segment read what is left of it from the other file, and nothing else."""
     write_segment(log_of(files).parent, [batch(200)], 200)
     parts = [part for part in planned(files, None, split_bytes) if part.segment.base_offset < 200]
-    for met_new in (len(parts), 0, len(parts) // 2):  # from which part on
+    for met_new in (len(parts), 0, len(parts) // 2):  # the first part that sees the new file
         new = b"".join(CLEANED[cleaned])
         kept = [record.offset for each in walk(new) for record in each.records()]
         options = ReadOptions(("offset",), Mode.PERMISSIVE, fails_on_loss=fails_on_loss)
@@ -117,7 +117,7 @@ def test_segment_that_is_put_into_the_one_before(
 
 
 def test_segment_that_was_cut_off(files: SegmentFiles) -> None:
-    """It is a loss though the one before is still there, also if that has grown since; what came then is no damage."""
+    """That is a loss even if the segment before it still exists or has grown since; later records are not damage."""
     first, second = planned(files)
     log_of(files, 1).unlink()
     with pytest.raises(DecodeError, match="is gone: a broker removes old segments"):

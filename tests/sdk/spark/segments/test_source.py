@@ -1,4 +1,4 @@
-"""The data source plans and reads as Spark calls it; what goes to workers can be pickled. No Spark runs."""
+"""The data source plans and reads as Spark calls it; objects that go to workers can be pickled. No Spark runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def batches(reader: Any, task: Any) -> list[Any]:
 
 
 def read(reader: Any) -> list[Any]:
-    """Do what Spark does: plan, pickle, read each task."""
+    """Do the work of Spark: plan, pickle, read each task."""
     worker = pickle.loads(pickle.dumps(reader))
     tasks = pickle.loads(pickle.dumps(reader.partitions()))
     return [row for task in tasks for rows in worker.read(task) for row in rows.to_pylist()]
@@ -80,7 +80,7 @@ def _nothing() -> Any:
 
 
 def test_nothing_to_read(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """No rows would say that there are no records, where somebody has compressed them, or mistaken the folder."""
+    """Zero rows would suggest that there are no records, though they are compressed, or the folder is the wrong one."""
     (tmp_path / "other" / "orders-0").mkdir(parents=True)
     (tmp_path / "other" / "orders-0" / f"{0:020}.log.xz").touch()
     reader = source(tmp_path / "other").reader(schema("offset bigint"))
@@ -114,7 +114,7 @@ def test_column_that_must_not_be_null(folder: Path) -> None:
 
 
 def test_filters(folder: Path) -> None:
-    """Only a reader that was asked for takes filters: Spark refuses any other unless it is configured for them."""
+    """Only a reader with the option takes filters: Spark refuses any other unless it is configured for filters."""
     from pyspark.sql.datasource import DataSourceReader
 
     PUSHDOWN.require()
@@ -131,7 +131,7 @@ def test_filters(folder: Path) -> None:
 
 
 def test_loss(folder: Path) -> None:
-    """What is gone is an error where damage is one, unless an option says otherwise."""
+    """Loss is an error in the modes where damage is an error, unless an option says otherwise."""
     cases = [({}, True), ({"mode": "DROPMALFORMED"}, False), ({"failOnDataLoss": "false"}, False)]
     cases.append(({"mode": "PERMISSIVE", "failOnDataLoss": "true"}, True))
     for options, fails in cases:
@@ -164,7 +164,7 @@ def test_loss(folder: Path) -> None:
 def test_offsets_that_are_gone(
     folder: Path, caplog: pytest.LogCaptureFixture, option: str, offsets: str, loss: str | None
 ) -> None:
-    """By number; a query of the earliest or the latest offsets gets what there is."""
+    """An offset given as a number must exist; a query from the earliest or to the latest offset gets what exists."""
     write_segment(folder / "later-0", [batch(100)])
     options = {option: offsets}
     if loss is None:
@@ -179,7 +179,7 @@ def test_offsets_that_are_gone(
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
 def test_offsets_of_what_is_not_selected(folder: Path, option: str) -> None:
-    """A topic whose name is mistyped would be read as a whole."""
+    """Otherwise a topic whose name is mistyped would be read from its beginning."""
     options = {option: '{"orders":{"0":5},"ordres":{"1":5}}', "topics": "orders", "failOnDataLoss": "false"}
     with pytest.raises(ConfigurationError, match=f"^{option}='ordres-1': expected only partitions that topics selects"):
         source(folder, **options).reader(schema("offset bigint"))
@@ -210,7 +210,7 @@ def test_function(folder: Path) -> None:
 
 
 def test_no_filters_before_a_function(folder: Path) -> None:
-    """What Spark hands over is about the columns that the function returns."""
+    """Spark's filters are about the columns that the function returns."""
 
     class Mapped(KafkaSegments):
         map_batches = staticmethod(lambda rows: rows)
@@ -225,7 +225,7 @@ def test_what_is_not_there(folder: Path) -> None:
     with pytest.raises(ConfigurationError, match="topics='ordres': there are orders"):
         source(folder, topics="ordres").reader(schema("offset bigint")).partitions()
     stream = source(folder, topics="ordres").streamReader(schema("offset bigint"))
-    assert stream.initialOffset() == {}  # it may come
+    assert stream.initialOffset() == {}  # it may be created later
 
 
 @pytest.mark.parametrize("names", [("offset",), ()])

@@ -1,4 +1,4 @@
-"""Files are opened where the paths say, in the workers, too; one that is gone has an error of its own."""
+"""Files are opened where the paths say, in the workers, too; a missing file has an error of its own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_files(root: Path) -> None:
 
 
 def test_where_a_log_begins(root: Path) -> None:
-    """Segments before are left out, but the last one stays; of a damaged checkpoint nothing is known."""
+    """Segments before the start are left out, but the last one stays; a damaged checkpoint counts for nothing."""
     checkpoint = root / "log-start-offset-checkpoint"
     files = SegmentFiles([str(root)])
     whole = files.find()
@@ -71,7 +71,7 @@ def test_partition_in_several_folders(tmp_path: Path) -> None:
 
 
 def test_what_has_another_name_by_now(tmp_path: Path) -> None:
-    """A broker puts a new segment in the place of an old one after it was found."""
+    """A broker renames a new segment to its final name after it was found."""
     path = write_segment(tmp_path / "orders-0", [batch(0), batch(10)])
     names = [path, path.with_suffix(".index")]
     swaps = [name.rename(f"{name}.swap") for name in names]

@@ -1,7 +1,7 @@
-"""A stream gives each record once, through limits, restarts, rolled segments and new partitions.
+"""A stream returns each record once, through limits, restarts, rolled segments and new partitions.
 
-Method: the reader is called in the order in which Spark calls it, and a new one is made where a query starts again; no
-Spark runs.
+Method: the reader is called in the order in which Spark calls it, and a restarted query gets a new reader; no Spark
+runs.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def test_all(folder: Path) -> None:
     ],
 )
 def test_limits(folder: Path, limit: dict[str, str]) -> None:
-    """Each micro-batch stays near its limit, and takes of every partition; any may be planned by a new reader."""
+    """Each micro-batch stays near its limit, and takes from every partition; a new reader may plan any of them."""
     query = Query(folder, **limit)
     sizes = []
     while query.plan():
         rows = query.run()
         query.start()
-        assert query.run() == rows  # what a query does again after a crash
+        assert query.run() == rows  # a query repeats it after a crash
         query.rows += rows
         sizes.append(len(rows))
     assert sorted(query.rows) == rows_of(100, 20)
@@ -87,7 +87,7 @@ def test_limits(folder: Path, limit: dict[str, str]) -> None:
 
 
 def test_offsets_of_what_is_not_selected(folder: Path) -> None:
-    """A new query is refused; one that goes on from its checkpoint does not look at them. What is selected may come."""
+    """A new query is refused; one that continues from its checkpoint ignores them. Selected topics may come later."""
     query = Query(folder, topics="orders", startingOffsets='{"orders":{"0":95,"7":5}}')
     query.options["startingOffsets"] = '{"orders":{"0":95},"ordres":{"1":15}}'
     with pytest.raises(ConfigurationError, match="startingOffsets='ordres-1': expected only"):
@@ -97,7 +97,7 @@ def test_offsets_of_what_is_not_selected(folder: Path) -> None:
 
 
 def test_what_is_reported(folder: Path) -> None:
-    """How far a partition reached when a micro-batch was planned last, whatever that takes of it."""
+    """The end of each partition when the last micro-batch was planned, however much that takes."""
     query = Query(folder, maxOffsetsPerTrigger="5")
     assert query.reader.reportLatestOffset() is None
     query.plan()
@@ -114,7 +114,7 @@ def test_default_limits(folder: Path) -> None:
 
 
 def test_growing(folder: Path) -> None:
-    """Batches are added, half of one, segments roll, are compacted and go, partitions come."""
+    """Batches and half a batch are added, segments roll, are compacted and removed, partitions appear."""
     query = Query(folder, maxOffsetsPerTrigger="30")
     query.plan()
     query.rows += query.run()
@@ -125,7 +125,7 @@ def test_growing(folder: Path) -> None:
     assert sorted(query.rows) == rows_of(100, 40, 10)
     path.write_bytes(path.read_bytes()[:-50] + batch(40))
     write_segment(folder / "orders-1", [batch(50)])
-    write_segment(folder / "orders-0", [batch(0, 1)])  # compacted, long after it was read
+    write_segment(folder / "orders-0", [batch(0, 1)])  # compacted long after it was read
     query.start()
     query.take_all()
     assert sorted(query.rows) == rows_of(100, 60, 10)
@@ -135,7 +135,7 @@ def test_growing(folder: Path) -> None:
 
 
 def test_nothing_yet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A broker may be about to write; but somebody may have mistaken the folder, too."""
+    """A broker may be about to write, but the folder may also be the wrong one."""
     (tmp_path / "orders-0.zip").touch()
     query = Query(tmp_path)
     assert not query.plan()
@@ -180,7 +180,7 @@ def test_starting_offsets(folder: Path, offsets: str, expected: Rows) -> None:
 
 
 def test_preallocated(folder: Path) -> None:
-    """Room behind the last batch is not part of a micro-batch, and may be cut off before that runs."""
+    """Room after the last batch is not part of a micro-batch, and may be cut off before that runs."""
     path = folder / "orders-1" / f"{0:020}.log"
     content = path.read_bytes()
     path.write_bytes(content + bytes(10_000))
@@ -194,7 +194,7 @@ def test_damage_is_met_once(folder: Path) -> None:
     path = folder / "orders-1" / f"{0:020}.log"
     path.write_bytes(path.read_bytes() + b"x" * 70)
     query = Query(folder, topics="orders")
-    assert query.take_all() == [120]  # it may be what is being written
+    assert query.take_all() == [120]  # these bytes may be a batch that is being written
     path.write_bytes(path.read_bytes() + batch(20))
     query.plan()
     with pytest.raises(DecodeError, match="byte"):
@@ -214,7 +214,7 @@ def test_damage_is_met_once(folder: Path) -> None:
 def test_damage_that_several_micro_batches_end_in(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, limit: str, offsets: str
 ) -> None:
-    """The first batch reports it, once; nothing is reported of what was read before the query."""
+    """The first micro-batch reports it, once; damage before the start of the query is not reported."""
     damaged = bytearray(batch(10))
     damaged[-1] ^= 1
     write_segment(tmp_path / "orders-0", [batch(0), bytes(damaged), batch(20)])
@@ -226,7 +226,7 @@ def test_damage_that_several_micro_batches_end_in(
 
 
 def test_log_that_begins_later(tmp_path: Path) -> None:
-    """Records that were deleted are not read, as by a consumer; that they are gone is a loss."""
+    """Like a consumer, a query does not read deleted records; their absence is a loss."""
     for first in (0, 20, 40):
         write_segment(tmp_path / "orders-0", [batch(first), batch(first + 10)])
     query = Query(tmp_path, startingOffsets='{"orders":{"0":5}}')
@@ -240,7 +240,7 @@ def test_log_that_begins_later(tmp_path: Path) -> None:
     assert query.run() == [(0, offset) for offset in range(25, 60)]
 
 
-# What is gone.
+# Loss.
 
 
 def test_lost_records(folder: Path) -> None:
@@ -281,7 +281,7 @@ def test_lost_partition(folder: Path) -> None:
 
 
 def test_each_loss_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """However often micro-batches are planned; and again, if a partition comes back and goes."""
+    """It is logged once however often micro-batches are planned; again if the partition comes back and disappears."""
     query = Query(folder, failOnDataLoss="false")
     query.take_all()
     path = folder / "orders-1" / f"{0:020}.log"
@@ -319,7 +319,7 @@ def test_segment_that_goes_before_it_is_read(folder: Path) -> None:
 
 
 def test_committed(tmp_path: Path) -> None:
-    """It goes on only up to what is decided, and then shows what was committed, whatever the limits."""
+    """The stream stops before the first open transaction, and then returns committed records, whatever the limits."""
     log = [batch(0, 2), records_of(2, 7), records_of(3, 8), batch(4, 1), marker(5, 7, False), records_of(6, 7)]
     log += [marker(7, 8, True), batch(8, 1), marker(9, 7, True)]
     for limit in (1, 3, 100):
@@ -394,7 +394,7 @@ def test_tasks_of_a_size(folder: Path) -> None:
 
 
 def test_partitions_that_come_later(folder: Path) -> None:
-    """They begin where the query was told, or at their beginning; one that goes before it was read is a loss."""
+    """They begin at the configured offset, or at their beginning; one that disappears before it is read is a loss."""
     query = Query(folder, startingOffsets='{"orders":{"0":95,"2":15,"3":-1}}')
     for partition in (2, 3):
         write_segment(folder / f"orders-{partition}", [batch(number * 10) for number in range(2)])
@@ -413,7 +413,7 @@ def test_partitions_that_come_later(folder: Path) -> None:
 
 
 def test_latest_is_before_an_open_transaction(folder: Path) -> None:
-    """Wherever it was begun."""
+    """That holds wherever the transaction began."""
     write_segment(folder / "orders-2", [batch(0), records_of(10, 7), batch(11, 5)])
     write_segment(folder / "orders-2", [batch(16, 6)])
     query = Query(folder, startingOffsets="latest", isolationLevel="read_committed", topics="orders")

@@ -1,4 +1,4 @@
-"""Transactions are decided by markers further on, or by indexes; one that nothing decides is not shown."""
+"""Later markers or indexes decide transactions; an undecided one is not shown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_damaged_index(content: bytes) -> None:
 
 
 def test_damaged_marker(tmp_path: Path) -> None:
-    """Without an index the next marker of the producer decides, with it the transaction is aborted."""
+    """Without an index the producer's next marker decides; with the index the transaction is aborted."""
     damaged = marker(2, 7, False)[:-1] + b"\xff"
     path = write_segment(
         tmp_path / "orders-0", [batch(0, 1), records_of(1, 7), damaged, records_of(3, 7), marker(4, 7, True)]
@@ -64,7 +64,7 @@ def test_damaged_marker(tmp_path: Path) -> None:
 
 
 def test_an_index_that_says_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A following segment need not be read to know that a transaction was aborted."""
+    """It shows that a transaction was aborted, so the following segment need not be read."""
     write_segment(tmp_path / "orders-0", [records_of(0, 7)])
     second = write_segment(tmp_path / "orders-0", [*(batch(first) for first in range(1, 91, 10)), marker(91, 7, False)])
     second.with_suffix(".txnindex").write_bytes(entry(7, 0, 91))
@@ -114,7 +114,7 @@ def test_following_segment_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
 def test_segments_that_are_put_together_before_markers_were_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_indexes: bool
 ) -> None:
-    """Those of the following segment are found in the new file, and no transaction is taken for one before it."""
+    """The new file has the markers of the following segment, and an earlier marker ends no later transaction."""
     first = [records_of(0, 7), marker(1, 7, False), records_of(2, 7), records_of(3, 8)]
     second = [marker(4, 8, False), records_of(5, 8), marker(6, 7, True), records_of(7, 9)]
     paths = [write_segment(tmp_path / "orders-0", each) for each in (first, second)]
@@ -126,7 +126,7 @@ def test_segments_that_are_put_together_before_markers_were_looked_for(
     original = Transactions._looked_at
 
     def late(transactions: Transactions, position: int) -> Iterator[None]:
-        paths[0].unlink()  # a reader that has it open goes on reading it
+        paths[0].unlink()  # a reader that has opened it can still read it
         paths[1].unlink(missing_ok=True)
         write_segment(tmp_path / "orders-0", [*first, *second], 0)
         if has_indexes:
@@ -141,7 +141,7 @@ def test_segments_that_are_put_together_before_markers_were_looked_for(
 def test_segments_that_are_gone_before_markers_were_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
 ) -> None:
-    """Those in the file that is read are found, although it has no name any more; those behind are missed."""
+    """Markers in the open file are found although the file has no name any more; markers in later files are missed."""
     write_segment(tmp_path / "orders-0", [records_of(0, 7), marker(1, 7, True), records_of(2, 8)])
     write_segment(tmp_path / "orders-0", [marker(3, 8, True)])
     write_segment(tmp_path / "orders-0", [batch(4, 1)])
@@ -168,7 +168,7 @@ def test_segments_that_are_gone_before_markers_were_looked_for(
 
 
 def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
-    """It has a valid checksum, and may be the end of a transaction: that is damage, and not an end."""
+    """It has a valid checksum and may end a transaction: that makes it damage, not an end."""
     builder = BatchBuilder(base_offset=1, producer_id=7, producer_epoch=0, is_transactional=True, is_control=True)
     builder.append(TIME_MS, b"\0", b"")
     write_segment(tmp_path / "orders-0", [records_of(0, 7), builder.build(), batch(2, 1)])
@@ -179,7 +179,7 @@ def test_marker_that_does_not_say_what_it_is(tmp_path: Path) -> None:
 
 
 def test_record_with_the_key_of_a_marker(tmp_path: Path) -> None:
-    """What an application writes ends nothing."""
+    """A record that an application writes ends no transaction."""
     builder = BatchBuilder(base_offset=0, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     for key in (b"k", b"\0\0\0\1", b"k"):
         builder.append(TIME_MS, key, b"\0\0\0\0\0\0")
@@ -189,7 +189,7 @@ def test_record_with_the_key_of_a_marker(tmp_path: Path) -> None:
 
 
 def test_a_commit_before_what_an_index_says(tmp_path: Path) -> None:
-    """Brokers note aborted transactions alone."""
+    """Brokers index only aborted transactions."""
     log = [records_of(0, 7), marker(1, 7, True), records_of(2, 7), marker(3, 7, False)]
     write_segment(tmp_path / "orders-0", log).with_suffix(".txnindex").write_bytes(entry(7, 2, 3))
     files = SegmentFiles([str(tmp_path)])

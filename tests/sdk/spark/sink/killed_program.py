@@ -1,8 +1,8 @@
-"""A driver that is killed: of each row that a stream reads, it writes partition and offset to a topic, until it ends.
+"""A driver that is killed: it writes partition and offset of each row of a stream to a topic, until the stream ends.
 
     python killed_program.py SERVERS TOPIC CHECKPOINT SOURCE OPTIONS
 
-SOURCE is a JSON with the fields of `killing.Source`, OPTIONS one of the sink's.
+SOURCE is a JSON object with the fields of `killing.Source`, OPTIONS one with the sink's options.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 def main(servers: str, topic: str, checkpoint: str, source: dict[str, Any], options: dict[str, str]) -> None:
-    """Write what is there, and return."""
+    """Write the available rows, and return."""
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")

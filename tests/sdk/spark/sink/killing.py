@@ -1,7 +1,7 @@
-"""Kill the driver of a stream again and again, at moments that are chosen by what can be seen of it from outside.
+"""Kill the driver of a stream repeatedly, at moments that are chosen by what can be observed from outside.
 
-The driver is `killed_program.py`, in a process of its own; SIGKILL takes its JVM, too. Its Python workers are in a
-group of their own and find out later: they are the tasks of the past that transactions have to keep out.
+The driver is `killed_program.py`, in a process of its own; SIGKILL also kills its JVM. Its Python workers are in a
+process group of their own and notice later: they are the earlier tasks that transactions have to keep out.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from tests.sdk.spark.sink.topics import row_id, written
 __all__ = ["PREFIX", "KilledStream", "Source", "check_once", "check_row_ids", "source_of_files", "source_of_topic"]
 
 PREFIX = "writers"
-#: What the rows come from; a task reads each of them.
+#: The partitions of the source; a task reads each of them.
 _PARTITIONS = 3
-#: Of a partition in a micro-batch.
+#: The rows of a partition in a micro-batch.
 _ROWS_IN_BATCH = 40
-#: How often the driver is looked at before it counts as stuck, and the pause in between.
+#: How often the driver is checked before it counts as stuck, and the pause between two checks.
 _LOOKS_MAX = 40_000
 _PAUSE_SECONDS = 0.005
 
 
 class Source(NamedTuple):
-    """What a stream reads: rows with a partition and an offset.
+    """The source of a stream: rows with a partition and an offset.
 
     Attributes:
         expected: `partition-offset` of each row.
-        format: of Spark.
-        options: with as many rows in a micro-batch as there are partitions, times `_ROWS_IN_BATCH`.
-        path: None if it has none.
+        format: the format for Spark.
+        options: with a limit of as many rows per micro-batch as there are partitions, times `_ROWS_IN_BATCH`.
+        path: the path, or None if the format has none.
     """
 
     expected: Counter[str]
@@ -52,7 +52,7 @@ class Source(NamedTuple):
 
 
 def source_of_files(folder: Path, kills: int) -> Source:
-    """Fill a new folder for so many kills."""
+    """Fill a new folder with enough rows for this many kills."""
     folder.mkdir()
     expected: Counter[str] = Counter()
     for number in range(_batches(kills)):
@@ -65,13 +65,13 @@ def source_of_files(folder: Path, kills: int) -> Source:
 
 
 def source_of_topic(servers: str, topic: str, kills: int, folder: Path | None = None) -> Source:
-    """Fill a new topic for so many kills: of each micro-batch, a part is aborted and the rest committed.
+    """Fill a new topic with enough rows for this many kills: a part of each micro-batch is aborted, the rest committed.
 
     Args:
-        servers: of the broker.
-        topic: to be created.
-        kills: how many there will be.
-        folder: of the broker's logs, if they are to be read and not the topic.
+        servers: the broker's address.
+        topic: the topic to create.
+        kills: the number of kills.
+        folder: the folder of the broker's logs, to read them instead of the topic.
     """
     with Admin(servers) as admin:
         admin.create_topics(NewTopic(topic, _PARTITIONS))
@@ -93,7 +93,7 @@ def source_of_topic(servers: str, topic: str, kills: int, folder: Path | None = 
 
 
 def _write_transaction(producer: Producer, topic: str, offsets: int, *, commits: bool) -> list[RecordMetadata]:
-    """Write records and a marker that take so many offsets of each partition."""
+    """Write records and a marker that together take this many offsets of each partition."""
     producer.begin_transaction()
     sent = [
         producer.send(topic, b"v", partition=partition) for partition in range(_PARTITIONS) for _ in range(1, offsets)
@@ -107,7 +107,7 @@ def _write_transaction(producer: Producer, topic: str, offsets: int, *, commits:
 
 
 def _batches(kills: int) -> int:
-    """Return how many micro-batches there are; each run completes one, and begins another."""
+    """Return the number of micro-batches; each run completes one, and begins another."""
     return 2 * kills + 2
 
 
@@ -115,11 +115,11 @@ class KilledStream:
     """A stream to a topic.
 
     Args:
-        source: what is read.
-        servers: of the broker.
-        topic: to write to.
-        folder: for the checkpoint and the logs of the drivers.
-        options: of the sink.
+        source: the rows to write.
+        servers: the broker's address.
+        topic: the topic to write to.
+        folder: the folder for the checkpoint and the logs of the drivers.
+        options: the options of the sink.
 
     Attributes:
         repeated: how many rows, at least, were stored in micro-batches that Spark has to repeat.
@@ -142,7 +142,7 @@ class KilledStream:
         """Start the driver, and kill it at one of several moments of its second micro-batch.
 
         Args:
-            number: of the kill; chooses the moment.
+            number: the number of the kill; it chooses the moment.
 
         Returns:
             The moment.
@@ -178,7 +178,7 @@ class KilledStream:
                 self._note_repeated()
 
     def finish(self) -> None:
-        """Let the driver write what is left."""
+        """Let the driver write the remaining rows."""
         process = self._start()
         try:
             code = process.wait(200)
@@ -187,7 +187,7 @@ class KilledStream:
             _end(process)
 
     def _note_repeated(self) -> None:
-        """Count what is there of the second micro-batch, which was killed before it was noted as committed."""
+        """Count the stored rows of the second micro-batch, which was killed before its commit was recorded."""
         with Admin(self.servers) as admin:
             self.repeated += max(self._stored(admin) - self._stored_before, 0)
 
@@ -210,13 +210,13 @@ class KilledStream:
         return self._folder / f"{self.topic}.{self._runs}.log"
 
     def _last(self, what: str) -> int:
-        """Return the last micro-batch in a part of the checkpoint, -1 without one."""
+        """Return the last micro-batch in a part of the checkpoint, or -1 without one."""
         folder = self._checkpoint / what
         names = os.listdir(folder) if folder.is_dir() else []
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def _stored(self, admin: Admin) -> int:
-        """Return how many offsets there are, those of open transactions included."""
+        """Return the sum of the end offsets, including open transactions."""
         try:
             partitions = [
                 TopicPartition(self.topic, each) for each in admin.describe_topics(self.topic)[self.topic].partitions
@@ -238,7 +238,7 @@ def check_once(stream: KilledStream) -> None:
 
 
 def check_row_ids(stream: KilledStream) -> int:
-    """Check that there is each record once if those with an id that was seen before are dropped; return the rest."""
+    """Check that each record is there once after records with a known id are dropped; return how many were dropped."""
     records = written(stream.servers, stream.topic)
     values: dict[str, str] = {}
     for record in records:
@@ -250,13 +250,13 @@ def check_row_ids(stream: KilledStream) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):  # it has ended by itself
+    with suppress(ProcessLookupError):  # it may have ended by itself
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(30)
 
 
 def _environment() -> dict[str, str]:
-    """Return what Spark needs to find its Java, and this Python."""
+    """Return the environment in which Spark finds its Java and this Python."""
     return {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": java_home()}
 
 

@@ -28,7 +28,7 @@ def broker() -> Iterator[Broker]:
 
 
 def prepared(broker: Broker, name: str) -> PreparedTransaction:
-    """Return a transaction of one record, and of an offset of the group."""
+    """Return a transaction of one record and one offset of the group."""
     with Producer(broker.bootstrap, transactional_id=name) as producer:
         producer.begin_transaction()
         producer.send("t", name)
@@ -56,7 +56,7 @@ def test_ends(broker: Broker, commits: bool) -> None:
 
 def test_each_is_tried(broker: Broker) -> None:
     transactions = [prepared(broker, name) for name in ("a", "b", "c")]
-    prepared(broker, "b")  # fences the one before
+    prepared(broker, "b")  # fences the previous producer
     with Coordinators(options(broker)) as coordinators:
         with pytest.raises(BrokerError, match="PRODUCER_FENCED") as caught:
             coordinators.end(transactions, commits=True)
@@ -92,7 +92,7 @@ def test_refused() -> None:
 def test_the_first_error_is_reported(broker: Broker) -> None:
     transactions = [prepared(broker, name) for name in ("a", "b", "c")]
     for name in ("a", "c"):
-        prepared(broker, name)  # fences the one before
+        prepared(broker, name)  # fences the previous producer
     with Coordinators(options(broker)) as coordinators, pytest.raises(BrokerError) as caught:
         coordinators.end(transactions, commits=True)
     assert caught.value.__notes__ == ["Reported by the coordinator of transactional id a."]

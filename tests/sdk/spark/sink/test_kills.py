@@ -1,7 +1,7 @@
-"""A stream whose driver is killed and started again leaves no gap, and no duplicate.
+"""A stream whose driver is killed and restarted leaves no gap and no duplicate.
 
-Method: see killing.py. With transactions, readers of committed records see each record once; without, those that drop
-what has an id that they have seen. tests/kafka/test_spark_sink.py kills more drivers, at Apache Kafka.
+Method: see killing.py. With transactions, readers of committed records see each record once; without, so do readers
+that drop records with a known id. tests/kafka/test_spark_sink.py kills more drivers, against Apache Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.sdk.spark.sink.killing import (
     source_of_topic,
 )
 
-# Each kill takes as long as a driver needs to start.
+# Each kill takes as long as the start of a driver.
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -44,14 +44,14 @@ def test_transactions(broker: Broker, tmp_path: Path) -> None:
     check_once(stream)
 
 
-#: A driver may end its micro-batch between the look at it and the kill. It does not do so again and again.
+#: A driver may end its micro-batch between a check and the kill, but not every time.
 _KILLS_MAX = 3
 
 
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_row_ids(broker: Broker, tmp_path: Path) -> None:
-    """What was stored of a micro-batch that is repeated is there twice, and has the same ids."""
+    """Rows of a repeated micro-batch that were already stored are there twice, with the same ids."""
     source = source_of_files(tmp_path / "in", _KILLS_MAX)
     stream = KilledStream(source, broker.bootstrap, "out", tmp_path, dedupeHeaders="true")
     for _ in range(_KILLS_MAX):

@@ -1,4 +1,4 @@
-"""Marks go into a group's offsets and come back; fingerprints do not depend on order, and little else escapes them."""
+"""Marks are stored in a group's offsets and read back; fingerprints ignore order, and almost no other change."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_fingerprint() -> None:
         ([b"ab", b"", b""], ["c", None, "d"]),
         ([b"ab", None, b""], ["c", "", "d"]),
         ([b"c", None, b""], ["ab", None, "d"]),
-        # The same values and the same keys, in other rows.
+        # The same values and the same keys, combined differently.
         ([b"ab", None, b""], ["d", None, "c"]),
         ([b"a", b"b", None, b""], ["c", None, None, "d"]),
     ],
@@ -75,7 +75,7 @@ def test_other_rows(values: list[Any], keys: list[Any]) -> None:
 
 
 def test_rows_that_were_dealt_to_tasks_otherwise() -> None:
-    """Rows have equal sizes and byte sums, as ids have."""
+    """The rows have equal sizes and similar byte sums, as ids have."""
     rows = [b"%d" % number for number in range(1000, 2000)]
     draw = Random(7)
     found = set()
@@ -92,7 +92,7 @@ def test_columns_of_every_kind() -> None:
         Fingerprint().with_rows(pyarrow.RecordBatch.from_pydict({"it": pyarrow.array([value], kind)}), ["it"])
         for value, kind in [*columns, ([{"key": "a", "value": None}], headers), ([], headers), (4, pyarrow.int32())]
     }
-    assert len(found) == 6  # nulls are alike
+    assert len(found) == 6  # nulls are all the same
 
 
 def test_parts_of_a_batch() -> None:

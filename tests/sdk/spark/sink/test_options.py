@@ -1,4 +1,4 @@
-"""Options are read as Spark hands them over, and refused with their name, their value and what is allowed."""
+"""Options are read as Spark passes them, and refused with their name, their value and the allowed ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_defaults() -> None:
 
 
 def test_an_option_of_readers(caplog: pytest.LogCaptureFixture) -> None:
-    """The connector passes over it."""
+    """The connector ignores it, too."""
     assert options(includeHeaders="true") == options()
     assert "includeHeaders=true is for reading, and has no effect here" in caplog.text
 
@@ -119,7 +119,7 @@ def test_refused_options_are_named_as_they_were_given(given: dict[str, str], tex
     ],
 )
 def test_options_that_rule_out_idempotence(caplog: pytest.LogCaptureFixture, name: str, text: str, reason: str) -> None:
-    """The producer does without it, which the log says once; transactions cannot."""
+    """The producer works without it, with one line in the log; transactions cannot."""
     given = {f"kafka.{name}": text}
     assert options(**given).producer["enable_idempotence"] is False
     caplog.clear()

@@ -1,4 +1,4 @@
-"""What a broker refuses is raised with the right that is missing, or the limit, and what was known before."""
+"""A broker's refusal is raised with the missing right, or with the exceeded limit, and the original information."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafkawire.sdk.spark.sink.refusals import Refusals
 
 
 def raised(error: KafkaWireError, topic: str | None = "out", *columns: dict[str, Any]) -> KafkaWireError:
-    """Return what is raised in place of an error, after rows with these columns."""
+    """Return the exception that replaces an error, after rows with these columns."""
     rows = [pyarrow.RecordBatch.from_pydict(each) for each in columns]
     try:
         with Refusals(WriteOptions({}, topic, False, "w"), rows) as passing:
@@ -51,7 +51,7 @@ def test_rights(code: ErrorCode, topic: str | None, advice: str) -> None:
 
 
 def test_what_is_behind_an_error() -> None:
-    """It tells more than the words of the producer, which name options that nobody gave."""
+    """The cause says more than the producer's text, which names options that the user did not give."""
     error = KafkaWireError("enable_idempotence=True: the cluster gives no producer id")
     error.__cause__ = BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "producer id")
     assert str(raised(error)).startswith("CLUSTER_AUTHORIZATION_FAILED: producer id; the user needs Write on topic out")

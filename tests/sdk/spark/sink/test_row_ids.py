@@ -1,4 +1,4 @@
-"""Each row gets one more header, whose value tells it from all others, and keeps those that it has."""
+"""Each row gets one more header with a unique value, and keeps its own headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task knows which part of which query it writes, from what Spark tells it."""
+"""A task learns from Spark which part of which query it writes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_spark_says_nothing(context: dict[str, str]) -> None:
 
 
 def test_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing: Any = lambda: None  # noqa: E731 - one line says it
+    nothing: Any = lambda: None  # noqa: E731 - a one-line stand-in
     monkeypatch.setattr(pyspark.TaskContext, "get", nothing)
     with pytest.raises(LocalProtocolError, match="only Spark tasks can write"):
         current_task("query")

@@ -1,6 +1,6 @@
-"""A micro-batch is written once, whatever process dies, or an error says why it cannot be.
+"""A micro-batch is written once, whichever process dies, or an error says why it cannot be written.
 
-Method: what tasks and driver do, without Spark, at the reference broker: attempts that overlap, a driver that stops
+Method: the work of tasks and driver, without Spark, on the reference broker: attempts that overlap, a driver that stops
 between any two of its steps, and a micro-batch that is repeated with other rows.
 """
 
@@ -31,17 +31,17 @@ from tests.sdk.spark.sink.topics import committed, is_open, row_id, written
 from tests.thorough import sampled
 
 COLUMNS = WrittenColumns(None, None, None)
-#: What the driver is told of a transaction that is not open any more; it depends on what it asked for.
+#: The possible errors about a transaction that is no longer open; they depend on the request.
 FENCED = "PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|INVALID_TXN_STATE"
 
 
 class Query:
-    """A query, and what it has in the topic `out`.
+    """A query, and its records in the topic `out`.
 
     Args:
-        broker: to write to.
-        name: its id.
-        given: options.
+        broker: the broker to write to.
+        name: the id of the query.
+        given: options of the sink.
     """
 
     def __init__(self, broker: Broker, name: str = "query", **given: str) -> None:
@@ -51,24 +51,24 @@ class Query:
         self.options: WriteOptions = parse_options({**base, **given})
 
     def task(self, batch_id: int, number: int, *values: str) -> Prepared:
-        """Run a task, and return what goes to the driver."""
+        """Run a task, and return the message that goes to the driver."""
         batches = [pyarrow.RecordBatch.from_pydict({"value": [value]}) for value in values]
         prepared = prepare(self.options, COLUMNS, WriteTask(self.name, batch_id, number), batches)
-        return pickle.loads(pickle.dumps(prepared))  # type: ignore[no-any-return]  # the same
+        return pickle.loads(pickle.dumps(prepared))  # type: ignore[no-any-return]  # of the same type
 
     def tasks(self, batch_id: int, count: int = 3) -> list[Prepared]:
-        """Run the tasks of a micro-batch, of two rows each."""
+        """Run the tasks of a micro-batch, each with two rows."""
         return [self.task(batch_id, each, f"{batch_id} {each} a", f"{batch_id} {each} b") for each in range(count)]
 
     def commit(self, prepared: list[Prepared]) -> None:
         commit(self.options, prepared)
 
     def check(self, expected: list[str]) -> None:
-        """Check what readers of committed records see once no transaction is open: nothing else can follow."""
+        """Check what readers of committed records see once no transaction is open, so that no record can follow."""
         assert self._values(written(self.servers, "out")) == sorted(expected)
 
     def check_open(self, expected: list[str]) -> None:
-        """Check what they see while rows are stored whose transactions are open."""
+        """Check what readers of committed records see while stored rows are in open transactions."""
         assert is_open(self.servers, "out")
         assert self._values(committed(self.servers, "out")) == sorted(expected)
 
@@ -97,7 +97,7 @@ def test_nothing_is_seen_before_the_commit(broker: Broker) -> None:
 
 
 def test_a_broker_that_is_away_at_first(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before each step: a task, and the commit."""
+    """The broker is away before each step: the task, and the commit."""
     query = Query(broker)
     monkeypatch.setattr(connecting, "pause", lambda _: broker.start())
     broker.stop()
@@ -116,7 +116,7 @@ def test_abort(broker: Broker) -> None:
     with pytest.raises(BrokerError, match=FENCED):
         query.commit(prepared)
     query.commit(query.tasks(0))
-    abort(query.options, prepared)  # too late, and no error: Spark has one already
+    abort(query.options, prepared)  # too late, but not an error: Spark already has one
     query.check(expected(0))
 
 
@@ -126,7 +126,7 @@ class Stopped(Exception):
 
 @pytest.mark.parametrize("steps", sampled(range(7), 3))
 def test_the_driver_stops_after_any_step(broker: Broker, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each transaction that it ends, and what comes before the first one, is a step."""
+    """The steps are: the work before the first transaction ends, and the end of each transaction."""
     query = Query(broker)
     query.commit(query.tasks(0))
     left = steps
@@ -142,7 +142,7 @@ def test_the_driver_stops_after_any_step(broker: Broker, steps: int, monkeypatch
         return counted
 
     def end(self: Coordinators, transactions: Any, *, commits: bool) -> None:
-        for each in transactions:  # one after the other, so that there is something in between
+        for each in transactions:  # one at a time, so that the driver can stop between two
             step(one)(self, [each], commits=commits)
 
     one = Coordinators.end
@@ -179,9 +179,9 @@ def test_a_later_attempt_fences_the_earlier(broker: Broker) -> None:
 
 
 def partly_committed(query: Query) -> None:
-    """Commit the second task of three, and not the others, as of a driver that was killed."""
+    """Commit the second task of three but not the others, as if the driver had been killed."""
     prepared = query.tasks(0)
-    # The transactions of the others are gone: the commit stops there, and no reader waits for them.
+    # The other transactions are fenced: the commit stops there, and readers do not wait for them.
     query.task(0, 0)
     query.task(0, 2)
     with pytest.raises(BrokerError):
@@ -223,7 +223,7 @@ def test_a_checkpoint_that_was_set_back(broker: Broker) -> None:
 
 
 def test_another_query_with_the_same_prefix(broker: Broker) -> None:
-    """A new checkpoint begins at micro-batch 0 again, and fences what the query before has left."""
+    """A new checkpoint begins at micro-batch 0 again, and fences the leftover transactions of the old query."""
     old, new = Query(broker, "old"), Query(broker, "new")
     old.commit(old.tasks(0))
     left = old.tasks(1)
@@ -241,7 +241,7 @@ def test_tasks_without_rows(broker: Broker) -> None:
 
 
 def test_a_query_that_is_no_stream(broker: Broker) -> None:
-    """Nothing of it is left out: nobody repeats it with the same id."""
+    """All of its rows are written: no other run has the same id."""
     query = Query(broker)
     for _ in range(2):
         prepared = query.tasks(-1)
@@ -252,7 +252,7 @@ def test_a_query_that_is_no_stream(broker: Broker) -> None:
 
 
 def test_a_row_that_cannot_be_written(broker: Broker) -> None:
-    """The task aborts its transaction: readers do not wait for it."""
+    """The task aborts its transaction, so readers do not wait for it."""
     query = Query(broker)
     with pytest.raises(KafkaWireError) as caught:
         query.task(0, 0, "good", "v" * 3_000_000)
@@ -294,7 +294,7 @@ def test_another_topic_of_a_part_that_is_committed(broker: Broker) -> None:
 
 
 def test_the_first_transaction_is_ended_alone(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says of how many tasks the micro-batch is: no other may be committed without it."""
+    """The first transaction stores the number of tasks in the micro-batch: no other may be committed without it."""
     ended: list[list[str]] = []
 
     def end(self: Coordinators, transactions: Any, *, commits: bool) -> None:
@@ -309,7 +309,7 @@ def test_the_first_transaction_is_ended_alone(broker: Broker, monkeypatch: pytes
 
 
 def test_writers_abort(broker: Broker) -> None:
-    """What a query that failed has prepared can be committed no more."""
+    """Transactions that a failed query has prepared can no longer be committed."""
     query = Query(broker)
     given = {"kafka.bootstrap.servers": broker.bootstrap, "topic": "out", "transactionalIdPrefix": "w"}
     schema = StructType().add("value", "string")

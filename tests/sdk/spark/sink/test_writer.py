@@ -1,7 +1,7 @@
-"""Spark writes to the reference broker: queries and streams, with what tasks that fail and are repeated leave behind.
+"""Spark writes to the reference broker: queries and streams, including the traces of failed and repeated tasks.
 
-Method: a small local Spark that repeats tasks, and a broker in this process; a consumer reads what is there in the end.
-Skipped where Spark or Java is missing.
+Method: a small local Spark that repeats tasks, and a broker in this process; in the end a consumer reads the topic.
+Skipped if Spark or Java is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 
 from pyspark.errors import AnalysisException, PythonException
 
-# The first session starts a JVM, and the first query the workers.
+# The first session starts a JVM, and the first query starts the workers.
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -33,14 +33,14 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def source(spark: Any) -> Any:
-    """Return a Spark that knows the sink by name."""
+    """Return a Spark session in which the sink is registered by name."""
     from pyspark import TaskContext
 
     from kafkawire.spark import KafkaWire
 
-    # Inside a function, so that Spark pickles the class as a whole: its workers have no tests to import it from.
+    # Inside a function, so that Spark pickles the whole class: its workers cannot import it from the tests.
     class Failing(KafkaWire):
-        """Its first task fails after it has written all, and is repeated."""
+        """A sink whose first task fails after it has written everything, and is repeated."""
 
         @classmethod
         def name(cls) -> str:
@@ -53,7 +53,7 @@ def source(spark: Any) -> Any:
             return failing(super().streamWriter(schema, overwrite))
 
     def failing(writer: Any) -> Any:
-        class FailingWriter(type(writer)):  # type: ignore[misc]  # one of two
+        class FailingWriter(type(writer)):  # type: ignore[misc]  # the base is one of two classes
             def write(self, iterator: Any) -> Any:
                 message = super().write(iterator)
                 context = TaskContext.get()
@@ -93,7 +93,7 @@ def test_columns(source: Any, broker: Broker) -> None:
     (second,) = written(broker.bootstrap, "b")
     assert (second.key, second.value, [*second.headers]) == (None, None, [("h", b"x")])
     save(rows.drop("partition"), broker)
-    assert len(written(broker.bootstrap, "out")) == 2  # the option comes before the column
+    assert len(written(broker.bootstrap, "out")) == 2  # the option takes precedence over the column
 
 
 @pytest.mark.smoke
@@ -123,7 +123,7 @@ def test_refused(source: Any, broker: Broker, query: str, options: dict[str, str
 
 
 def test_without_idempotence(source: Any, broker: Broker) -> None:
-    """Options that rule it out are the user's to choose, as with Java's producer."""
+    """Users may choose options that rule it out, as with Java's producer."""
     for name, value in (("acks", "1"), ("retries", "0"), ("max.in.flight.requests.per.connection", "10")):
         save(source.sql("select 'v' value"), broker, **{f"kafka.{name}": value})
     assert len(written(broker.bootstrap, "out")) == 3
@@ -147,7 +147,7 @@ def test_a_row_that_is_not_stored(source: Any) -> None:
 @pytest.mark.parametrize("name", ["kafkawire", "failing"])
 @pytest.mark.parametrize("options", [{}, {"transactionalIdPrefix": "writers"}])
 def test_a_task_that_is_repeated(source: Any, broker: Broker, name: str, options: dict[str, str]) -> None:
-    """What it has written twice has the same ids, or is seen once."""
+    """Rows that it has written twice have the same ids, or are seen once."""
     rows = source.range(100, numPartitions=2).selectExpr("cast(id as string) value")
     save(rows, broker, name, dedupeHeaders="true", **options)
     found = written(broker.bootstrap, "out")
@@ -161,7 +161,7 @@ def test_a_task_that_is_repeated(source: Any, broker: Broker, name: str, options
 
 
 def stream(spark: Any, folder: Path, broker: Broker, name: str = "kafkawire", **options: Any) -> Any:
-    """Start to write files of numbers to the topic `out`, two at a time."""
+    """Return a writer of files of numbers to the topic `out`, two files at a time."""
     rows = spark.readStream.format("json").schema("number bigint").option("maxFilesPerTrigger", 2).load(str(folder))
     writer = rows.selectExpr("cast(number as string) value").writeStream.format(name)
     writer = writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", "out").options(**options)
