@@ -1,4 +1,4 @@
-"""Jars with message definitions, made by a test."""
+"""Jars with message definitions that a test makes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PONG: dict[str, Any] = {
 
 
 def write_jar(path: Path, *definitions: dict[str, Any], folder: str = "common/message/") -> Path:
-    """Write a jar with message definitions, each behind a comment as Kafka's have one."""
+    """Write a jar with message definitions, each after a comment like those of Kafka."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
         for definition in definitions:

@@ -1,4 +1,4 @@
-"""Random schema files that say nothing impossible, for hypothesis."""
+"""Random schema files without contradictions, for hypothesis."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = ["schema_files"]
 
 LAST = 4
 
-#: Field names, and among them words that YAML reads as something else if they have no quotes.
+#: Field names, including words that YAML reads as something else without quotes.
 names = st.one_of(
     st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,4}){0,2}", fullmatch=True),
     st.sampled_from(["no", "yes", "on", "off", "null", "true", "false", "y", "n", "e1", "x0", "inf", "nan"]),
 ).filter(lambda name: not field_problem(name))
-#: Whatever people write: quotes, colons, braces, several alphabets, words that YAML would take for something else.
+#: Any text that people write: quotes, colons, braces, several alphabets, words that YAML would misread.
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" "), max_size=40).map(
     str.strip
 )
@@ -69,15 +69,15 @@ def within(outer: Versions) -> st.SearchStrategy[Versions]:
 def fields(
     draw: st.DrawFn, written: Versions, present: Versions, flexible: Versions, depth: int, in_array: bool
 ) -> tuple[FieldSpec, ...]:
-    """Draw the fields of one structure; structures inside get names that no other has.
+    """Draw the fields of one structure; structures inside get unique names.
 
     Args:
-        draw: hypothesis' own.
-        written: the versions of what is around them, as the schema says it.
-        present: those that exist of them.
+        draw: the function of hypothesis.
+        written: the versions of the enclosing structure, as written in the schema.
+        present: those of them that exist.
         flexible: those of them that are flexible.
         depth: how many structures may be nested inside.
-        in_array: whether they are the elements of an array.
+        in_array: whether the fields are those of an array's elements.
     """
     found = []
     tags = 0
@@ -143,7 +143,7 @@ def defaults(kind: str, array: bool, nullable: bool) -> st.SearchStrategy[Defaul
 
 @st.composite
 def removals(draw: st.DrawFn, versions: Versions) -> tuple[Removal, ...]:
-    """Draw which releases removed the versions before the current ones."""
+    """Draw the releases that removed the versions before the current ones."""
     before = versions.first if versions else draw(st.integers(0, LAST))
     cuts = sorted(draw(st.sets(st.integers(0, before - 1), max_size=2))) if before else []
     runs = [Versions(first, last - 1) for first, last in pairwise([*cuts, before])]

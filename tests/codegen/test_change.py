@@ -1,6 +1,6 @@
-"""A change in one line of text.
+"""The text of a change is one line.
 
-Method: a change with everything, and one with nothing but a subject.
+Method: a change with all attributes, and a change with a subject only.
 """
 
 from __future__ import annotations

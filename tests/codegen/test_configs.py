@@ -1,6 +1,6 @@
-"""The tables of configurations are read as they stand, written as they were read, and mistakes are named.
+"""The tables of configurations are read exactly, written back unchanged, and mistakes are reported.
 
-Method: a small table with every key; one mistake each; Kafka's tables. That they are Kafka's is in `tests/kafka/`.
+Method: a small table with every key; one mistake each; Kafka's tables. `tests/kafka/` compares them with Kafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A message that contradicts itself is refused, and the error says where.
 
-Method: a sound message is changed in one place; each change gives its file, line, message and field. The schemas of the
-project, which hold every oddity that Kafka has, pass. What is nested most crosses all engines.
+Method: a sound message is changed in one place; the error for each change gives its file, line, message and field. The
+schemas of the project, which have all of Kafka's oddities, pass. The deepest allowed nesting passes through all
+engines.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ fields:
 
 
 def nested(fields: list[str]) -> str:
-    """Return a message with shared structures; each of `fields` are those of one, which the next ones may use."""
+    """Return a message with shared structures; each of `fields` is the fields of one, which later ones may use."""
     structs = "\n".join(f"  - name: S{n}\n    fields: [{inner}]" for n, inner in enumerate(fields))
     return NESTED.format(structs=structs, first=f"S{len(fields) - 1}")
 
@@ -174,7 +175,7 @@ def test_structures_inside_each_other(write: Write, more: str, reverse: bool) ->
         with pytest.raises(SchemaError) as caught:
             load_file(write(text(depth)))
         reasons = [problem.reason.partition(": field a: ")[2] for problem in caught.value.problems]
-        # From the outside in, the first structure that is too deep is the last that is looked at.
+        # From the outside in, the first structure that is too deep is checked last.
         count = 1 if reverse else depth - STRUCTURE_DEPTH_MAX
         assert reasons == [f"more than {STRUCTURE_DEPTH_MAX} structures inside each other"] * count
 

@@ -1,7 +1,7 @@
-"""What a Kafka jar defines is read: facts with their oddities, no descriptions; what cannot be read is named.
+"""The definitions in a Kafka jar are read: facts with their oddities, no descriptions; unreadable ones are reported.
 
-Method: jars made here, with one definition of every feature. `test_importer.py` reads a whole release where there is
-one.
+Method: jars made here, with one definition of every feature. `test_importer.py` reads a whole release if one is
+available.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def test_content_that_is_no_definition(tmp_path: Path, content: bytes, reason: s
 @pytest.mark.parametrize("start", [b"", b'{"name": '])
 @pytest.mark.parametrize("bracket", [b"{", b"["])
 def test_content_that_is_nested_without_end(tmp_path: Path, start: bytes, bracket: bytes) -> None:
-    """Whether libyaml, which has a limit in its later versions, or the reader behind it comes to its limit first."""
+    """That holds whether libyaml, which has a limit in later versions, or the reader above it gives up first."""
     with zipfile.ZipFile(tmp_path / "kafka-a.jar", "w") as archive:
         archive.writestr("common/message/A.json", start + bracket * 100_000)
     with pytest.raises(SchemaError, match=r"kafka-a\.jar!common/message/A\.json:1: "):

@@ -1,4 +1,4 @@
-"""Writing and reading are each other's opposite.
+"""Writing and reading are inverse to each other.
 
 Method: every schema of the project is read, written and compared with its file; random files are written, read and
 compared.
@@ -45,7 +45,7 @@ def test_items_of_tables_stand_on_one_line_if_it_is_not_too_long(length: int) ->
         assert (line in text.splitlines()) is (len(line) <= 120)
 
 
-#: Names that are fields or structures of a schema, and that YAML 1.1 or 1.2 would not read as text.
+#: Names of fields or structures in a schema that YAML 1.1 or 1.2 would not read as text.
 WORDS = ["no", "yes", "on", "off", "null", "true", "false", "y", "n"]
 #: Texts that would be a number, a date, a mark or nothing without quotes.
 TEXTS = [

@@ -1,4 +1,4 @@
-"""Files of a folder change together: after a failure at any step, everything is as before.
+"""The files of a folder change together: after a failure at any step, everything is as before.
 
 Method: a folder in which one file changes, one is added (in a new folder) and one is removed; each operation on the
 disk fails in turn.
@@ -48,7 +48,7 @@ def test_all_together(folder: Path) -> None:
 
 @contextmanager
 def failing(step: int) -> Iterator[list[str]]:
-    """Let one operation on the disk fail, counted from 0; undoing works again. Gives the operations that were tried."""
+    """Let one operation on the disk fail, counted from 0; the undo works again. Yields the attempted operations."""
     tried: list[str] = []
 
     def fail(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Files of a folder that do not fit together are refused, each with its place.
+"""Files of a folder that contradict each other are refused, each with its place.
 
 Method: small folders with one contradiction each, read as `load_folder` reads them.
 """

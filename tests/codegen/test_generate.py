@@ -1,4 +1,4 @@
-"""The same schemas give the same bytes, a tree on disk is compared whole, and the generated code is in the tree.
+"""The same schemas give the same bytes, a tree on disk is compared whole, and the tree contains the generated code.
 
 Method: trees of small schemas; the project's own schemas generated in two processes with different hash seeds; every
 way in which a folder can differ from its schemas.
@@ -36,7 +36,7 @@ GONE = "message: Gone\nkind: data\nversions: none\nfields: []\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder of schemas with a message, one that is gone, and nothing else."""
+    """Return a folder with the schemas of a message and of a removed message, and nothing else."""
     path = tmp_path / "schemas"
     (path / "messages").mkdir(parents=True)
     (path / "other" / "deep").mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""Whatever a file contains, reading it gives schemas or `SchemaError`, in time proportional to its size.
+"""Any file content gives schemas or `SchemaError`, in time proportional to its size.
 
-Method: files made to exhaust a parser, each at two sizes; text at random; the project's schemas, damaged at random.
+Method: files made to exhaust a parser, each in two sizes; random text; the project's schemas with random damage.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkawire.codegen.state import load_state
 
 HEAD = "message: Sample\nkind: data\nversions: 0\nflexible: 0+\n"
 
-#: Text of about a size, by what it is made to do.
+#: Text of about a given size, by the attack.
 BOMBS: dict[str, Callable[[int], str]] = {
     "aliases": lambda size: "a0: &a0 x\n"
     + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, size // 30)),
@@ -48,7 +48,7 @@ BOMBS: dict[str, Callable[[int], str]] = {
 }  # fmt: skip
 
 SIZE = 40_000
-#: Doubling the input may double the time, and a busy machine gets some more.
+#: Twice the input may take twice the time, and a busy machine gets some more.
 GROWTH_MAX = 3.5
 FLOOR_SECONDS = 0.2
 
@@ -71,7 +71,7 @@ def test_time_is_proportional_to_size(tmp_path: Path, name: str) -> None:
 
 
 def read(folder: Path, content: bytes) -> None:
-    """Read a file as part of a folder of schemas; whatever else than `SchemaError` fails the test."""
+    """Read a file as part of a folder of schemas; any error other than `SchemaError` fails the test."""
     (folder / "sample.yaml").write_bytes(content)
     (folder / "errors.yaml").write_bytes(content)
     (folder / "enumerations.yaml").write_bytes(content)

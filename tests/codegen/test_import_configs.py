@@ -1,6 +1,6 @@
-"""Facts about configurations come from a release, what is ours stays, and what has no place in the table is named.
+"""Facts about configurations come from a release, the project's own texts stay, and unknown ones are reported.
 
-Method: answers and pages of a small release, as Kafka gives and prints them.
+Method: answers and pages of a small release, in the form of Kafka's output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers come from a release's tables, words stay, and what a table does not have is named.
+"""Numbers come from a release's tables, texts stay, and entries that a table lacks are reported.
 
 Method: small tables and schemas; Kafka's own tables, which change nothing.
 """

@@ -1,6 +1,6 @@
-"""An import brings the facts of a release into a folder and keeps the words that stand there.
+"""An import brings the facts of a release into a folder and keeps the existing texts.
 
-Method: a release made here is imported into an empty folder, again, and in a later state; where the jars of Kafka 4.3.0
+Method: a release made here is imported into an empty folder, again, and in a later state; if the jars of Kafka 4.3.0
 are on this machine, importing them into a copy of the project's schemas changes nothing.
 """
 
@@ -177,7 +177,7 @@ def test_wrong_schema_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def described(tmp_path: Path, release: str) -> Path:
-    """Make a folder of schemas that says which release it describes."""
+    """Create a folder of schemas that states its release."""
     folder = tmp_path / "schemas"
     folder.mkdir(exist_ok=True)
     constant = f'{{name: KAFKA_RELEASE, value: "{release}", about: the release}}'
@@ -219,13 +219,13 @@ def test_a_message_that_a_release_dropped_stays_known(tmp_path: Path) -> None:
     files = {path.name: file for path, file in load_folder(tmp_path / "schemas").items()}
     request = files["ping.yaml"].messages[0]
     assert (str(request.versions), str(request.known), request.removed_in(3)) == ("none", "0-3", "4.1")
-    # The next import does not expect it, nor does its key stand in the way of the message that took it over.
+    # The next import does not expect it, and the message that took over its key is no conflict.
     assert imported(tmp_path, *renamed, release="4.2").kept == ()
 
 
 @pytest.mark.parametrize("release", [None, "4.1"])
 def test_what_was_not_removed_by_a_later_release_is_not_kept(tmp_path: Path, release: str | None) -> None:
-    """Without a number, and on the way back to a release that is older than the folder's."""
+    """That covers releases without a number, and a release that is older than the folder's."""
     imported(tmp_path, *ping(0, 3), *ping_named("Peng", 901))
     described(tmp_path, "4.2.0")
     result = imported(tmp_path, *ping(1, 3), remove=True, release=release)
@@ -292,7 +292,7 @@ def test_the_release_that_the_history_is_from_changes_nothing(tmp_path: Path) ->
     older = read_release([HISTORY])
     assert older.number == "3.9"
     assert import_history(older, [], folder) == ImportResult()
-    # It is what the versions were made of: none of them has other bytes than the release's own.
+    # The versions were made from this release: none of them has other bytes than it.
     breaks = [
         (change.subject, str(change.versions))
         for change in compare(State(arrange(older.messages)), load_state(folder))

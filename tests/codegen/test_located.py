@@ -1,4 +1,4 @@
-"""Values come out of YAML with their lines, and what is wrong with a document is said with file and line.
+"""YAML is read as values with their lines, and errors about a document state file and line.
 
 Method: small documents; each accessor with right and wrong values; broken files of several kinds.
 """

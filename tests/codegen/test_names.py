@@ -1,6 +1,7 @@
-"""Names are those that generated code can carry.
+"""Names are valid in generated code.
 
-Method: a table of names; what generated modules import and what message classes have, against the names that are taken.
+Method: a table of names; the imports of generated modules and the attributes of message classes, against the reserved
+names.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def test_what_generated_modules_import_is_taken() -> None:
     for package in (messages, tables):
         for path in Path(str(package.__file__)).parent.rglob("*.py"):
             if path.parent.name == "tables" and path.name.startswith(("record_", "config")):
-                continue  # they hold no types that a schema names
+                continue  # they hold no types that a schema uses
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ImportFrom) and node.module != "__future__":
                     imported.update(alias.asname or alias.name for alias in node.names)

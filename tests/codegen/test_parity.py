@@ -1,9 +1,9 @@
-"""The schemas say what Apache Kafka 4.3.0 says: every message, version, field, error code, API and number.
+"""The schemas agree with Apache Kafka 4.3.0: every message, version, field, error code, API and number.
 
-Method: the tables beside the golden vectors, printed by Kafka's own classes, against the schemas and against what is
-generated from them. Names are compared in snake_case, since the case of a first letter has no meaning; a default that
-is JSON's null is none. Of a message with removed versions, those that live are compared; `tests/conformance` compares
-the others.
+Method: the tables beside the golden vectors, printed by Kafka's own classes, against the schemas and against the code
+generated from them. Names are compared in snake_case, since the case of a first letter has no meaning; a default of
+JSON's null means no default. Messages with removed versions are compared in their current versions; `tests/conformance`
+compares the removed ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LIVE_APIS = [api for api in KAFKA["api_keys"] if api["has_valid_version"]]
 
 ENUMERATIONS, CONSTANTS = load_enumerations(SCHEMAS / "enumerations.yaml")
 
-#: What none of Kafka's classes in the tables has under a name.
+#: Names that none of Kafka's classes in the tables has.
 OUR_OWN = {
     "Acks",
     "CONSUMER_PROTOCOL_TYPE",
@@ -95,7 +95,7 @@ def test_message(subtests: pytest.Subtests, messages: dict[str, MessageSpec]) ->
 
 
 def living(message: MessageSpec) -> MessageSpec:
-    """Return a message with a history as its living versions see it."""
+    """Return a message with a history, narrowed to its current versions."""
 
     def fields(items: tuple[FieldSpec, ...]) -> tuple[FieldSpec, ...]:
         return tuple(
@@ -123,7 +123,7 @@ def within(versions: Versions, field: dict[str, Any]) -> dict[str, Any]:
 
 
 def ours(message: MessageSpec, fields: tuple[FieldSpec, ...], prefix: str) -> Iterator[dict[str, object]]:
-    """Yield the fields of a structure and those inside them, in the words of `theirs`."""
+    """Yield the fields of a structure and those inside them, in the form of `theirs`."""
     for field in fields:
         path = prefix + field.name
         yield {
@@ -146,7 +146,7 @@ def ours(message: MessageSpec, fields: tuple[FieldSpec, ...], prefix: str) -> It
 
 
 def theirs(field: dict[str, Any]) -> dict[str, Any]:
-    """Return one line of Kafka's table with its texts read."""
+    """Return one line of Kafka's table with its texts parsed."""
     tagged = Versions.parse(field.get("tagged_versions", "none"))
     entity = field.get("entity_type")
     return {

@@ -1,4 +1,4 @@
-"""Record formats are read as they are written, and what is wrong in one is named with its file, line and field.
+"""Record formats are read exactly, and errors about one state its file, line and field.
 
 Method: the formats of the project; a small one, and one for each rule that it can break.
 """

@@ -1,4 +1,4 @@
-"""The JSON Schema and the loader agree, and the examples of the manual are schemas.
+"""The JSON Schema and the loader agree, and the examples of the manual are valid schemas.
 
 Method: every document of the project and every example of the manual passes both; samples with one mistake each are
 refused by both.

@@ -1,6 +1,6 @@
 """Names change their case without loss, and structures are found wherever they are defined.
 
-Method: names as Kafka has them; one message with structures in place, shared and nested.
+Method: names like Kafka's; one message with inline, shared and nested structures.
 """
 
 from __future__ import annotations

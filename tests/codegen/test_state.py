@@ -1,6 +1,6 @@
-"""A folder of schemas is read as a whole, and so are its mistakes.
+"""A folder of schemas is read as a whole, and all of its mistakes are reported together.
 
-Method: the project's schemas; a small folder without tables; one with a mistake in each kind of file; a part of a
+Method: the project's schemas; a small folder without tables; a folder with a mistake in each kind of file; a part of a
 release beside the whole.
 """
 
@@ -63,7 +63,7 @@ PART = {
 
 @pytest.fixture
 def part(tmp_path: Path) -> State:
-    """Return a state that has a few things of the project, and some of its own."""
+    """Return a state with a few parts of the project, and some of its own."""
     for name, text in PART.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)

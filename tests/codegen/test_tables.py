@@ -1,6 +1,6 @@
-"""Error codes, enumerations and constants are read as they stand, and mistakes are named.
+"""Error codes, enumerations and constants are read exactly, and mistakes are reported.
 
-Method: small tables with every key; one mistake each. That the project's tables are Kafka's is in `test_parity.py`.
+Method: small tables with every key; one mistake each. `test_parity.py` compares the project's tables with Kafka's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ constants:
   - {name: NO_COLOUR, value: "", about: transparent}
   - {name: COLOURS, value: 2, about: how many}
 """
-#: An enumeration after the first one.
+#: A second enumeration.
 TWICE = "  - {{name: {}, about: the same, values: {{RED: 1}}}}\nconstants:"
 
 

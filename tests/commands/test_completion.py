@@ -1,6 +1,6 @@
-"""A shell is told which words could follow in a command line, for every command, whichever way its arguments are read.
+"""Completion offers a shell the possible next words of a command line, for every command and either kind of parser.
 
-Method: the environment that the script of bash sets, in this process.
+Method: the environment that the bash script sets, in this process.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 class Shell:
-    """A bash that asks what could follow."""
+    """A bash that requests completions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._patch = monkeypatch
         self._capsys = capsys
 
     def complete(self, line: str) -> list[str]:
-        """Return what could be the last word of a line, which may be empty."""
+        """Return the possible last words of a line, whose last word may be empty."""
         self._patch.setenv("_KAFKAWIRE_COMPLETE", "complete_bash")
         self._patch.setenv("COMP_WORDS", line)
         self._patch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
@@ -57,7 +57,7 @@ def test_what_could_follow(shell: Shell, line: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize("line", ["kafkawire dump ", "kafkawire broker --data ", "kafkawire dump --topic x"])
 def test_what_the_shell_knows_better(shell: Shell, line: str) -> None:
-    """Where files could follow, or a value that is the user's, nothing is said, and the shell offers its files."""
+    """For a file or a value of the user's, no word is offered, and the shell offers its files."""
     assert shell.complete(line) == []
 
 

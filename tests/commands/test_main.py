@@ -27,7 +27,7 @@ raise SystemExit(status)
 """
 
 
-#: An import of these fails as it does where they are not installed.
+#: Importing these fails here as if they were not installed.
 WITHOUT_CLI = "import sys; sys.modules.update(jinja2=None, rich=None, typer=None, yaml=None)"
 
 

@@ -1,6 +1,6 @@
-"""Output that cannot be written ends every command alike, and errors are lines that a terminal can show.
+"""All commands end alike if output cannot be written, and errors are lines that a terminal can show.
 
-Method: programs whose standard output is closed, full, or a pipe that nobody reads; texts with control codes, and long
+Method: programs whose standard output is closed, full, or a pipe without a reader; texts with control codes, and long
 ones. In this process, a command whose streams belong to the test.
 """
 
@@ -17,7 +17,7 @@ from kafkawire.commands.streams import PIPE_CLOSED, OutputError, printable, say,
 from tests.needs import FULL_DEVICE
 from tests.thorough import sampled
 
-#: A frame of ApiVersions.
+#: An ApiVersions frame.
 FRAME = "0000000f00120000000000070005616c696365"
 
 COMMANDS = [
@@ -33,7 +33,7 @@ COMMANDS = [
 
 
 def run(arguments: Sequence[str], redirection: str) -> tuple[int, str]:
-    """Run a command with a redirection of a shell, and return its exit status and what it wrote to standard error."""
+    """Run a command with a shell's redirection, and return its exit status and its standard error."""
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "kafkawire", *arguments]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return found.returncode, found.stderr

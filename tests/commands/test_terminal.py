@@ -1,6 +1,6 @@
-"""What goes into a pipe is plain and whole, and a mistake of the user's ends with one line.
+"""Output to a pipe is plain and complete, and a user's mistake ends the command with one line.
 
-Method: captured output of tables and lines; the errors that are the user's to mend, and one that is not.
+Method: captured output of tables and lines; the errors that a user can correct, and one that a user cannot.
 """
 
 from __future__ import annotations

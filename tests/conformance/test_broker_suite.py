@@ -1,7 +1,7 @@
 """The online suite tells a broker that follows Kafka from one that does not.
 
-Method: small hand-made brokers behind a real socket, each wrong in one way; the suites that must fail are named. A
-broker that is right in all of it is checked in `tests/reference_broker` and, for Apache Kafka, in `tests/kafka`.
+Method: small hand-made brokers behind a real socket, each wrong in one way; the suites that must fail are listed.
+`tests/reference_broker` and, for Apache Kafka, `tests/kafka` test brokers that are right everywhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUPPORTED = {key: APIS[key].versions for key in (ApiKey.API_VERSIONS, ApiKey.MET
 
 
 def good(request: Request) -> Message:
-    """Return a response with defaults, and a correct one for ApiVersions."""
+    """Return a default response, or a correct one for ApiVersions."""
     if request.api.key != ApiKey.API_VERSIONS:
         return request.api.response()
     entries = [ApiVersionsResponse.ApiVersion(key, *versions) for key, versions in SUPPORTED.items()]
@@ -52,11 +52,11 @@ class Broker:
         self._thread.start()
 
     def spoil(self, frame: bytes, request: Request) -> bytes:
-        """Return what is sent instead of `frame`; overridden by a broker that is wrong."""
+        """Return the bytes that are sent instead of `frame`; overridden by faulty brokers."""
         return frame
 
     def stop(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closing alone does not
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread; a close alone does not
         self._listener.close()
         self._thread.join(5)
 
@@ -83,7 +83,7 @@ class Broker:
             return
 
     def refuse(self, connection: socket.socket) -> None:
-        """Do what follows a request that cannot be read; Kafka closes the connection."""
+        """React to a request that cannot be read; Kafka closes the connection."""
 
 
 @contextmanager
@@ -137,7 +137,7 @@ class AnswersEverything(Broker):
 
 
 class ForgetsVersions(Broker):
-    """Accepts the handshake, and then refuses the version it agreed to."""
+    """Accepts the handshake, and then refuses the agreed version."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -151,7 +151,7 @@ class ForgetsVersions(Broker):
 
 
 class OddList(Broker):
-    """Lists an API that this release does not know, one that was removed, and a range that is empty."""
+    """Lists an API that this release does not know, a removed API, and an empty range."""
 
     def __init__(self) -> None:
         self.listed = [(9999, 0, 5), (ApiKey.LEADER_AND_ISR, 0, 1), (ApiKey.FIND_COORDINATOR, 3, 2)]
@@ -169,9 +169,9 @@ class OddList(Broker):
 
 
 class HangingSocket:
-    """Stands in for a connection to a broker that answers some requests, and keeps quiet about all else."""
+    """Stands in for a connection to a broker that answers some requests, and ignores all others."""
 
-    #: What is not answered: an API in a version, or one whose version the broker does not know.
+    #: The request without an answer: an API with a version, or with None for a version that the broker does not know.
     unanswered: tuple[int, int | None] | None = None
 
     def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
@@ -318,7 +318,7 @@ def test_what_is_not_safe_is_listed_and_not_called() -> None:
 
 
 def test_where_a_response_differs_when_it_is_encoded_again() -> None:
-    """The count of tagged fields takes two bytes, and nobody writes it so."""
+    """The count of tagged fields may take two bytes, but no encoder writes two."""
     api, connection = APIS[ApiKey.HEARTBEAT], ClientConnection()
     connection.request(HeartbeatRequest(), 4)
     data = bytes(4) + b"\0" + bytes(4) + bytes(2) + b"\x80\0"

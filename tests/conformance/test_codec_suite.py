@@ -1,8 +1,7 @@
 """Every file of a folder of vectors is checked, and differences are found.
 
-Method: the small files of the package's own folder; copies with one wrong value, files that are unknown, empty, damaged
-or missing, and a checker that raises. The large files are checked, vector by vector, by the tests of the parts that
-they cover.
+Method: the small files of the package's own folder; copies with one wrong value; unknown, empty, damaged or missing
+files; and a checker that raises. The tests of the parts that the large files cover check those files, vector by vector.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SMALL = ("corrupt.jsonl.gz", "headers.jsonl.gz", "write_rules.jsonl.gz", "error_
 
 
 def folder(tmp_path: Path, *names: str) -> Path:
-    """Copy some files, with the coverage of no others."""
+    """Copy some files, with a table of coverage that lists no others."""
     for name in names:
         shutil.copy(VECTORS / name, tmp_path / name)
     coverage = json.loads((VECTORS / "coverage.json").read_text())
@@ -55,7 +54,7 @@ def test_a_suite_takes_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ticks = itertools.count(0, 1500)
     monkeypatch.setattr("kafkawire.conformance.codec_suite.monotonic_ms", lambda: next(ticks))
     path = folder(tmp_path, "headers.jsonl.gz")
-    assert [suite.seconds for suite in run_vectors(path, ENGINE)] == [1.5, 1.5]  # known when it is given
+    assert [suite.seconds for suite in run_vectors(path, ENGINE)] == [1.5, 1.5]  # known as soon as the suite is yielded
 
 
 def test_what_is_refused_on_purpose_is_counted(tmp_path: Path) -> None:

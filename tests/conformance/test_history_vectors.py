@@ -1,4 +1,4 @@
-"""The vectors of an older release are checked with today's codecs, and a message-version without one is found.
+"""Today's codecs are checked against an older release's vectors, and a message version without a vector is found.
 
 Method: the folder that ships with the package; copies of its tables with one thing wrong.
 """
@@ -59,7 +59,7 @@ def test_a_wrong_vector_is_found(name: str) -> None:
 
 
 def test_every_removed_version_has_vectors_of_its_release() -> None:
-    """Those of today's releases cannot stand in for them: each is in the older release's own files."""
+    """Vectors of today's releases cannot replace them: each version is in the older release's own files."""
     found = {
         (vector["name"], vector["version"])
         for name in MESSAGE_FILES
@@ -95,7 +95,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def without(path: Path, name: str, version: int) -> None:
-    """Remove the vectors of one message-version from a file."""
+    """Remove the vectors of one message version from a file."""
     kept = [vector for vector in vectors(path) if (vector["name"], vector["version"]) != (name, version)]
     path.write_bytes(gzip.compress("".join(f"{json.dumps(vector)}\n" for vector in kept).encode()))
 
@@ -104,7 +104,7 @@ def test_a_living_version_without_a_vector_is_found(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     without(folder / "requests.jsonl.gz", "HeartbeatRequest", 2)
     assert failures(check_newest_versions(folder)) == ["HeartbeatRequest 2: has no vector"]
-    # The older release shares it, and so has none either.
+    # The older release relies on the same vectors, and so lacks one, too.
     assert failures(check_versions(folder / "kafka_3_9_1", folder)) == ["HeartbeatRequest 2: has no vector"]
 
 
@@ -144,7 +144,7 @@ def test_the_tables_agree() -> None:
 
 
 def changed(name: str, path: str, **values: object) -> list[dict[str, Any]]:
-    """Return the entry of one message, with another line for one of its fields."""
+    """Return the entry of one message, with changed values for one of its fields."""
     entry = copy.deepcopy(next(entry for entry in PARITY if entry["name"] == name))
     field = next(field for field in entry["fields"] if field["path"] == path)
     field.update(values)

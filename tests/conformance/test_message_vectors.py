@@ -1,7 +1,7 @@
-"""The message codecs agree with Apache Kafka's own classes, byte for byte, on every engine; and the checks would notice
-if not.
+"""The message codecs agree with Apache Kafka's own classes, byte for byte, on every engine; and the checks notice
+differences.
 
-Method: every message vector that ships with the project, per file and engine; then vectors that were tampered with.
+Method: every message vector that ships with the project, per file and engine; then tampered vectors.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def test_json_in_another_form_is_noticed() -> None:
 
 
 def test_bytes_that_are_not_encoded_like_that_are_noticed() -> None:
-    """The count of tagged fields may take two bytes, and nobody writes it so."""
+    """The count of tagged fields may take two bytes, but no encoder writes two."""
     vector = {"name": "ResponseHeader", "version": 1, "value": {"correlationId": 7}}
     assert check_message_vector({**vector, "hex": "0000000700"}, "construct") is None
     failure = check_message_vector({**vector, "hex": "000000078000"}, "construct")
@@ -216,7 +216,7 @@ def test_a_wrong_write_rule_is_noticed(outcome: str, changes: dict[str, str], fa
     ],
 )
 def test_a_wrong_corrupt_vector_is_noticed(kind: str, changes: dict[str, Any], failure: str) -> None:
-    """A change to None takes the field away."""
+    """A change to None removes the field."""
     vector = first("corrupt", kind=kind, outcome="decoded")
     assert check_corrupt_message_vector(vector, "construct") is None
     changed = {key: value for key, value in {**vector, **changes}.items() if value is not None or key not in changes}

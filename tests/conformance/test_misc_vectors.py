@@ -1,4 +1,4 @@
-"""Hashes, integers, UUIDs, SCRAM and assignors agree with Apache Kafka, and the checks would notice if not.
+"""Hashes, integers, UUIDs, SCRAM and assignors agree with Apache Kafka, and the checks notice differences.
 
 Method: every vector of the file that ships with the project; then one vector of each kind with one value changed.
 """
@@ -94,7 +94,7 @@ def test_partitions_in_another_order_are_a_difference_except_for_range(assignor:
 
 
 def test_user_data_that_changes_the_assignment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This project's user data must lead the assignor to the same assignment as Kafka's."""
+    """With this project's user data, the assignor must reach the same assignment as with Kafka's."""
     monkeypatch.setattr(StickyAssignor, "user_data", lambda self, partitions, generation_id: None)
     failures = [check_misc_vector(vector, ENGINE) for vector in vectors() if vector.get("assignor") == "sticky"]
     assert any("assignment from this project's user data" in failure for failure in failures if failure is not None)

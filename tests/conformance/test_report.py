@@ -1,6 +1,6 @@
-"""The report counts every case, shows what failed and says it to machines too.
+"""The report counts every case, shows failures, and exists in a machine-readable form, too.
 
-Method: suites made by hand; the JUnit file is read back.
+Method: hand-made suites; the JUnit file is read back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Every API can be asked from its schema alone, in every version, or is named as unsafe.
+"""Every API can be called from its schema alone, in every version, or is listed as unsafe.
 
-Method: each request of every API and version is written by the codec; what the filled shape holds is looked at.
+Method: the codec writes each request of every API and version; the content of the filled shape is checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_filled_requests_speak_of_the_names() -> None:
 
 
 def test_filled_requests_ask_as_a_client_that_does_not_wait() -> None:
-    """A replica's id would move a follower's state, a session would stay in the broker's memory."""
+    """A replica's id would change a follower's state, and a session would stay in the broker's memory."""
     for key, version in ((ApiKey.FETCH, 7), (ApiKey.LIST_OFFSETS, 1), (ApiKey.OFFSET_FOR_LEADER_EPOCH, 3)):
         filled = dict(requests(APIS[key], version, Names()))["filled"]
         assert isinstance(filled, FetchRequest | ListOffsetsRequest | OffsetForLeaderEpochRequest)

@@ -1,4 +1,4 @@
-"""Every engine reads and writes variable length integers as Apache Kafka does, and the checks would notice if not.
+"""Every engine reads and writes variable-length integers like Apache Kafka, and the checks notice differences.
 
 Method: every vector on every engine; then vectors with one value changed.
 """

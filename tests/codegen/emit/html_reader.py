@@ -1,4 +1,4 @@
-"""What a browser would see of a page, for the tests of pages."""
+"""A reader of HTML that sees a page like a browser, for the tests of pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Reader"]
 
 
 class Reader(HTMLParser):
-    """Collects elements and texts, and sees whether every element is closed."""
+    """Collects elements and texts, and checks that every element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

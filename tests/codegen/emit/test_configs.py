@@ -1,6 +1,6 @@
-"""What is generated from the tables of configurations says what they say.
+"""The generated tables of configurations equal their sources.
 
-Method: Kafka's tables, and a small one whose module is run.
+Method: Kafka's tables, and a small table whose module is executed.
 """
 
 from __future__ import annotations

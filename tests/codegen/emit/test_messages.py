@@ -1,7 +1,7 @@
 """A generated module has a class for each message and structure, typed, described and readable.
 
-Method: modules of small schemas are executed and their classes looked at; the text is held to the length of a line and
-to what people are to read in it.
+Method: modules of small schemas are executed and their classes checked; the text is checked for line length and for the
+parts that people read.
 """
 
 from __future__ import annotations

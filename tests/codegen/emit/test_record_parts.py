@@ -1,6 +1,6 @@
-"""The engines know what to do with the fields of today's records, and refuse by name what they have no code for.
+"""The engines have code for the fields of today's records, and refuse other fields by name.
 
-Method: the formats of the schemas; fields that are changed in one respect.
+Method: the formats of the schemas; fields that differ in one respect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The table of internal records lists every record type under its topic.
 
-Method: the emitter on a few schemas; the text is executed and looked at.
+Method: the emitter on a few schemas; the text is executed and checked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The reference says everything that the schemas say, its links lead somewhere, and its HTML is whole.
+"""The reference contains everything in the schemas, its links lead somewhere, and its HTML is well-formed.
 
 Method: the reference of the whole project: each link is followed, each message, field and error looked up; one small
-message whose page is read in detail.
+message whose page is checked in detail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The generated tables say what the tables of the schemas say.
+"""The generated tables equal the tables of the schemas.
 
-Method: each emitter on a small table; the text is executed and looked at. That the project's tables agree with Kafka's
-is in `test_parity.py`.
+Method: each emitter on a small table; the text is executed and checked. `test_parity.py` tests that the project's
+tables agree with Kafka's.
 """
 
 from __future__ import annotations

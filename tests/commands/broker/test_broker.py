@@ -25,7 +25,7 @@ COMMAND = [sys.executable, "-m", "kafkawire.commands.main", "broker"]
 TIMEOUT_SECONDS = 60
 
 SHOW_MODULES = "import sys; from kafkawire.commands.main import main; main(); print(*sys.modules)"
-#: What a broker does without: packages that make help and read schemas, or that only some topics need.
+#: Packages that a broker does not need: for help, for schemas, or for some topics only.
 NOT_LOADED = {
     "typer", "click", "rich", "pydantic", "yaml", "jsonschema", "construct", "lz4", "snappy", "zstandard", "pyarrow",
 }  # fmt: skip
@@ -88,7 +88,7 @@ def test_configuration_file(tmp_path):
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path):
-    """A client that does not read its responses holds up the first."""
+    """A client that does not read its responses delays the first one."""
     with running("--ephemeral", "--listen", "127.0.0.1:0") as (process, line):
         host, _, port = line.split()[3].rstrip(",").rpartition(":")
         with socket.create_connection((host, int(port)), TIMEOUT_SECONDS) as client:
@@ -193,7 +193,7 @@ def test_bad_arguments(tmp_path, arguments, status, text):
     assert result.stderr.count("\n") == 1
 
 
-#: A disk that has no room for one file.
+#: A disk without room for one of the files.
 FULL_FOR_ONE = """
 import errno, os, sys
 name, write = sys.argv.pop(1), os.write

@@ -1,4 +1,4 @@
-"""The commands print a line a suite and a sum, exit with 1 on failures and with 2 on mistakes.
+"""The commands print a line for each suite and a total, exit with 1 on failures and with 2 on mistakes.
 
 Method: the Typer app is called in this process on small folders and on addresses where nobody listens.
 """
@@ -26,7 +26,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def copy_headers(folder: Path) -> None:
-    """Copy one file of vectors, and say that there is no other."""
+    """Copy one file of vectors, with a table of coverage that lists no other."""
     shutil.copy(VECTORS / "headers.jsonl.gz", folder)
     (folder / "coverage.json").write_text('{"files": {"headers.jsonl.gz": {"lines": 18}}}')
 
@@ -78,7 +78,7 @@ def test_mistakes(arguments: tuple[str, ...], text: str) -> None:
 
 
 def test_an_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is left out of all engines, and refused where it was asked for."""
+    """By default it is skipped; requesting it by name is an error."""
     monkeypatch.setattr("kafkawire.sdk.protocol.engines.selection.native", None)
     copy_headers(tmp_path)
     code, output = run("codec", "--vectors", str(tmp_path))

@@ -1,6 +1,6 @@
-"""The demo does the main job on real input, and says so when something is wrong.
+"""The demo does its main work on real input, and reports what is wrong.
 
-Method: the command as a process, on a small file and on input and addresses that cannot work.
+Method: the command as a process, on a small file and on unusable input and addresses.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_failures(arguments: list[str], text: str) -> None:
 
 
 def test_interrupt() -> None:
-    """Ctrl-C ends demo and broker without a traceback, as soon as a step is done."""
+    """Ctrl-C ends demo and broker without a traceback, as soon as the current step is done."""
     with subprocess.Popen(
         [*COMMAND, "--no-spark"],
         stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""Spark finds in the segment files what the broker wrote.
+"""Spark finds the records of the broker in the segment files.
 
-Method: a folder of segments made by hand is counted by the process that the demo starts. Where Spark cannot run the
-count is skipped with that reason.
+Method: the process that the demo starts counts a hand-made folder of segments. Where Spark cannot run, the count is
+skipped with the reason.
 """
 
 from __future__ import annotations

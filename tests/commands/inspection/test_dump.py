@@ -1,7 +1,7 @@
-"""`kafkawire dump` takes files and folders, says what it cannot read, and ends quietly when nobody listens.
+"""`kafkawire dump` takes files and folders, reports what it cannot read, and ends quietly when its output is closed.
 
-Method: the command in this process; in one of its own where signals and pipes matter. What is said of files is tested
-in `tests/commands/inspection/dumping/`.
+Method: the command in this process; in a process of its own where signals and pipes matter. The tests in
+`tests/commands/inspection/dumping/` cover the content of files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_segments_before_the_offset_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("added", [".deleted", ".cleaned", ".swap"])
 def test_segments_that_are_being_removed_hide_none(tmp_path: Path, added: str) -> None:
-    """After a compaction one segment has the offsets of several, which lie beside it for a minute."""
+    """After a compaction one segment has the offsets of several, which stay beside it for a minute."""
     segment(tmp_path, batch(0, b"a"), batch(9, b"b"), base_offset=0)
     segment(tmp_path, batch(7, b"old"), base_offset=7, suffix=f".log{added}")
     found = objects("--from-offset", "8", tmp_path)
@@ -129,7 +129,7 @@ def test_a_topic_whose_records_are_not_decoded(tmp_path: Path, topic: str) -> No
 
 
 def visits(folder: Path, topic: str = "__visits") -> Path:
-    """Write a segment of a topic as `write_record_schemas` describes it."""
+    """Write a segment of the topic that `write_record_schemas` describes."""
     builder = BatchBuilder()
     builder.append(0, b"\0\x09\0\x03Ada", b"\0\1\0\0\0\x4d\0", ())
     builder.append(0, b"\0\x09\0\x03Bob", None, ())
@@ -204,14 +204,14 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
         [sys.executable, "-m", "kafkawire", "dump", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
-    assert process.stdout.read(7) == b"Dumping"  # it now waits until somebody reads on
+    assert process.stdout.read(7) == b"Dumping"  # the process now waits until more is read
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (130, b"")
 
 
 def run_with(redirection: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command in a shell that redirects what it writes."""
+    """Run the command in a shell that redirects its output."""
     command = f'exec "$0" -m kafkawire dump "$@" {redirection}'
     return subprocess.run(
         ["/bin/sh", "-c", command, sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False
@@ -220,7 +220,7 @@ def run_with(redirection: str, *arguments: str | Path) -> subprocess.CompletedPr
 
 @FULL_DEVICE.mark
 def test_output_that_fails_is_said_once(tmp_path: Path) -> None:
-    """And not of every file that is read."""
+    """The error is not repeated for every file that is read."""
     for number in range(20):
         segment(tmp_path, batch(number, b"x" * 100_000), base_offset=number)
     for path in (tmp_path, tmp_path / "t-0" / log_name(0)):

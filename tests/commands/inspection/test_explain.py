@@ -1,7 +1,7 @@
-"""`explain` says what each byte is, `show` what a version holds, for Kafka's schemas and for one's own.
+"""`explain` describes each byte, `show` the layout of a version, for Kafka's schemas and for a user's own.
 
-Method: the functions on golden vectors, every byte covered; the commands in this process, on hexadecimal text, stdin,
-files and segments; mistakes end with one line.
+Method: the functions on golden vectors, with every byte covered; the commands in this process, on hexadecimal text,
+stdin, files and segments; mistakes end with one line.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def batch(base_offset: int = 0, compression: Compression = Compression.NONE) -> 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """Return a folder with a schema of somebody's own."""
+    """Return a folder with a user's own schema."""
     (tmp_path / "greet.yaml").write_text(OWN)
     return tmp_path
 
 
 @pytest.fixture
 def segment(tmp_path: Path) -> Path:
-    """Return a segment with three batches, the last one cut."""
+    """Return a segment with three batches, the last one incomplete."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(batch() + batch(1, Compression.GZIP) + batch(2)[:-3])
     return path
@@ -240,7 +240,7 @@ def test_options_that_would_be_ignored(arguments: str, reason: str, capsys: pyte
 
 
 def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
-    """A forgotten @, and an index in the place of a segment, are reported."""
+    """A forgotten @ is reported, and so is an index in place of a segment."""
     path = tmp_path / "0.index"
     path.write_bytes(bytes(8))
     for arguments in ((path,), ("HeartbeatRequest", 0, path), (tmp_path,)):

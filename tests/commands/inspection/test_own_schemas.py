@@ -1,4 +1,4 @@
-"""Bytes of somebody's own APIs are read with a folder of schemas.
+"""Bytes of a user's own APIs are read with a folder of schemas.
 
 Method: frames and a capture of the example's API through the command, with its folder and without; changed copies of
 Kafka's schemas; a folder of records; a folder of messages that belong to no API.
@@ -74,7 +74,7 @@ def test_records_of_topics(tmp_path: Path) -> None:
 
 
 def test_records_of_a_changed_copy(tmp_path: Path) -> None:
-    """Kafka's types stay beside a type that the folder changes."""
+    """Kafka's other types stay available beside a type that the folder changes."""
     folder = tmp_path / "coordinator"
     folder.mkdir()
     shutil.copy(SCHEMAS / "coordinator/consumer_offsets/offset_commit.yaml", folder)
@@ -104,7 +104,7 @@ def test_near_names_are_the_folders_and_kafkas(name: str, near: str) -> None:
 
 
 def test_a_changed_copy(tmp_path: Path) -> None:
-    """The folder's API replaces Kafka's, with the field that was added to it."""
+    """The folder's API replaces Kafka's, including the field that was changed."""
     folder = tmp_path / "messages"
     folder.mkdir()
     schema = (SCHEMAS / "messages" / "heartbeat.yaml").read_text()

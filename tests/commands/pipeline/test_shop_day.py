@@ -1,4 +1,4 @@
-"""The day of the demo has what its report is to show, and the same records each time."""
+"""The day of the demo has everything that its report shows, and the same records each time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_day(tmp_path: Path) -> None:
 
 
 def content(folder: Path, topic: str) -> list[Any]:
-    """Return the records of a topic; of groups, what they committed in orders: when they did is up to the machine."""
+    """Return the records of a topic; for groups, their commits in orders without times, which depend on the machine."""
     found: list[Any] = []
     for path in sorted(folder.glob(f"{topic}-*/*.log")):
         for each in read_stored(Memory(path.read_bytes())):
@@ -53,10 +53,10 @@ def content(folder: Path, topic: str) -> list[Any]:
 
 @pytest.mark.thorough
 def test_the_same_each_time(tmp_path: Path) -> None:
-    """As far as keys decide where records go; those without a key are there, too, but may be in other partitions."""
+    """Records with keys are in the same places; those without a key are the same, but may be in other partitions."""
     for name in ("first", "second"):
         write_day(tmp_path / name, scale=0.01)
-    first, second = (tmp_path / name / "broker" for name in ("first", "second"))  # without the damage
+    first, second = (tmp_path / name / "broker" for name in ("first", "second"))  # without the damaged copy
     for topic in ("orders", "customers", "payments", "sensors", OFFSETS_TOPIC):
         records = content(first, topic)
         assert len(records) > 100

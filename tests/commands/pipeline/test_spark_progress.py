@@ -1,6 +1,6 @@
 """Progress is shown on a terminal, and nowhere else.
 
-Method: a tracker made by hand, and a console that writes into memory.
+Method: a hand-made tracker, and a console that writes into memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Stage(NamedTuple):
 
 
 class Tracker:
-    """Spark's status tracker, with two stages, of which one has just ended."""
+    """Spark's status tracker, with two stages, one of which has just ended."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()

@@ -1,6 +1,6 @@
-"""A command gets a session on this machine, and nothing of what a JVM says when it starts; or the reason why it cannot.
+"""A command gets a session on this machine, without the JVM's startup output; or the reason why it cannot start.
 
-Method: a process of its own, as there is one session in each. The look for Java is shown machines that lack a part.
+Method: a new process, as a process has one session. The search for Java finds machines that lack a part.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ spark.stop()
 @pytest.mark.spark
 @pytest.mark.thorough
 def test_what_workers_log_is_seen() -> None:
-    """And not what the JVM says of a task that fails, which comes as an exception."""
+    """The JVM's output about a failed task is not shown, as that comes as an exception."""
     found = run(sys.executable, "-c", LOGGING)
     assert found.stdout.split() == ["2", "True"], found.stderr
     assert found.stderr.splitlines() == ["dropped from here"]

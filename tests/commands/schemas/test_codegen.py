@@ -1,6 +1,6 @@
-"""Every command does its work, prints it, and ends with 0, 1 for "no" and 2 for a mistake in one line.
+"""Every command does its work, prints it, and exits with 0, with 1 for "no", or with 2 and one line for a mistake.
 
-Method: the commands run in this process on small folders; the texts that matter and the exit codes.
+Method: the commands run in this process on small folders; the relevant texts and the exit codes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def schemas(tmp_path: Path, release: Path) -> Path:
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    """Run a command and return what it printed, on both streams."""
+    """Run a command and return its output on both streams."""
     result = CliRunner().invoke(app, list(map(str, arguments)))
     assert result.exit_code == code, result.output
     return result.output
@@ -142,7 +142,7 @@ def test_code_of_other_schemas_never_goes_into_our_own_package(
     files = {path: path.read_bytes() for path in ours.rglob("*.py")}
     (schemas / "messages" / "ping.yaml").rename(schemas / "messages" / "pong.yaml")
     assert run_app(app, "codegen", [command, "--schemas", str(schemas)]) == 2
-    assert "say where its code goes with --out" in capsys.readouterr().err  # in one line, however long the path is
+    assert "say where its code goes with --out" in capsys.readouterr().err  # on one line, however long the path is
     assert {path: path.read_bytes() for path in ours.rglob("*.py")} == files
 
 
@@ -214,7 +214,7 @@ def test_diff(tmp_path: Path, release: Path, schemas: Path) -> None:
 
 @pytest.mark.parametrize(("own_is_first", "change"), [(True, "message removed"), (False, "new message")])
 def test_diff_of_own_apis_with_a_release(schemas: Path, own_is_first: bool, change: str) -> None:
-    """What the folder says nothing of is counted, not listed."""
+    """Messages that the folder does not define are counted, not listed."""
     pair = (schemas, SCHEMAS) if own_is_first else (SCHEMAS, schemas)
     lines = run("diff", *pair).splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["PingRequest", "PingResponse"]

@@ -1,4 +1,4 @@
-"""Every message and every record format can be shown; a wrong name gets the right one.
+"""Every message and every record format can be shown; an error about a wrong name suggests the right one.
 
 Method: the command in this process; the layouts of the record formats beside their schemas.
 """
@@ -19,7 +19,7 @@ from tests.codegen_command import OWN, run
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """Return a folder with a schema of somebody's own."""
+    """Return a folder with a user's own schema."""
     (tmp_path / "greet.yaml").write_text(OWN)
     return tmp_path
 
@@ -123,6 +123,6 @@ def test_the_last_version_of_a_removed_message() -> None:
 
 
 def test_what_json_shows_can_be_read() -> None:
-    """The note is on the other stream."""
+    """The note goes to the other stream."""
     result = CliRunner().invoke(app, ["show", "ControlledShutdownRequest", "0", "--form", "json"])
     assert json.loads(result.stdout) == {"brokerId": 0}

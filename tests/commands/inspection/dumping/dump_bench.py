@@ -1,4 +1,4 @@
-"""What the tests of `kafkawire dump` share: files to dump, and the lines that come out."""
+"""Helpers for the tests of `kafkawire dump`: files to dump, and the lines of output."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def segment(folder: Path, *batches: bytes, base_offset: int = 0, topic: str = "t
 
 
 def cut_while_read(patch: pytest.MonkeyPatch, path: Path, fill: int, size: int) -> None:
-    """Cut a file when a window is filled for the so many-th time, counted from 1."""
+    """Cut a file when a window is filled for the `fill`-th time, counted from 1."""
     before_fill(patch, fill, lambda: os.truncate(path, size))
 
 
 def before_fill(patch: pytest.MonkeyPatch, fill: int, act: Callable[[], object]) -> None:
-    """Do what somebody else does to the files when a window is filled for the so many-th time, counted from 1."""
+    """Change the files like another process when a window is filled for the `fill`-th time, counted from 1."""
     counter = itertools.count(1)
     original = Window._fill
 
@@ -68,7 +68,7 @@ def before_fill(patch: pytest.MonkeyPatch, fill: int, act: Callable[[], object])
 
 @contextmanager
 def standard_output() -> Iterator[io.BytesIO]:
-    """Catch what is written to it, as bytes."""
+    """Yield a stream that receives standard output as bytes."""
     caught = io.BytesIO()
     before, sys.stdout = sys.stdout, io.TextIOWrapper(caught, "utf-8")
     try:
@@ -80,10 +80,10 @@ def standard_output() -> Iterator[io.BytesIO]:
 
 
 def dump(*arguments: str | Path, code: int | None = 0) -> list[str]:
-    """Return the lines of the command.
+    """Return the lines that the command prints.
 
     Args:
-        arguments: of the command line.
+        arguments: the arguments of the command.
         code: the expected exit status; None for any.
     """
     with standard_output() as caught:
@@ -94,10 +94,10 @@ def dump(*arguments: str | Path, code: int | None = 0) -> list[str]:
 
 
 def objects(*arguments: str | Path, code: int | None = 0) -> list[dict[str, Any]]:
-    """Return what the command says as JSON."""
+    """Return the JSON objects that the command prints."""
     return [json.loads(line) for line in dump("--json", *arguments, code=code)]
 
 
 def of_kind(kind: str, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the objects of a kind, without it."""
+    """Return the objects of a kind, without their kind."""
     return [{name: value for name, value in each.items() if name != "kind"} for each in found if each["kind"] == kind]

@@ -1,6 +1,6 @@
-"""Names of files and folders say what is in them.
+"""The content of files and folders is recognized by name.
 
-Method: names that Apache Kafka gives, and others.
+Method: names that Apache Kafka gives, and other names.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_links(tmp_path: Path) -> None:
 
 
 def test_what_is_no_regular_file_is_reported(tmp_path: Path) -> None:
-    """And not opened: reading a pipe waits for somebody who writes."""
+    """It is not opened: reading a pipe would wait for a writer."""
     os.mkfifo(tmp_path / "0.log")
     (tmp_path / "1.log").touch()
     errors: list[OSError] = []
@@ -137,7 +137,7 @@ def test_what_is_no_regular_file_is_reported(tmp_path: Path) -> None:
 
 
 def listed(folder: Path, *paths: Path, errors: list[OSError] | None = None) -> list[str]:
-    """Return the files below a folder, by their names in it, and add what cannot be listed to `errors`."""
+    """Return the files below a folder, by their relative names, and add errors about unreadable ones to `errors`."""
     told: list[OSError] = []
     found = files_of(paths or [folder], told.append)
     if errors is None:

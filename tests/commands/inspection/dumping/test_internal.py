@@ -1,6 +1,6 @@
-"""Control records and records of internal topics are shown in the words of DumpLogSegments.
+"""Control records and records of internal topics are shown with the words of DumpLogSegments.
 
-Method: a record of each sort, well and damaged, as text and as JSON.
+Method: a record of each sort, sound and damaged, as text and as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SUBSCRIPTION = b"\0\0" + program(ConsumerProtocolSubscription, 0).encode(Consume
 
 
 def group(protocol_type: str, subscription: bytes) -> tuple[bytes, bytes]:
-    """Return a classic group of one member as it is stored."""
+    """Return the stored form of a classic group with one member."""
     member = GroupMetadataValue.MemberMetadata(member_id="m", subscription=subscription, assignment=b"")
     value = GroupMetadataValue(
         protocol_type=protocol_type, generation=1, protocol="range", leader="m", members=[member]
@@ -58,7 +58,7 @@ def test_what_members_of_consumer_groups_say(protocol_type: str, subscription: b
 
 
 def test_a_type_that_was_removed() -> None:
-    """A segment of an older broker may still have it."""
+    """A segment of an older broker may still contain it."""
     key = b"\0\x09" + program(ShareGroupPartitionMetadataKey, 0).encode(ShareGroupPartitionMetadataKey("g"))
     assert ContentDecoder(OFFSETS, False).record(0, key, None) == (
         b' key: {"type":"9","data":{"groupId":"g"}} payload: <DELETE>',

@@ -1,7 +1,7 @@
-"""Whatever a file says, the command takes little memory.
+"""Whatever a file contains, the command takes little memory.
 
-Method: files that are small on the disk and large in memory, each dumped by a fresh process, whose largest size in
-memory the kernel tells.
+Method: files that are small on the disk and large in memory; a fresh process dumps each, and the kernel reports its
+peak memory.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MEMORY_MAX = 200 * 1024 * 1024
 
 
 def features(count: int) -> bytes:
-    """Return a metadata record of about 1 MB: a broker with so many features, each of the least size."""
+    """Return a metadata record of about 1 MB: a broker with this many features, each as small as possible."""
     start = RegisterBrokerRecord(1)
     start.features = [RegisterBrokerRecord.BrokerFeature("") for _ in range(count)]
     return bytes([METADATA_FRAME_VERSION, 0, 0]) + program(RegisterBrokerRecord, 0).encode(start)
 
 
 class Content(NamedTuple):
-    """What a segment holds, how many records of it are shown, and what is said of the rest."""
+    """The content of a segment, the number of records shown, and the text about the rest."""
 
     data: bytes
     records: int
@@ -50,7 +50,7 @@ class Content(NamedTuple):
 
 
 def topology(count: int) -> tuple[bytes, bytes]:
-    """Return key and value of a record of a streams group: so many groups of copartitions, each of the least size."""
+    """Return key and value of a streams group's record: this many groups of copartitions, each as small as possible."""
     groups = [StreamsGroupTopologyValue.CopartitionGroup() for _ in range(count)]
     parts = [StreamsGroupTopologyValue.Subtopology(copartition_groups=groups)]
     value = StreamsGroupTopologyValue(epoch=1, subtopologies=parts)
@@ -84,12 +84,12 @@ def contents() -> dict[str, Content]:
             struct.pack(">qi", 0, 2**31 - 1) + bytes(4) + b"\x02" + bytes(100), 0, "a batch of 2147483659 bytes"
         ),
     }
-    if engines.native is None:  # which takes minutes for these
+    if engines.native is None:  # the Python engine takes minutes for the others
         found = {name: found[name] for name in ("a batch over the limit", "a length that lies")}
     return found
 
 
-#: The peak that the kernel counts for a child contains that of this process, from which it was forked.
+#: The kernel's peak for a child includes the memory of this process, from which it was forked.
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -101,12 +101,12 @@ sys.exit(status)
 """
 
 
-#: Of the output, what is looked at: its last lines.
+#: The size of the end of the output that is checked.
 TAIL_BYTES = 1000
 
 
 def memory_of(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Return the most bytes of memory that a command takes, and the end of what it writes."""
+    """Return the peak memory of a command, and the end of its output."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     with (folder / "output").open("w+b") as output:
         result = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
@@ -117,7 +117,7 @@ def memory_of(folder: Path, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.thorough
-@LINUX.mark  # the peak of memory is read from /proc
+@LINUX.mark  # peak memory is read from /proc
 def test_memory_of_small_files(tmp_path: Path) -> None:
     entries = [ProducerEntry(number, 1, 5, 6, 0, 7, 2, 4) for number in range(182_000)]
     lines = 300_000
@@ -138,7 +138,7 @@ def test_memory_of_small_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@LINUX.mark  # the peak of memory is read from /proc
+@LINUX.mark  # peak memory is read from /proc
 @pytest.mark.parametrize("as_json", [False, True])
 def test_memory(tmp_path: Path, as_json: bool) -> None:
     topics = {"many structures": "__cluster_metadata"} | dict.fromkeys(

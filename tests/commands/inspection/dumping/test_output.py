@@ -1,4 +1,4 @@
-"""Lines are text or JSON, of the kinds that are wanted; damage is always told and counted.
+"""Lines are text or JSON, of the selected kinds; damage is always reported and counted.
 
 Method: one line of each form.
 """

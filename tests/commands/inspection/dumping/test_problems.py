@@ -1,6 +1,6 @@
-"""Problems of a file are told, up to a limit.
+"""Problems of a file are reported, up to a limit.
 
-Method: fewer than the limit, as many, and more.
+Method: fewer problems than the limit, as many, and more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A terminal sees how far a long file has been read; nobody else does.
+"""Only a terminal shows how much of a long file has been read.
 
-Method: a stream that says that it is a terminal, or not.
+Method: a stream that claims to be a terminal, and one that does not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Segments and snapshots are shown batch by batch, record by record; damage is reported and passed over.
+"""Segments and snapshots are shown batch by batch, record by record; damage is reported and skipped.
 
-Method: segments by hand, whole and damaged in every way that files are; the lines as text and as JSON.
+Method: hand-made segments, whole and with every kind of damage that occurs; the lines as text and as JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def changed(data: bytes, at: int, value: bytes) -> bytes:
 
 
 def sealed(data: bytes) -> bytes:
-    """Return a batch with the checksum of what it says now."""
+    """Return a batch with the checksum of its current content."""
     return changed(data, CRC_AT, struct.pack(">I", crc32c(data[21:])))
 
 
@@ -115,7 +115,7 @@ def test_control_batches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("only", ["record", "control"])
 def test_records_of_old_formats_are_shown_if_records_are_wanted(tmp_path: Path, only: str) -> None:
-    """Also behind control batches, which a broker that was downgraded leaves before them."""
+    """They are shown even after control batches, which precede them if a broker was downgraded."""
     old = MessageSetBuilder(1, Compression.NONE, base_offset=1)
     old.append(5, b"k", b"v")
     marker = batch_of(
@@ -198,7 +198,7 @@ def test_a_snapshot_of_cluster_metadata(tmp_path: Path) -> None:
 
 
 def damage_of(*batches: bytes, folder: Path, base_offset: int = 0) -> tuple[list[dict[str, Any]], list[int]]:
-    """Return what is reported, and the offsets of the records that are shown."""
+    """Return the reported damage, and the offsets of the records that are shown."""
     found = objects(segment(folder, *batches, base_offset=base_offset), code=1)
     return of_kind("damage", found), [each["offset"] for each in of_kind("record", found)]
 
@@ -209,7 +209,7 @@ SIZE = len(GOOD)
 
 
 def test_a_wrong_checksum(tmp_path: Path) -> None:
-    """The batch is shown, and those behind it."""
+    """The batch is shown, and so are the batches after it."""
     damage, offsets = damage_of(changed(GOOD, len(GOOD) - 3, b"?"), NEXT, folder=tmp_path)
     assert damage == [{"position": 0, "reason": "its checksum is wrong", "passedOver": None}]
     assert offsets == [0, 1, 2, 3]
@@ -226,7 +226,7 @@ def test_a_wrong_length(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_one_flipped_bit_of_a_length_costs_no_other_batch(tmp_path: Path, compression: Compression) -> None:
-    """Of batches of equal size a length that is too high may end where a later one begins, or in the midst of it."""
+    """Among batches of equal size, a length that is too high may end where a later batch begins, or inside of it."""
     written = [batch(each, bytes(40), bytes(each % 7), compression=compression) for each in range(0, 60, 2)]
     for bit in range(31):
         length = struct.unpack_from(">i", written[1], LENGTH_AT)[0] ^ 1 << bit
@@ -237,7 +237,7 @@ def test_one_flipped_bit_of_a_length_costs_no_other_batch(tmp_path: Path, compre
 
 
 def test_several_wrong_checksums(tmp_path: Path) -> None:
-    """None of the batches is passed over: where one ends another begins, if a damaged one."""
+    """No batch is skipped: where one ends the next begins, even if it is damaged."""
     written = [changed(batch(each, b"value"), 70, b"?") for each in range(5)]
     damage, offsets = damage_of(*written, batch(5, b"value"), folder=tmp_path)
     assert [each["passedOver"] for each in damage] == [None] * 5
@@ -247,7 +247,7 @@ def test_several_wrong_checksums(tmp_path: Path) -> None:
 
 
 def test_a_batch_inside_a_value_is_none_of_the_segment(tmp_path: Path) -> None:
-    """A value may hold a batch; the damaged one around it is passed over by its size."""
+    """A value may hold a batch; the damaged batch around it is skipped by its size."""
     outer = batch(0, batch(7, b"inner"), b"value")
     damage, offsets = damage_of(changed(outer, len(outer) - 3, b"?"), NEXT, folder=tmp_path)
     assert [each["passedOver"] for each in damage] == [None]
@@ -311,7 +311,7 @@ def test_offsets_that_go_back(tmp_path: Path) -> None:
     ],
 )
 def test_headers_that_lie(tmp_path: Path, at: int, value: bytes, text: str) -> None:
-    """Their checksum is right."""
+    """The checksums of these headers are right."""
     damage, _ = damage_of(sealed(changed(GOOD, at, value)), NEXT, folder=tmp_path)
     assert any(text in each["reason"] for each in damage), damage
     assert all(each["position"] == 0 for each in damage)
@@ -334,7 +334,7 @@ def test_with_an_index_the_beginning_is_not_read(tmp_path: Path) -> None:
     found = objects("--from-offset", "12", path)
     assert [each["offset"] for each in of_kind("record", found)] == list(range(12, 20))
     assert of_kind("end", found)[0]["bytes"] == path.stat().st_size - 10 * size
-    # An index that does not fit is not believed.
+    # An index that does not fit is ignored.
     segment(tmp_path, struct.pack(">ii", 5, 7), suffix=".index")
     found = objects("--from-offset", "12", path)
     assert [each["offset"] for each in of_kind("record", found)] == list(range(12, 20))
@@ -402,7 +402,7 @@ def test_a_line_is_one_line(tmp_path: Path) -> None:
 def test_a_file_that_gets_shorter_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], fill: int, is_damaged: bool
 ) -> None:
-    """The batches are longer than what is read at once; the file behind is not hindered."""
+    """The batches are larger than a window; the next file is dumped all the same."""
     content = batch(0, bytes(1_500_000)) + batch(1, bytes(1_500_000))
     after = segment(tmp_path, batch(9, b"after"), base_offset=9)
     if is_damaged:
@@ -416,7 +416,7 @@ def test_a_file_that_gets_shorter_while_it_is_read(
         assert path.stat().st_size in (size, len(content))
         assert of_kind("record", found)[-1]["offset"] == 9
         assert all(each["passedOver"] is None or each["passedOver"] >= 0 for each in of_kind("damage", found))
-        if path.stat().st_size != size:  # it was read with fewer fills
+        if path.stat().st_size != size:  # the file was read with fewer fills
             continue
         notes = [each["text"] for each in of_kind("note", found) if "got shorter" in each.get("text", "")]
         damage = [each["reason"] for each in of_kind("damage", found) if "the file was cut" in each["reason"]]
@@ -426,7 +426,7 @@ def test_a_file_that_gets_shorter_while_it_is_read(
 
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets", "__cluster_metadata"])
 def test_any_damage_is_reported_and_nothing_is_raised(tmp_path: Path, topic: str) -> None:
-    """Seeded noise in segments of every format, with checksums that are right for half of them."""
+    """Seeded noise in segments of every format; half of the checksums are right."""
     chance = random.Random(topic)
     old = MessageSetBuilder(1, Compression.GZIP, base_offset=6)
     old.append(5, b"k", b"v")

@@ -104,7 +104,7 @@ def test_a_damaged_transaction_index(tmp_path: Path, content: bytes, reason: str
 
 
 def test_a_marker_from_before_the_segment(tmp_path: Path) -> None:
-    """What is damaged is shown before what is wrong with it."""
+    """A damaged entry is shown before the report about it."""
     path = segment(tmp_path, entry(1, 99), entry(2, 100), base_offset=100, suffix=".txnindex")
     found = objects(path, code=1)
     assert [each["kind"] for each in found] == ["file", "entry", "damage", "entry"]
@@ -157,7 +157,7 @@ def test_text_files(tmp_path: Path, name: str, content: str, entries: list[dict[
 
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata", "meta.properties"])
 def test_files_are_opened_for_reading_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """A broker's files may belong to somebody else, or be on a disk that cannot be written."""
+    """A broker's files may belong to another user, or be on a read-only disk."""
     content = "0\n1\n0 0\n" if "-" in name else "version: 0\ntopic_id: MTExMTExMTExMTExMTExMQ\n"
     (tmp_path / name).write_text(content)
     system_open = os.open

@@ -1,6 +1,6 @@
 """A window shows any part of a file, whatever was read before, and never more than the file has.
 
-Method: random reads of a file of several windows; a file that somebody cuts meanwhile; what is no file.
+Method: random reads of a file of several windows; a file that is cut meanwhile; paths that are not regular files.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_a_file_that_grows(tmp_path: Path) -> None:
 
 
 class Failing(FileIO):
-    """A file on a disk that fails from some call on."""
+    """A file on a disk that fails from a given call on."""
 
     calls = 0
 
@@ -104,7 +104,7 @@ class Failing(FileIO):
 
 
 def use(file: FileIO) -> None:
-    """Look at a file's end, read a part of it, and look at its end again."""
+    """Read a file's end, then a part of the file, then its end again."""
     window = Window(file)
     window.at(0, 61)
     window.has_grown()
@@ -122,7 +122,7 @@ def test_a_read_error_names_the_file(tmp_path: Path, calls: int) -> None:
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
-    """Opening a pipe would wait, and reading a device never end."""
+    """Opening a pipe would wait, and reading a device would never end."""
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
     link.symlink_to(os.devnull)

@@ -1,6 +1,6 @@
-"""Packets come out of a capture as they went in, and damage is named, whatever the file says.
+"""Packets come out of a capture as they went in, and damage is reported, whatever the file contains.
 
-Method: both formats in both orders of bytes; a cut at every byte; every byte changed.
+Method: both formats in both byte orders; a cut at every byte; every byte changed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_a_cut_at_every_byte(name: str) -> None:
                 packets += read_packets(io.BytesIO(data[:end]))
             except CaptureError:
                 continue
-            assert len(packets) < 2, end  # it ends where a packet does
+            assert len(packets) < 2, end  # the cut is where a packet ends
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -109,7 +109,7 @@ def test_no_capture(data: bytes, text: str) -> None:
 
 
 def test_packets_come_one_by_one() -> None:
-    """The first is there before the rest is read."""
+    """The first packet is returned before the rest is read."""
     stream = io.BytesIO(pcap(PACKETS * 1000))
     assert len(list(islice(read_packets(stream), 1))) == 1
     assert stream.tell() < 200

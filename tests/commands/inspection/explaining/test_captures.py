@@ -1,7 +1,7 @@
-"""A capture tells what clients and brokers said, matches responses with requests, and says what it could not match.
+"""A capture shows what clients and brokers said, matches responses with requests, and reports what it could not match.
 
-Method: conversations written down packet by packet, then repeated, reordered, cut at both ends, with packets missing,
-mixed with other protocols; damaged captures; the command's output and status.
+Method: hand-written conversations, packet by packet, then repeated, reordered, cut at both ends, with packets missing,
+and mixed with other protocols; damaged captures; the command's output and status.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def explained(packets: Sequence[bytes]) -> tuple[list[Frame], Summary]:
 
 
 def read(frames: list[Frame]) -> list[str]:
-    """Return what was read, in short: way, kind and correlation id."""
+    """Return the frames in short form: direction, API and correlation id."""
     found = []
     for each in frames:
         if isinstance(each.read, Request | Received):
@@ -69,7 +69,7 @@ def test_requests_and_responses(piece_bytes: int) -> None:
 
 
 def test_every_api() -> None:
-    """With responses of the right version, ApiVersions among them, and a request that has none."""
+    """Responses are read in the right version, including those of ApiVersions."""
     written = Talk()
     for api in APIS.values():
         if api.key != ApiKey.PRODUCE:
@@ -120,7 +120,7 @@ def test_what_is_left_of_a_frame_around_a_gap_is_passed_over() -> None:
 
 @pytest.mark.parametrize("begin", range(2, 12))
 def test_a_beginning_inside_a_connection(begin: int) -> None:
-    """What came before the first known request is passed over, and a response without one is said to be so."""
+    """Bytes before the first known request are skipped, and a response without its request is reported as such."""
     frames, summary = explained(talk(10, piece_bytes=14).packets[begin:])
     assert read(frames)[-8:] == both(range(6, 10))
     assert summary.responses <= summary.requests
@@ -134,7 +134,7 @@ def test_a_beginning_inside_a_connection(begin: int) -> None:
 
 @pytest.mark.parametrize("begin", range(2, 30))
 def test_a_beginning_with_any_response(begin: int) -> None:
-    """A correlation id from 3 to 13 is where a request of Produce has its version."""
+    """A correlation id from 3 to 13 is in the position of a Produce request's version."""
     frames, _ = explained(talk(20).packets[begin:])
     assert read(frames)[-10:] == both(range(15, 20))
 
@@ -228,7 +228,7 @@ def test_unfinished_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noise() -> None:
-    """Whatever a capture says, reading it ends, and each frame is counted as what it is."""
+    """Whatever a capture contains, reading it ends, and each frame is counted as what it is."""
     chance = random.Random(11)
     sound = [pcap(talk(6, piece_bytes=20).packets), pcapng(talk(6).packets, link_type=113)]
     for _ in range(300):

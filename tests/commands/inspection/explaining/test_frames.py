@@ -1,7 +1,7 @@
-"""A whole frame is explained byte by byte: a request by what it says itself, a response by its request.
+"""A whole frame is explained byte by byte: a request by its own header, a response by its request.
 
-Method: every API and version, all bytes covered in order; frames cut at every byte, with bytes behind, without their
-length; the command with what people paste.
+Method: every API and version, with all bytes covered in order; frames cut at every byte, with extra bytes, without
+their length; the command on text that users paste.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_noise_is_an_error_that_says_why() -> None:
             try:
                 explained = explain(bytes(data))
             except (ValueError, KafkaWireError) as error:
-                assert str(error) != ""  # noqa: PT017 - either outcome is one
+                assert str(error) != ""  # noqa: PT017 - either outcome is fine
             else:
                 assert b"".join(row.data for row in explained.rows) == bytes(data)
 

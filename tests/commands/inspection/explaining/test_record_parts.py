@@ -1,6 +1,6 @@
-"""A key or value is read as the type that was asked for, if it is of that type, and mistakes are reported.
+"""A key or value is read as the requested type, if it has that type, and mistakes are reported.
 
-Method: segments with records of several types, of Kafka's own topics and of somebody's own; the command on them.
+Method: segments with records of several types, of Kafka's own topics and of a user's topics; the command on them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_a_frame_of_another_version(tmp_path: Path) -> None:
 
 
 def test_markers_are_no_keys(tmp_path: Path) -> None:
-    """The key of a marker begins as that of the oldest offsets, and a change of leader as a record of the metadata."""
+    """A marker's key begins like one of the oldest offsets, and a leader change begins like a metadata record."""
     path = tmp_path / "0.log"
     key, value = end_transaction_marker(True, 5)
     path.write_bytes(batch(0, COMMITTED) + control_batch(3, key, value))
@@ -113,14 +113,14 @@ def test_types_that_do_not_say_their_version(tmp_path: Path) -> None:
 
 
 def test_names_of_records(tmp_path: Path) -> None:
-    """As `kafkawire dump` shows them, for key and value alike."""
+    """`kafkawire dump` shows the same names for key and value."""
     path = committed(tmp_path)
     short = run("explain", path, "--key", "OffsetCommit", "--value", "OffsetCommit")
     assert short == run("explain", path, "--key", "OffsetCommitKey", "--value", "OffsetCommitValue")
     assert "is it OffsetCommitKey?" in run("explain", path, "--key", "OffsetComitKey", code=1)
 
 
-#: As the schemas of `write_record_schemas` say: a visit, its removal, a lamp, an invoice.
+#: The records that `write_record_schemas` describes: a visit, its removal, a lamp, an invoice.
 VISIT, LEFT, LAMP, INVOICE = (
     (b"\0\x09\0\x03Ada", b"\0\1\0\0\0\x4d\0"),
     (b"\0\x09\0\x03Bob", None),
@@ -131,7 +131,7 @@ VISIT, LEFT, LAMP, INVOICE = (
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """Return a folder of schemas, beside it a segment for each record of somebody's own."""
+    """Return a folder of schemas, with a segment beside it for each record of a user's own type."""
     for name, record in (("visit", VISIT), ("left", LEFT), ("invoice", INVOICE)):
         (tmp_path / f"{name}.log").write_bytes(batch(0, [*COMMITTED, record]))
     (tmp_path / "lamp.log").write_bytes(batch(0, [(None, b"\1\x2b\0\0"), LAMP]))

@@ -1,4 +1,4 @@
-"""Batches, records, keys and values of a segment are found, behind damage, too, and nothing is taken for one of them.
+"""Batches, records, keys and values of a segment are found, even after damage, and nothing else is taken for one.
 
 Method: segments with records of several types of Kafka's own topics, written by the codecs; the commands on them.
 """
@@ -42,8 +42,8 @@ def test_keys(segment: Path) -> None:
 
 def test_values(segment: Path) -> None:
     output = run("explain", segment, "--value", "OffsetCommitValue")
-    assert output.count("value of the record") == 2  # the third has none
-    assert "protocol_type" not in output  # which a value of GroupMetadata has
+    assert output.count("value of the record") == 2  # the third record has no value
+    assert "protocol_type" not in output  # a field of GroupMetadata values
     words = " ".join(output.split())
     assert words.count(" version 3 2 00 00 00 00 00 00 00 4d offset 77 ") == 2
 
@@ -62,7 +62,7 @@ def test_a_type_that_is_not_there(segment: Path) -> None:
 
 @pytest.mark.parametrize("form", ["--file", "@", "stdin"])
 def test_a_segment_is_no_key(segment: Path, form: str) -> None:
-    """The header of a batch reads like a key with an empty group, but nobody committed that."""
+    """The header of a batch reads like a key with an empty group, but it is not a key."""
     arguments = {"--file": ("--file", segment), "@": (f"@{segment}",), "stdin": ("-",)}[form]
     stdin = segment.read_bytes().hex() if form == "stdin" else ""
     output = run("explain", "OffsetCommitKey", 0, *arguments, code=1, stdin=stdin)
@@ -184,19 +184,19 @@ def test_keys_behind_damage(segment: Path) -> None:
 
 
 def long_segment(folder: Path) -> Path:
-    """Return a segment that is longer than what is read of it at a time."""
+    """Return a segment that is larger than a single read."""
     path = folder / "0.log"
     path.write_bytes(b"".join(batch(3 * number, COMMITTED) for number in range(10_000)))
     return path
 
 
 def test_a_file_that_gets_shorter(tmp_path: Path) -> None:
-    """A broker may cut its log while it is read; what was read of it before is still shown."""
+    """A broker may cut its log while it is read; the content that was read before is still shown."""
     path = long_segment(tmp_path)
     command = [sys.executable, "-m", "kafkawire", "codegen", "explain", str(path), "--key", "OffsetCommit"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.read(7) == "key of "  # it now waits until somebody reads on
+        assert process.stdout.read(7) == "key of "  # the process now waits until more is read
         os.truncate(path, 1000)
         output, error = process.communicate()
     assert (process.returncode, error) == (0, "")
@@ -217,13 +217,13 @@ def test_where_a_file_was_cut(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_no_segment(tmp_path: Path) -> None:
-    """Reading one would wait for somebody who writes."""
+    """Reading a pipe would wait for a writer."""
     os.mkfifo(tmp_path / "0.log")
     assert "Not a regular file" in run("explain", tmp_path / "0.log", code=1)
 
 
 def test_a_record_of_a_batch_with_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its batch has more rows than are shown of one thing."""
+    """Its batch has more rows than are shown for one object."""
     monkeypatch.setattr(records, "ROWS_MAX", 100)
     path = tmp_path / "0.log"
     path.write_bytes(batch(0, [(b"k", b"%d" % number) for number in range(1_000)]))

@@ -45,7 +45,7 @@ def sides(found: list[Stretch]) -> tuple[bytes, bytes]:
 
 
 def is_causal(found: list[Stretch]) -> bool:
-    """Return whether no answer came before its question was complete."""
+    """Return whether every answer came after its complete question."""
     asked = answered = 0
     for each in found:
         asked += len(each.data) * (each.side == 0)
@@ -67,7 +67,7 @@ def test_in_order() -> None:
 @pytest.mark.parametrize("opened", [True, False])
 @pytest.mark.parametrize("seed", range(20))
 def test_repeated_and_reordered(seed: int, opened: bool) -> None:
-    """Packets are moved by up to eight places, across both sides, and a third comes again."""
+    """Packets are moved by up to eight places, across both sides, and about a third is repeated."""
     chance = random.Random(seed)
     packets = conversation(opened).packets
     head, rest = packets[:2], packets[2:]
@@ -135,7 +135,7 @@ def test_an_opening_that_is_repeated_or_swapped() -> None:
 
 
 def test_bytes_that_come_with_the_opening() -> None:
-    """TCP Fast Open: the number of the segment is that of its SYN, which is no byte."""
+    """TCP Fast Open: the sequence number of the segment is that of its SYN, which is not a byte of the stream."""
     talk = Talk(opened=False)
     talk.packet(0, b"early ", SYN)
     talk.packet(1, b"", SYN | ACK)
