@@ -17,9 +17,9 @@ def interrupted_at(
 
     Args:
         places: the numbers of these instructions, from 0.
-        call: whose instructions are counted, with those of what it calls on this thread.
-        handler: is not traced itself.
-        files: ends of the paths of the files whose instructions count.
+        call: the function whose instructions are counted, with those of its callees on this thread.
+        handler: runs without being traced.
+        files: suffixes of the paths of the files whose instructions count.
     """
     count, last = 0, max(places)
 
@@ -27,7 +27,7 @@ def interrupted_at(
         nonlocal count
         if not frame.f_code.co_filename.endswith(files):
             return None
-        frame.f_trace = trace  # without it, Python 3.13 ignores what follows in a frame that begins
+        frame.f_trace = trace  # without it, Python 3.13 does not trace the rest of a frame that has just begun
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
             if count in places:

@@ -1,7 +1,7 @@
 """A minimal broker for the tests of clients: in memory, with scripted responses where a test needs a fault.
 
-Framing and versions come from the other role of the same connection; the response of an API is a function of the
-request. Unlike the reference broker, it can be made to say anything.
+The server role of the same connection class does framing and versions; a function of the request makes the response of
+each API. Unlike the reference broker, it can be made to send anything.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Later(NamedTuple):
     delay_ms: int
 
 
-#: Returns the response to a request, None to leave it unanswered.
+#: Returns the response to a request, or None for no response.
 Responder = Callable[[Request], Message | Later | None]
 
 
-#: What a broker offers only if it has a receiver for metrics.
+#: APIs that a broker offers only if it has a receiver for metrics.
 _TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 
@@ -65,8 +65,8 @@ class ScriptedBroker:
 
     Attributes:
         network: connects to it.
-        responders: return the response, by API.
-        once: responders that are used first, once each.
+        responders: functions that return the response, by API.
+        once: responders for the next requests, each used once before the usual one.
         requests: every request so far, except ApiVersions, Metadata and InitProducerId.
         links: the open connections, for tests that break them.
     """
@@ -90,18 +90,18 @@ class ScriptedBroker:
         self.start()
 
     def start(self) -> None:
-        """Listen."""
+        """Start to listen."""
         self.network.servers[BROKER] = self._accept
 
     def stop(self) -> None:
-        """Listen no more and break all connections."""
+        """Stop listening and break all connections."""
         del self.network.servers[BROKER]
         for link in self.links:
             link.wire.close()
         self.links.clear()
 
     def script(self, key: ApiKey, *responders: Responder) -> None:
-        """Use these responders for the next requests of an API, then the usual one."""
+        """Use these responders for the next requests of an API, then the usual one again."""
         self.once.setdefault(key, deque()).extend(responders)
 
     def asked(self, key: ApiKey) -> list[Message]:
@@ -151,7 +151,7 @@ class Link:
     def __init__(self, broker: ScriptedBroker, wire: Wire) -> None:
         self.broker = broker
         self.wire = wire
-        # What a broker of another age lists, this release need not know.
+        # This release need not know every API that a broker of another age lists.
         known = {key: both for key, theirs in broker.supported.items() if (both := APIS[key].versions & theirs)}
         self.connection = ServerConnection(known)
 
@@ -179,7 +179,7 @@ def topic_id_of(name: str) -> bytes:
 
 
 class StoringBroker(ScriptedBroker):
-    """A scripted broker that keeps batches and commits, and takes a group of one member.
+    """A scripted broker that stores batches and commits, and accepts a group of one member.
 
     Attributes:
         logs: batches of each partition, with their offsets.
@@ -214,7 +214,7 @@ class StoringBroker(ScriptedBroker):
         return next(walk_headers(log[-1])).next_offset if log else 0
 
     def store(self, data: Buffer, topic: str, partition: int = 0) -> int:
-        """Keep a batch as a leader does, and return its first offset."""
+        """Store a batch as a leader does, and return its first offset."""
         base_offset = self.end(topic, partition)
         batch = bytearray(data)
         stamp(batch, base_offset, 0)
@@ -222,7 +222,7 @@ class StoringBroker(ScriptedBroker):
         return base_offset
 
     def fill(self, topic: str, *values: bytes, partition: int = 0) -> None:
-        """Keep one batch with these values."""
+        """Store one batch with these values."""
         builder = BatchBuilder()
         for value in values:
             builder.append(1000, None, value)
@@ -240,7 +240,7 @@ class StoringBroker(ScriptedBroker):
         ]
 
     def name(self, topic: str, topic_id: bytes) -> str:
-        """Return the name of a topic that is called by its name or its id."""
+        """Return the name of a topic that is given by name or by id."""
         return topic or next(name for name in self.topics if topic_id_of(name) == topic_id)
 
     def _produce(self, request: Request) -> ProduceResponse | None:
@@ -269,7 +269,7 @@ class StoringBroker(ScriptedBroker):
                 data = FetchResponse.PartitionData(asked.partition, high_watermark=self.end(*place), records=records)
                 partitions.append(data)
             topics.append(FetchResponse.FetchableTopicResponse(topic.topic, topic.topic_id, partitions))
-        # Without records a broker waits for some; this one waits in any case.
+        # A broker without enough records waits for more; this one waits the full time.
         response = FetchResponse(responses=topics)
         return response if found else Later(response, request.message.max_wait_ms)
 
@@ -358,7 +358,7 @@ class StoringBroker(ScriptedBroker):
 
 
 def _no_consumer_group(request: Request) -> ConsumerGroupDescribeResponse:
-    """Answer as a coordinator that has classic groups only."""
+    """Answer like a coordinator that supports classic groups only."""
     kind = ConsumerGroupDescribeResponse.DescribedGroup
     return ConsumerGroupDescribeResponse(
         groups=[kind(ErrorCode.GROUP_ID_NOT_FOUND, group_id=group_id) for group_id in request.message.group_ids]

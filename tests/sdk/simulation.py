@@ -1,8 +1,8 @@
-"""Run machines against brokers made of functions, on a clock that jumps from event to event.
+"""Run machines against brokers that are functions, on a clock that jumps from event to event.
 
-`Simulation` does what the driver does, without sockets, tasks and waiting. Requests and responses pass through the real
-codecs in the negotiated version, so a machine that fills a field wrongly fails here; so does one that passes on another
-number for the time.
+`Simulation` does the work of the driver without sockets, tasks and waiting. Requests and responses pass through the
+real codecs in the negotiated version, so a machine that fills a field wrongly fails here; so does one that passes on
+another number as the time.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ __all__ = ["SILENT", "Later", "Silent", "Simulation", "address", "backoff", "clu
 #: The jitter is in the middle, so pauses are 100, 200, 400, 800, 1000 ms.
 FRACTION = 0.5
 
-#: As the defaults of `ClientOptions`.
+#: The defaults of `ClientOptions`.
 CONNECT_TIMEOUT_MS = 10_000
 REQUEST_TIMEOUT_MS = 30_000
 
 
 class Silent:
-    """What a handler returns if the broker does not answer."""
+    """A handler returns this if the broker does not answer."""
 
 
 SILENT = Silent()
 
 
 class Later:
-    """What a handler returns if the response comes later; requests behind it on the connection wait for it."""
+    """A handler returns this if the response comes later; requests behind it on the connection wait for it."""
 
     def __init__(self) -> None:
         self.deliver: Callable[[Message], None] | None = None
@@ -69,7 +69,7 @@ Handler = Callable[[Any, int], "Message | Exception | Silent | Later | None"]
 
 
 def address(node_id: int) -> Address:
-    """Return where a simulated broker listens."""
+    """Return the address of a simulated broker."""
     return Address(f"node-{node_id}", 9092)
 
 
@@ -95,7 +95,7 @@ def cluster(
         nodes: ids of the brokers.
         topics: the leader of each partition of each topic; None for a partition without one.
         controller: node id of the controller.
-        lives: how often each topic was created again, none if it is left out.
+        lives: how often each topic was recreated; a missing topic never was.
     """
     brokers = [MetadataResponse.MetadataResponseBroker(node, *address(node)) for node in nodes]
 
@@ -117,15 +117,15 @@ def cluster(
 
 
 def topic_id(name: str, lives: int = 0) -> bytes:
-    """Return the id of a simulated topic that was created again so many times."""
+    """Return the id of a simulated topic that was recreated this many times."""
     return name.encode().ljust(15, b"-")[:15] + bytes([ord("-") + lives])
 
 
 class Connection:
-    """What a simulated broker speaks.
+    """The versions and features of a simulated broker.
 
     Args:
-        newest: by API, the newest version that it knows, where that is not ours.
+        newest: by API, the newest version that it knows, where it differs from ours.
         features: the finalized level of each feature.
     """
 
@@ -152,18 +152,18 @@ class Simulation:
     """A client's router and machines beside simulated brokers.
 
     Args:
-        router: of the client.
-        latency_ms: from a request to its response, and for connecting.
+        router: the client's router.
+        latency_ms: the time from a request to its response, and for connecting.
 
     Attributes:
         now_ms: the time.
-        handlers: by request class, what answers; `(node_id, class)` goes first.
+        handlers: by request class, the function that answers; `(node_id, class)` takes precedence.
         down: node ids of the brokers that refuse connections.
-        refusal: how they refuse.
+        refusal: the error with which they refuse.
         stalled: node ids of the brokers that accept connections and never answer, not even to the handshake.
-        newest: by API, the newest version that the brokers know, where that is not ours.
-        features: the finalized level of each feature, as connections that open from now on hear of it.
-        sent: (time, node id, request, version) of all that was sent.
+        newest: by API, the newest version that the brokers know, where it differs from ours.
+        features: the finalized level of each feature, which brokers report on connections that open from now on.
+        sent: (time, node id, request, version) of every request that was sent.
         opened: (time, node id) of all attempts to connect.
     """
 
@@ -186,16 +186,16 @@ class Simulation:
         self._delayed: dict[Link, deque[tuple[Call, Message, int]]] = {}
 
     def check_time(self, now_ms: int) -> None:
-        """Fail if a machine has passed on another time than the present one."""
+        """Fail if a machine has passed on a time other than the current one."""
         assert now_ms == self.now_ms, f"{now_ms} was passed on, but the time is {self.now_ms}"
 
     def at(self, delay_ms: int, event: Callable[[], None]) -> None:
-        """Have something happen later."""
+        """Schedule an event."""
         self._numbers += 1
         heappush(self._events, (self.now_ms + delay_ms, self._numbers, event))
 
     def run(self, duration_ms: int) -> None:
-        """Let time pass; events, and what the machines find due, happen in order."""
+        """Let time pass; events and due work of the machines happen in order."""
         _running.append(self)
         try:
             self._run(self.now_ms + duration_ms)
@@ -211,7 +211,7 @@ class Simulation:
             if next_ms > end_ms:
                 break
             if next_ms == self.now_ms and not (self._events and self._events[0][0] <= next_ms):
-                next_ms += 1  # something is due and waits for an event: the clock goes on, as it does in a driver
+                next_ms += 1  # something due waits for an event: the clock advances, as it does under a driver
             self.now_ms = next_ms
             while self._events and self._events[0][0] <= self.now_ms:
                 heappop(self._events)[2]()
@@ -230,7 +230,7 @@ class Simulation:
         return call.result
 
     def break_connections(self, node_id: int, error: KafkaWireError | None = None) -> None:
-        """End all connections to a broker, as if it was killed."""
+        """End all connections to a broker, as if it had been killed."""
         lost = error or ConnectionLost(f"connection to {address(node_id)} was lost: reset by peer")
         for link in [link for link in self._open if link.address == address(node_id)]:
             calls = self._open.pop(link)
@@ -349,7 +349,7 @@ class Simulation:
 
 
 def _check_times(where: type, name: str, place: int) -> None:
-    """Have a method check the time that it is given, as long as a simulation runs."""
+    """Make a method check the time that it receives, as long as a simulation runs."""
     method = getattr(where, name)
 
     @wraps(method)
@@ -361,10 +361,10 @@ def _check_times(where: type, name: str, place: int) -> None:
     setattr(where, name, checked)
 
 
-#: The simulations that run, the last one within the others.
+#: The running simulations, innermost last.
 _running: list[Simulation] = []
 
-#: Where times end up, and their places: machines pass them on among other numbers.
+#: The methods that receive times, and the position of that argument: machines pass times on among other numbers.
 for _method in (
     (Attempts, "failed", 2),
     (Link, "moves_to", 2),

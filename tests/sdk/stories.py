@@ -30,11 +30,11 @@ class Scene(Protocol):
     """A machine, and a simulation of what surrounds it."""
 
     def act(self, step: Step) -> None:
-        """Take a step, then check what must always hold."""
+        """Take a step, then check the invariants."""
         ...
 
     def news(self) -> tuple[object, ...]:
-        """Return everything that the machine has shown since the last call, one item for each kind of output."""
+        """Return everything that the machine has output since the last call, one item for each kind of output."""
         ...
 
 
@@ -49,14 +49,14 @@ def steps(kinds: Kinds, longest: int) -> st.SearchStrategy[list[Step]]:
 
     A kind is drawn more often if it has several names, such as "send" and "send more".
     """
-    # By itself hypothesis draws five steps or so. A minimum makes lists longer; a None in one makes its story shorter.
+    # By default hypothesis draws about five steps. A minimum makes lists longer; a None in one makes its story shorter.
     step = st.one_of(st.none(), *[st.tuples(st.just(name), *kinds[name]) for name in kinds])
     drawn = st.lists(step, min_size=longest // 2, max_size=longest)
     return drawn.map(lambda story: [step for step in story if step is not None])
 
 
 def assert_alike(old: Scene, new: Scene, story: Iterable[Step]) -> None:
-    """Assert that a used machine and a new one show the same after each step of a story."""
+    """Assert that a used machine and a new one give the same output after each step of a story."""
     _compare("before the first step", old, new)
     for step in story:
         old.act(step)

@@ -1,6 +1,6 @@
-"""The two clocks tell what their names say.
+"""The two clocks return the times that their names promise.
 
-Method: they are compared with the standard library's, whose resolution is finer.
+Method: comparison with the clocks of the standard library, whose resolution is finer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client of an event loop that has ended says so wherever it is used, and can be closed.
+"""A client whose event loop has ended says so in every call, and can be closed.
 
 Method: producer, consumer and admin against a scripted broker in memory, started in one `asyncio.run` and used in the
 next.
@@ -24,12 +24,12 @@ Client = Producer[Any, Any] | Consumer[Any, Any] | Admin
 T0 = TopicPartition("t", 0)
 
 
-#: Turns of an event loop until nothing of a client is left on it that `asyncio.run` would not see.
+#: Turns of an event loop after which only `asyncio.run` has anything left to end on it.
 TURNS = 20
 
 
 def run_to_the_end(work: Callable[[], Awaitable[object]]) -> None:
-    """Run a coroutine on an event loop of its own, which leaves no task behind: none that begins late, either."""
+    """Run a coroutine on a new event loop, and leave no task behind, not even one that begins late."""
 
     async def run() -> None:
         await work()
@@ -65,7 +65,7 @@ USES: list[tuple[Callable[..., Client], Callable[[Any], Awaitable[object]]]] = [
 
 
 def made(kind: Callable[..., Client], broker: StoringBroker, **given: Any) -> Client:
-    """Return a client, not started; a consumer reads the one topic."""
+    """Return a client that is not started; a consumer reads the only topic."""
     return kind(str(BROKER), *(("t",) if kind is Consumer else ()), network=broker.network, **given)
 
 
@@ -87,7 +87,7 @@ def test_a_loop_that_has_ended(kind: Callable[..., Client], use: Callable[[Any],
 
 
 class Listener:
-    """Hears nothing that matters."""
+    """Ignores all calls."""
 
     def on_assigned(self, partitions: frozenset[TopicPartition]) -> None: ...
 
@@ -115,7 +115,7 @@ def test_closing_is_all_that_is_done(kind: Callable[..., Client], topics: tuple[
 
 
 class LoopThread:
-    """An event loop on a thread, that may end at any time."""
+    """An event loop on a thread, which may end at any time."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -123,7 +123,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Return what a coroutine returns that runs there."""
+        """Run a coroutine there, and return its result."""
 
         async def run() -> Any:
             return await work()
@@ -135,12 +135,12 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         for task in asyncio.all_tasks(self._loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody is surprised here
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # the warning is expected here
         self._loop.close()
 
 
 async def send_and_forget(client: Client) -> Callable[[], Any]:
-    """Return what waits for a record, and for nothing else of the producer."""
+    """Return a function that waits for a record, and for nothing else of the producer."""
     assert isinstance(client, Producer)
     return client.send("t", b"never stored").result
 

@@ -1,6 +1,6 @@
-"""Errors say whether another attempt helps, name the thing, the value and the limit, and can be copied and pickled.
+"""Errors say whether another attempt helps, name the object, the value and the limit, and can be copied and pickled.
 
-Method: a table of what each class promises; every exception of the package is found and copied; one is raised in
+Method: a table of the promises of each class; every exception of the package is found and copied; one is raised in
 another process.
 """
 
@@ -162,7 +162,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 
 def exceptions() -> list[type[Exception]]:
-    """Return every exception that the package defines, but for the modules that need pyspark."""
+    """Return every exception that the package defines, except those in modules that need pyspark."""
     for module in pkgutil.walk_packages(kafkawire.__path__, "kafkawire."):
         if "spark" not in module.name:
             import_module(module.name)
@@ -176,7 +176,7 @@ def subclasses(cls: type[Exception]) -> Iterator[type[Exception]]:
 
 
 def sample(cls: type[Exception]) -> Exception:
-    """Return an exception with an argument for every parameter; a new name of one needs an entry in `ARGUMENTS`."""
+    """Return an exception with an argument for every parameter; a new parameter name needs an entry in `ARGUMENTS`."""
     if not inspect.isfunction(cls.__init__):
         return cls("text")
     _, *parameters = inspect.signature(cls.__init__).parameters
@@ -184,7 +184,7 @@ def sample(cls: type[Exception]) -> Exception:
 
 
 def state(error: BaseException) -> dict[str, Any]:
-    """Return all that a handler of the error can see."""
+    """Return everything that a handler of the error can see."""
     seen = {"type": type(error), "text": str(error), "repr": repr(error), "args": error.args, **vars(error)}
     return {**seen, **{name: getattr(error, name, None) for name in ("retriable", "fatal")}}
 
@@ -220,7 +220,7 @@ def test_a_copy_keeps_what_was_added_to_the_error() -> None:
 
 
 def test_an_error_that_is_raised_again_and_again() -> None:
-    """What is raised is a copy: neither tracebacks nor notes of one handler reach the next."""
+    """A copy is raised each time: neither tracebacks nor notes of one handler reach the next."""
     cause = ConnectFailed("a:1", "refused")
     kept = DecodeError("topics[0]", 4, "cut off")
     kept.add_note("in the third request")

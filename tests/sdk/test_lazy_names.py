@@ -1,6 +1,6 @@
-"""A package loads a module when one of its names is first used, once, and knows no others.
+"""A package loads a module once, when one of its names is first used, and refuses unknown names.
 
-Method: a package on disk, whose module counts how often it is run.
+Method: a package on disk, whose module counts how often it is executed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each subject gets a line an interval, which says how many were held back; subjects do not disturb each other."""
+"""Each subject gets one line per interval, which says how many were suppressed; subjects do not affect each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkawire.sdk.log_limit import INTERVAL_MS, SUBJECTS_MAX, LogLimit
 
 @pytest.fixture
 def limit(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> LogLimit:
-    # A simulation in an earlier test has it wrapped, and a line counts the frames to the place of its event.
+    # An earlier test's simulation may have wrapped it; the extra frame would change the code location in the line.
     monkeypatch.setattr(LogLimit, "_write", inspect.unwrap(LogLimit._write))
     caplog.set_level(logging.INFO, "kafkawire.tests")
     return LogLimit(logging.getLogger("kafkawire.tests"))

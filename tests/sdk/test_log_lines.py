@@ -1,7 +1,7 @@
-"""Whatever happens to a running client shows in the log: at least one line, and at most one an interval for a subject.
+"""Every event of a running client is in the log: at least one line, and at most one per interval and subject.
 
-Method: clients on simulated clusters, driven through one kind of trouble each for an hour or less. The lines are read
-with every logger of kafkawire at DEBUG.
+Method: clients on simulated clusters, each with one kind of trouble for up to an hour. The lines are read with every
+logger of kafkawire at DEBUG.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ HOUR_MS = 3_600_000
 
 
 class Lines:
-    """What was logged."""
+    """The logged lines."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self._caplog = caplog
 
     def of(self, area: str, text: str, level: str | None = None) -> list[str]:
-        """Return the lines of an area that contain a text, without those of before."""
+        """Return the lines of an area that contain a text, and forget all lines so far."""
         found = [
             record.getMessage()
             for record in self._caplog.records
@@ -234,7 +234,7 @@ def test_commits_that_fail_for_a_while(lines: Lines) -> None:
 
 
 def test_no_secret_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """A producer with a wrong password, with every logger of the process at DEBUG."""
+    """A producer logs in with a wrong password, with every logger of the process at DEBUG."""
     caplog.set_level(logging.DEBUG)
 
     async def test(broker: SaslBroker) -> None:

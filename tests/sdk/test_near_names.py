@@ -1,6 +1,6 @@
-"""An error about a name says which one was probably meant, and does not take long for it.
+"""An error about an unknown name suggests the name that was probably meant, and finds it quickly.
 
-Method: a table of names; and the sources, for another place that compares names on its own.
+Method: a table of names; and a search of the sources for other code that compares names on its own.
 """
 
 from __future__ import annotations

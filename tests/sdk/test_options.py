@@ -1,7 +1,7 @@
 """Options are declared once, read by both of their names, and refused with name, value and limit.
 
-Method: a class with one option of each kind; tables of what is accepted and refused, as Python values and as text, and
-of values that contradict each other.
+Method: a class with one option of each kind; tables of accepted and refused values, in Python and as text, and of
+values that contradict each other.
 """
 
 from __future__ import annotations

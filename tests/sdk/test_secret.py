@@ -1,6 +1,6 @@
-"""A secret is shown by nothing but `reveal`, and a value that may be one is not shown in an error.
+"""Only `reveal` shows a secret, and an error does not show a value that may be one.
 
-Method: every way in which Python turns an object into text or bytes; tables of names, misspelt ones too.
+Method: every way in which Python turns an object into text or bytes; tables of names, including misspelt ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A table allows its edges, and no others, which it refuses with the name of the machine and of both states."""
+"""A table allows its edges only, and refuses others with the name of the machine and of both states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version is said once: the package, the face and what a client tells brokers agree.
+"""The version is defined once: the package, the public API and the version that clients send to brokers agree.
 
 Method: each place is read.
 """

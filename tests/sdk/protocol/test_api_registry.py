@@ -1,6 +1,6 @@
-"""A registry holds what its tables say, and refuses what could only go wrong later.
+"""A registry holds what its tables say, and refuses entries that could only fail later.
 
-Method: the table of the example beside Kafka's; entries of it, changed in one place.
+Method: the example's table beside Kafka's; entries of the example, each changed in one place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PACKAGE, KAFKA = "examples.own_api.messages", "kafkawire.sdk.protocol.messages"
 
 
 def table(**changes: Any) -> dict[int, Any]:
-    """Return the table of the example with its entry changed."""
+    """Return the example's table with its entry changed."""
     api = GREET._replace(**changes)
     return {api.key: api}
 
@@ -101,7 +101,7 @@ def test_what_does_not_fit_its_classes(changes: dict[str, Any], text: str) -> No
     assert text in str(caught.value)
 
 
-# The classes of the cases above: none, a response, one of another API, the base of all.
+# The classes of the cases above: none, a response, a request of another API, the common base class.
 GRequest = int
 HRequest = GreetResponse
 IRequest, IResponse = GreetRequest, FetchResponse

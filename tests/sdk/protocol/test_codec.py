@@ -1,9 +1,8 @@
-"""Every layout of every message survives a round trip, and no bytes whatever bring anything but a message or a
-DecodeError.
+"""Every layout of every message survives a round trip, and any bytes decode to a message or raise a DecodeError.
 
-Method: generated over all messages and versions, not sampled. Seeded random values; each encoding is cut at every
-byte and has bytes flipped; the three engines must give the same message and end, or the same error with the same path
-and offset. What construct's interface promises is tested on a few messages."""
+Method: generated over all messages and versions, not sampled. Seeded random values; each encoding is cut at every byte
+and has bytes flipped; the three engines must return the same message and end, or the same error with the same path and
+offset. The parts of construct's interface are tested on a few messages."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ UNKNOWN = ((100, b"unknown"), (2**31 - 2, b""))
 
 
 def layouts(name: str) -> list[Layout]:
-    """Return the layouts of a message that differ in more than the number of the version."""
+    """Return the layouts of a message that differ in more than the version number."""
     cls = message_class(name)
     first, last = cls.SCHEMA.known_versions
     every = [layout(cls, version) for version in range(first, last + 1)]
@@ -82,7 +81,7 @@ def sample_value(field: FieldLayout, dice: random.Random) -> Any:
 
 
 def outcome(messages: Codec[Any], data: bytes) -> tuple[Any, ...]:
-    """Return what decoding gives: message and end, or all there is to know of the error."""
+    """Return the result of decoding: message and end, or everything that the error says."""
     try:
         return messages.decode(data)
     except DecodeError as error:
@@ -114,7 +113,7 @@ def test_every_layout(name: str) -> None:
 
 
 def assert_cuts(engines: list[Codec[Any]], data: bytes) -> None:
-    """Every proper beginning of an encoding is refused, with the same error by all."""
+    """Every proper prefix of an encoding is refused, with the same error by all engines."""
     for cut in range(len(data)):
         expected = outcome(engines[-1], data[:cut])
         assert len(expected) == 3, f"accepted {cut} of {data.hex()}"
@@ -124,7 +123,7 @@ def assert_cuts(engines: list[Codec[Any]], data: bytes) -> None:
 
 
 def assert_flips(engines: list[Codec[Any]], data: bytes, dice: random.Random) -> None:
-    """Damaged bytes give the same to all engines, and what they decode they encode alike."""
+    """All engines decode damaged bytes to the same result, and encode decoded messages alike."""
     for _ in range(FLIPS if data else 0):
         damaged = bytearray(data)
         damaged[dice.randrange(len(data))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
@@ -233,7 +232,7 @@ def test_records_are_views_of_any_buffer(engine: str, kind: Any) -> None:
 
 
 class Region:
-    """A part of a file: it has a length and is not in memory."""
+    """A part of a file: it has a length but is not in memory."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -289,7 +288,7 @@ BROKER = MetadataResponse.MetadataResponseBroker
 
 
 class Changing:
-    """A number that empties the list it stands in when it is looked at."""
+    """A number that empties the list that holds it as soon as it is read."""
 
     def __init__(self, victims: list[Any]) -> None:
         self.victims = victims

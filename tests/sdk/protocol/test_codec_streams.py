@@ -1,6 +1,6 @@
-"""A codec takes its message out of a stream, leaves what follows, and reads no more than the message is worth.
+"""A codec reads its message from a stream, leaves what follows, and reads no more than the message needs.
 
-Method: streams in memory that count what is read of them, a file and a pipe.
+Method: streams in memory that count the bytes read from them, a file and a pipe.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_a_stream_of_a_file(tmp_path: Path) -> None:
 
 
 class CountingStream(io.BytesIO):
-    """A stream that is not BytesIO itself, and counts what is read of it."""
+    """A stream that is not BytesIO itself, and counts the bytes read from it."""
 
     calls = 0
     size_bytes = 0

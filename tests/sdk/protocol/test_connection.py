@@ -1,4 +1,4 @@
-"""What one side sent is what the other side heard, and a peer that breaks the rules is named.
+"""Each side receives what the other side sent, and a peer that breaks the rules is reported.
 
 Method: a client and a server connection joined by hand, pipelined and in all response orders; the version handshake
 against brokers of every age; damaged and unexpected frames.
@@ -125,7 +125,7 @@ def test_a_handshake_that_is_refused_for_another_reason(error: ErrorCode) -> Non
 
 
 def test_handshake_with_a_broker_that_refuses_what_it_lists_goes_down_step_by_step() -> None:
-    """A proxy may list the versions of the broker after it and refuse them itself: no version is asked twice."""
+    """A proxy may list the versions of the broker behind it and refuse them itself: no version is requested twice."""
     client = ClientConnection()
     refusal = offer(supported(API_VERSIONS=(0, 4)), ErrorCode.UNSUPPORTED_VERSION)
     asked = [client.handshake().version]
@@ -206,7 +206,7 @@ def test_an_api_versions_response_without_an_error_code(body: bytes) -> None:
 
 
 def test_only_an_api_versions_response_may_be_in_another_version() -> None:
-    """A response that happens to begin with the number of UNSUPPORTED_VERSION is read in the version of its request."""
+    """A response that happens to begin with the code of UNSUPPORTED_VERSION is read in its request's version."""
     client, server = ClientConnection(), ServerConnection(ALL)
     answer = HeartbeatResponse(throttle_time_ms=ErrorCode.UNSUPPORTED_VERSION << 16)
     request = deliver(server, client.request(HeartbeatRequest(), 4))
@@ -260,7 +260,7 @@ def test_every_request_has_a_response_but_produce_without_acks() -> None:
 
 
 def test_every_api_crosses_in_every_version() -> None:
-    """Each request with its defaults arrives as it left, with the header of its version; so does each response."""
+    """Each request with its defaults arrives as it was sent, with its version's header; so does each response."""
     import importlib
 
     from kafkawire.sdk.protocol.messages import MODULES
@@ -288,7 +288,7 @@ def test_correlation_ids_wrap() -> None:
 
 
 class Region:
-    """A part of a file: it has a length and is not in memory."""
+    """A part of a file: it has a length but is not in memory."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -302,7 +302,7 @@ TOO_LONG = r"^frame of 214748\d{4} bytes, at most 2147483647 can be sent$"
 
 def test_a_request_that_is_too_long_is_refused_and_not_counted() -> None:
     client = ClientConnection()
-    partition = ProduceRequest.PartitionProduceData(index=0, records=Region(2**31 - 1))  # type: ignore[arg-type]  # stands for a buffer that this test could not hold
+    partition = ProduceRequest.PartitionProduceData(index=0, records=Region(2**31 - 1))  # type: ignore[arg-type]  # stands for a buffer that would not fit into memory
     with pytest.raises(LocalProtocolError, match=TOO_LONG):
         client.request(ProduceRequest(topic_data=[ProduceRequest.TopicProduceData("t", partition_data=[partition])]), 8)
     assert client.in_flight == 0

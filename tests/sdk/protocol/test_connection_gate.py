@@ -1,6 +1,6 @@
-"""Requests wait for the gate: none leaves before a login is complete, and none is lost or overtaken by another one.
+"""Requests wait for the gate: none leaves before the login is complete, and none is lost or overtaken.
 
-Method: a client and a server connection joined by hand, the broker's responses given one by one.
+Method: a client and a server connection joined by hand; the test sends the broker's responses one by one.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Pair:
         assert self.read() == [SaslHandshakeRequest("PLAIN")]
 
     def finish(self, lifetime_ms: int = 0) -> list[Message]:
-        """Let a login succeed, and return what is written then."""
+        """Let a login succeed, and return what the client then writes."""
         self.answer(SaslHandshakeResponse())
         assert self.read() == [SaslAuthenticateRequest(b"\0alice\0pencil")]
         self.answer(SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms))
@@ -118,7 +118,7 @@ def test_the_gate_with_a_login() -> None:
 
 
 def test_the_gate_with_an_older_broker() -> None:
-    """The second ApiVersions request is written without being asked for."""
+    """The second ApiVersions request is written unasked."""
     pair = Pair(authenticates=False)
     pair.server = ServerConnection(ALL | {ApiKey.API_VERSIONS: VersionRange(0, 2)})
     pair.client.start()
@@ -131,7 +131,7 @@ def test_the_gate_with_an_older_broker() -> None:
 
 
 def test_requests_are_held_back_while_the_client_logs_in_again() -> None:
-    """They leave in their order once the broker agrees, after those that were under way; each gets its response."""
+    """They leave in order once the broker accepts the login, after those in flight; each gets its response."""
     pair = Pair()
     pair.ready(lifetime_ms=1_000)
     assert (pair.client.reauthenticate_at_ms, pair.client.session_ends_ms) == (850, 1_000)
@@ -155,10 +155,10 @@ def test_requests_are_held_back_while_the_client_logs_in_again() -> None:
             HeartbeatResponse(throttle_time_ms=number),
         )
     assert pair.client.in_flight == 1
-    pair.server.respond(pair.requests.pop(0), None)  # the silent one
+    pair.server.respond(pair.requests.pop(0), None)  # the broker does not answer it
     pair.answer(HeartbeatResponse())
     pair.log_in(1_800)
-    assert pair.finish(lifetime_ms=1_000) == []  # none of them again
+    assert pair.finish(lifetime_ms=1_000) == []  # none of them is sent again
     assert pair.client.in_flight == 0
 
 
@@ -258,7 +258,7 @@ def test_a_large_response_that_comes_before_those_of_a_new_login_is_taken() -> N
 @pytest.mark.parametrize("garbage", [b"", b"\xff", b"HTTP/1.1 400 Bad Request", bytes(4), bytes(10), b"\xff" * 1000])
 @pytest.mark.parametrize("step", range(3))
 def test_garbage_in_each_state(step: int, garbage: bytes) -> None:
-    """Only the broker's fault is reported, whichever response is replaced."""
+    """Only the broker's mistake is reported, whichever response is replaced."""
     pair = Pair()
     pair.client.start()
     pair.read()

@@ -1,6 +1,6 @@
-"""Frames come out as they went in, however the stream was cut, and a hostile length stops the connection.
+"""Frames come out as they went in, however the stream is cut, and a hostile length stops the connection.
 
-Method: one stream is fed whole, byte by byte and in every two pieces; hypothesis varies frames and cuts; lengths at
+Method: one stream is fed whole, byte by byte and in every pair of pieces; hypothesis varies frames and cuts; lengths at
 each limit.
 """
 
@@ -75,7 +75,7 @@ def test_limit(length: int, accepted: bool) -> None:
 
 
 def test_the_limit_by_default_is_that_of_kafka() -> None:
-    """Of the largest frame the length alone is there; nothing more is needed to refuse a larger one."""
+    """The largest frame consists of its length only; no more is needed to show that a larger one is refused."""
     largest = (100 * 1024 * 1024).to_bytes(4, "big")
     larger = (100 * 1024 * 1024 + 1).to_bytes(4, "big")
     assert FrameBuffer().receive(largest) == []
@@ -87,7 +87,7 @@ def test_the_limit_by_default_is_that_of_kafka() -> None:
 
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_a_length_that_is_refused_hides_no_frame_before_it(before: int) -> None:
-    """However the stream is cut: the frames come out, and then nothing but the error."""
+    """However the stream is cut, the frames come out first, and then only the error."""
     stream = b"".join(map(frame, FRAMES[:before])) + b"\x7f\xff\xff\xff"
     for cut in range(len(stream) + 1):
         buffer = FrameBuffer(1000)
@@ -125,7 +125,7 @@ def test_the_longest_frame_that_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> 
     assert frame_prefix(2**31 - 1) == b"\x7f\xff\xff\xff"
     with pytest.raises(LocalProtocolError, match=r"^frame of 2147483648 bytes, at most 2147483647 can be sent$"):
         frame_prefix(2**31)
-    monkeypatch.setattr(frames, "MAX_LENGTH", 7)  # no test has the memory for more
+    monkeypatch.setattr(frames, "MAX_LENGTH", 7)  # no test has memory for more
     with pytest.raises(LocalProtocolError, match=r"^frame of 8 bytes, at most 7 can be sent$"):
         frame(memoryview(array("i", [1, 2])))
 
@@ -144,4 +144,4 @@ def test_a_frame_that_is_not_contiguous() -> None:
     assert FrameBuffer().receive(memoryview(b"".join(bytes((byte, 0)) for byte in frame(b"ab")))[::2]) == [b"ab"]
     for wrong in ("text", None, 5):
         with pytest.raises(TypeError):
-            frame(wrong)  # type: ignore[arg-type]  # what no frame can be
+            frame(wrong)  # type: ignore[arg-type]  # not a valid frame

@@ -1,6 +1,6 @@
-"""The gate asks for versions, then logs in, then opens; it opens for nobody else, and says when to log in again.
+"""The gate asks for versions, then logs in, then opens; it opens in no other case, and says when to log in again.
 
-Method: a scripted authenticator and the broker's responses by hand, in order and out of it. The frames are in
+Method: a scripted authenticator and the broker's responses by hand, in order and out of order. The frames are tested in
 test_connection.py, the mechanisms in the folder `sasl`.
 """
 
@@ -29,12 +29,12 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 State = ConnectionState
 
-#: A login: when it begins, how many challenges there are, how long the session lasts, a random number.
+#: A login: its start, the number of challenges, the lifetime of the session, a random number.
 LOGINS = st.tuples(st.integers(0, 10**6), st.integers(0, 9), st.sampled_from([0, 1, 1_000, 60_000]), st.floats(0, 0.99))
 
 
 class Script:
-    """An authenticator that answers with what it was given; None ends the login."""
+    """An authenticator that gives the answers of the test; None ends the login."""
 
     mechanism = "SCRIPT"
 
@@ -109,7 +109,7 @@ def test_a_login_of_two_rounds() -> None:
 
 @pytest.mark.parametrize(("fraction", "due_ms"), [(0.0, 1_850), (0.5, 1_900), (1.0, 1_950)])
 def test_a_session_with_an_end(fraction: float, due_ms: float) -> None:
-    """Kafka's client logs in again after 85 to 95 % of the session, counted here from the beginning of the login."""
+    """Kafka's client logs in again after 85 to 95 % of the session, measured here from the start of the login."""
     gate = asking()
     log_in(gate, now_ms=1_000, lifetime_ms=1_000, fraction=fraction)
     assert gate.reauthenticate_at_ms == pytest.approx(due_ms)
@@ -245,7 +245,7 @@ def test_the_count_starts_again_with_each_login() -> None:
 def test_nothing_of_a_login_outlives_the_next(
     past: list[tuple[int, int, int, float]], following: tuple[int, int, int, float]
 ) -> None:
-    """Neither its rounds, nor its session, nor when to log in again: as a gate that logs in for the first time."""
+    """After a second login, rounds, session and next login are those of a gate that logs in for the first time."""
     old, new = asking(), asking()
     for login in past:
         _log_in_by_rounds(old, *login)
@@ -260,7 +260,7 @@ def _log_in_by_rounds(gate: Gate, now_ms: int, rounds: int, lifetime_ms: int, fr
     assert gate.log_in(Script(*[b"more"] * rounds, None), now_ms, fraction) == SaslHandshakeRequest("SCRIPT")
     assert gate.is_shut
     assert gate.receive(SaslHandshakeResponse()) == SaslAuthenticateRequest(b"first")
-    for _ in range(rounds):  # only the last response of a login says how long the session lasts
+    for _ in range(rounds):  # only the last response of a login has the lifetime of the session
         assert gate.receive(SaslAuthenticateResponse(session_lifetime_ms=7)) == SaslAuthenticateRequest(b"more")
     assert gate.receive(SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)) is None
 
@@ -290,7 +290,7 @@ def gate_in(state: State, *, authenticates: bool) -> Gate:
 
 
 def lead(gate: Gate, state: State) -> None:
-    """Let happen what leads to a state."""
+    """Apply the events that lead to a state."""
     if state in NETWORK:
         gate.report(state)
     elif state is State.VERSIONS:

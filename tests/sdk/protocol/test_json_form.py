@@ -1,5 +1,4 @@
-"""JSON is the form that Apache Kafka's converters print, in both directions; what is not of that form is refused by
-field.
+"""JSON has the form that Apache Kafka's converters print, in both directions; errors about other JSON name the field.
 
 Method: values by hand. The golden vectors (`tests/conformance/test_message_vectors.py`) hold thousands more.
 """
@@ -104,7 +103,7 @@ NO_BASE64 += ["AA AA", "AA\nAA", "AA=\n=", "AA\n==", "AAA\\"]
 
 @pytest.mark.parametrize("value", [*NO_BASE64, 5, True])
 def test_wrong_bytes(value: Any) -> None:
-    """Kafka's converter refuses each of them, as Jackson does."""
+    """Kafka's converter refuses each of them, because Jackson does."""
     with pytest.raises(EncodeError, match=r"^authBytes: expected"):
         from_json("SaslAuthenticateRequest", 0, {"authBytes": value})
 
@@ -115,7 +114,7 @@ def test_wrong_bytes(value: Any) -> None:
         ("0DD+", b"\xd0\x30\xfe"),
         ("0DD+\n0DD+", b"\xd0\x30\xfe" * 2),
         ("\x01 0DD+\r\n0DA=\t", b"\xd0\x30\xfe\xd0\x30"),
-        ("AB==", b"\0"),  # the bits that no byte takes
+        ("AB==", b"\0"),  # bits that belong to no byte
         ("AA==AA==", b"\0\0"),
         ("", b""),
     ],
@@ -133,7 +132,7 @@ def test_long_base64() -> None:
 
 
 def test_names_that_no_version_has_are_ignored() -> None:
-    """As by Kafka, whose own `quorum-state` files have one more: `data_version`."""
+    """Kafka ignores them too: its own `quorum-state` files have one more, `data_version`."""
     text = (
         """{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"""
     )
@@ -141,7 +140,7 @@ def test_names_that_no_version_has_are_ignored() -> None:
 
 
 def test_fields_of_other_versions_are_read() -> None:
-    """As by Kafka, which throws UnsupportedVersionException when the message is written, or for a structure at once."""
+    """As in Kafka, which throws UnsupportedVersionException when the message is written, or at once for a structure."""
     value = {**METADATA_JSON, "includeClusterAuthorizedOperations": True}
     message = from_json("MetadataRequest", 12, value)
     assert message == MetadataRequest(topics=(TOPIC,), include_cluster_authorized_operations=True)
@@ -161,7 +160,7 @@ def resource_type(value: Any) -> Any:
 
 @pytest.mark.parametrize(("number", "read"), [(-128, -128), (127, 127), (128, 0), (129, 1), (255, 127), (256, -128)])
 def test_a_byte_may_be_up_to_256(number: int, read: int) -> None:
-    """`MessageUtil.jsonNodeToByte` takes 128 from what is above 127, and lets 256 wrap."""
+    """`MessageUtil.jsonNodeToByte` subtracts 128 from values above 127, and lets 256 wrap."""
     assert resource_type(number) == read
 
 
@@ -184,7 +183,7 @@ def test_a_float_is_no_integer() -> None:
 
 
 def test_null_where_another_version_allows_it() -> None:
-    """Kafka's converter prints and reads it; only writing the bytes fails."""
+    """Kafka's converter prints and reads it; it fails only when the bytes are written."""
     assert to_json(MetadataRequest(topics=None), 0) == {"topics": None}
     message = from_json("MetadataRequest", 0, {"topics": None})
     assert message == MetadataRequest(topics=None)
@@ -198,7 +197,7 @@ def test_an_unknown_message() -> None:
 
 
 def test_the_class_says_as_much_as_the_name() -> None:
-    """A message of somebody's own schemas has no name that is known here."""
+    """A message of a user's own schemas has a name that is unknown here."""
     request = from_json(SaslAuthenticateRequest, 0, {"authBytes": "+/8="})
     assert request.auth_bytes == b"\xfb\xff"
     assert request == from_json("SaslAuthenticateRequest", 0, {"authBytes": "+/8="})
@@ -276,7 +275,7 @@ def test_a_field_that_was_deleted() -> None:
 
 
 def test_values_that_a_message_may_hold_in_place_of_others() -> None:
-    """What the codec writes as a number, JSON shows as that number."""
+    """JSON shows a value as a number if the codec writes it as that number."""
     assert json.dumps(to_json(AlterClientQuotasRequest(validate_only=1), 0)["validateOnly"]) == "true"  # type: ignore[arg-type]  # the point
     value = to_json(AlterClientQuotasRequest([ENTRY(ops=[QUOTA(value=2)])]), 0)
     assert json.dumps(value["entries"][0]["ops"][0]["value"]) == "2.0"

@@ -1,6 +1,6 @@
-"""A layout holds what one version has, in its order and encoding, and names what it has not.
+"""A layout holds the fields of one version, in their order and encoding, and lists the absent ones.
 
-Method: a small message with every turn that a field can take over the versions; then all messages of the protocol.
+Method: a small message with every change that a field can undergo between versions; then all messages of the protocol.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def test_repr() -> None:
 
 
 def test_every_message(subtests: pytest.Subtests) -> None:
-    """Each field of the class is in each version exactly once: on the wire, tagged or absent."""
+    """Each field of the class occurs in each version exactly once: untagged, tagged or absent."""
     for name in sorted(MODULES):
         with subtests.test(name=name):
             cls = message_class(name)

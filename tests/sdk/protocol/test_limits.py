@@ -1,7 +1,8 @@
-"""Decoding takes time and memory in proportion to the bytes, whatever they claim; docs/limits.md states the factors.
+"""Decoding takes time and memory in proportion to the bytes, whatever they claim; docs/limits.md has the factors.
 
-Method: the messages that take the most memory per byte, found by going over all layouts, at one size and at twice that;
-memory by tracemalloc, work by counting the instructions of Python. Ratios only: nothing is timed.
+Method: the messages that take the most memory per byte, found by a search of all layouts, at one size and at twice that
+size; tracemalloc measures memory, and a count of Python's instructions measures work. Only ratios are compared: nothing
+is timed.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ pytestmark = pytest.mark.usefixtures("frozen_heap")
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]
 FAST = [engine for engine in AVAILABLE if engine != "construct"]
 
-#: Bytes of memory, at the highest point, per byte of the encoding; from docs/limits.md.
+#: Peak memory in bytes per byte of the encoding; from docs/limits.md.
 MEMORY_PER_BYTE = 64
-#: Instructions of refusing bytes, by those of reading them whole; docs/limits.md allows five times the time.
+#: Instructions to refuse bytes, divided by those to read whole ones; docs/limits.md allows five times the time.
 EXPLAINING = 3.2
-#: Instructions of refusing a message, by those of writing one without the wrong value.
+#: Instructions to refuse a message, divided by those to write one without the wrong value.
 REFUSING = 12.0
 
 
@@ -46,7 +47,7 @@ REFUSING = 12.0
 
 
 def least_bytes(structure: Layout) -> int:
-    """Return how many bytes a structure takes at least."""
+    """Return the minimum number of bytes of a structure."""
     return sum(map(least_field_bytes, structure.fields)) + structure.flexible
 
 
@@ -69,7 +70,7 @@ def arrays_of(structure: Layout) -> Iterator[FieldLayout]:
 
 
 def test_no_element_takes_less_than_a_byte() -> None:
-    """A count above the bytes left is refused: elements of no bytes could not be read, and would be free to claim."""
+    """A count above the number of bytes left is refused: that is right only if every element takes a byte."""
     for name in MODULES:
         cls = message_class(name)
         for version in cls.SCHEMA.known_versions.numbers():
@@ -105,8 +106,8 @@ LARGE: list[tuple[Callable[[int], Message], int]] = [
 
 
 def peak(run: Callable[[], object]) -> int:
-    """Return how much memory something takes at its highest point."""
-    gc.collect()  # empties the lists of free objects, whose memory would not be counted
+    """Return the peak memory of a call."""
+    gc.collect()  # empties the free lists, whose memory would not be counted
     tracemalloc.start()
     try:
         kept = run()
@@ -132,7 +133,7 @@ def test_memory_of_decoding(engine: str, make: Callable[[int], Message], version
     assert peaks[1] <= 2.5 * peaks[0]
 
 
-#: A count of elements, in front of bytes that are none: topics, then what they contain.
+#: A count of elements before bytes that are not elements: topics, then their contents.
 CLAIMS = [
     (MetadataRequest, 9, "{count:varint}"),
     (MetadataRequest, 8, "{count:int32}"),
@@ -166,12 +167,12 @@ def test_memory_of_what_is_only_claimed(
 
 
 def instructions(run: Callable[[], object]) -> int:
-    """Return how many instructions of Python something runs that was run before."""
+    """Return how many Python instructions a call runs that has run before."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal count
-        frame.f_trace = trace  # without it, Python 3.13 ignores what follows in a frame that begins
+        frame.f_trace = trace  # without it, Python 3.13 does not trace the rest of a frame that has just begun
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         if event == "opcode":
@@ -180,7 +181,7 @@ def instructions(run: Callable[[], object]) -> int:
 
     before = sys.gettrace()
     gc.collect()
-    gc.disable()  # finalizers of what earlier tests have left would be counted
+    gc.disable()  # finalizers of garbage from earlier tests would be counted
     sys.settrace(trace)
     try:
         run()
@@ -203,17 +204,17 @@ DAMAGED: list[tuple[Callable[[int], Message], int]] = [*LARGE, (brokers, 12), (b
 
 
 def work_of_decoding(engine: str, message: Message, version: int) -> tuple[int, int]:
-    """Return the instructions of reading a message, and of refusing it where its last byte is missing."""
+    """Return the number of instructions to read a message, and to refuse it without its last byte."""
     messages = program(type(message), version, engine)
     data = messages.encode(message)
-    instructions(lambda: messages.decode(data[:-1]))  # the first time makes what is kept
+    instructions(lambda: messages.decode(data[:-1]))  # the first call fills the caches
     return instructions(lambda: messages.decode(data)), instructions(lambda: messages.decode(data[:-1]))
 
 
 @pytest.mark.parametrize(("make", "version"), DAMAGED)
 def test_work_of_explaining_damaged_bytes(make: Callable[[int], Message], version: int) -> None:
     reading, refusing = work_of_decoding("python", make(100), version)
-    # What does not grow with the message: finding the error, and raising it.
+    # What does not grow with the message: finding and raising the error.
     assert refusing <= EXPLAINING * reading + 1000
     assert work_of_decoding("python", make(200), version)[1] <= 2.1 * refusing
 

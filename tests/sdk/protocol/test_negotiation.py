@@ -1,6 +1,6 @@
-"""A client finds the highest version of each API that the broker speaks, whatever the broker's age.
+"""A client finds the highest common version of each API, whatever the broker's age.
 
-Method: the answers of brokers of several ages, by hand. tests/sdk/protocol/test_connection.py has the frames.
+Method: hand-made responses of brokers of several ages. tests/sdk/protocol/test_connection.py has the frames.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What passes between a client and a broker is read as they read it; what cannot be read is named and passes.
+"""Frames between a client and a broker are read as the two read them; unreadable frames are reported and pass.
 
 Method: a client and a server connection joined by hand, with an observer between them; every API and version; the
-exchanges that are special (ApiVersions, acks 0, tokens of SASL, a beginning inside the connection); damaged frames.
+special exchanges (ApiVersions, acks 0, SASL tokens, a capture that starts inside a connection); damaged frames.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def frame(parts: list[Buffer]) -> bytes:
 
 
 class Conversation:
-    """A client and a broker whose frames pass an observer.
+    """A client and a broker with an observer between them.
 
     Attributes:
         observed: the observer.
@@ -82,7 +82,7 @@ def test_every_api_and_version(subtests: pytest.Subtests) -> None:
 
 
 def test_observe_reads_for_another() -> None:
-    """The request is known from the connection that sent it, or from its frame."""
+    """The request is known from the connection that sent it, or read from its frame."""
     client, server = ClientConnection(), ServerConnection(ALL)
     sent = client.request(HeartbeatRequest("g"), 4)
     request = server.receive(frame(sent.parts))
@@ -113,7 +113,7 @@ def test_an_unknown_version_of_api_versions() -> None:
 
 @pytest.mark.parametrize("version", APIS[ApiKey.API_VERSIONS].versions.numbers())
 def test_a_broker_that_does_not_know_the_version_of_api_versions(version: int) -> None:
-    """Its response is in the first version, under the header that ApiVersions always has."""
+    """The response is in the first version, under the header that ApiVersions always has."""
     observed = ObservedConnection()
     sent = frame(ClientConnection().request(ApiVersionsRequest(), version).parts)
     assert isinstance(observed.receive_request(sent), Request)
@@ -138,7 +138,7 @@ def test_produce_without_response() -> None:
 
 
 def test_tokens_of_sasl() -> None:
-    """After a handshake in version 0, tokens come without a header, until something is a request."""
+    """After a handshake in version 0, tokens have no header, until a frame is a request."""
     talk = Conversation()
     talk.exchange(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse(), 0)
     for token in (b"\0alice\0secret", b"", b"\xff" * 20):
@@ -249,7 +249,7 @@ def test_reprs_are_short() -> None:
 
 
 def test_a_frame_in_any_buffer() -> None:
-    """Their elements are wider than a byte, or lie apart: frames are bytes all the same."""
+    """The buffers' elements are wider than a byte, or not contiguous: frames are read as bytes in any case."""
     conversation = Conversation()
     sent = conversation.request(HeartbeatRequest("g" * 9), 0)
     answer = conversation.response(sent, HeartbeatResponse(error_code=3)) + b"\0\0"
@@ -263,7 +263,7 @@ def test_a_frame_in_any_buffer() -> None:
 
 
 def spread(data: bytes) -> memoryview:
-    """Return bytes that do not lie one after the other."""
+    """Return bytes that are not contiguous."""
     twice = bytearray(2 * len(data))
     twice[::2] = data
     return memoryview(twice)[::2]

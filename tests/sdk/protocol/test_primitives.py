@@ -1,4 +1,4 @@
-"""Malformed UTF-8 becomes what Java makes of it, and values off the fast path are taken or refused by the rules.
+"""Malformed UTF-8 is decoded as Java decodes it, and values off the fast path are accepted or refused by the rules.
 
 Method: byte sequences with the result of `new String(bytes, UTF_8)` on OpenJDK 17; tables of values.
 """
@@ -104,7 +104,7 @@ def test_sequences(value: Any) -> None:
 
 
 class Pointless:
-    """What numpy makes of a single number: it has what a sequence has, and cannot be looked through."""
+    """A scalar of numpy: it has the methods of a sequence, but cannot be iterated over."""
 
     def __len__(self) -> int:
         raise TypeError("len() of unsized object")
@@ -142,7 +142,7 @@ def test_strings_and_uuids() -> None:
 
 
 class Region:
-    """A part of a file: it has a length and is not in memory."""
+    """A part of a file: it has a length but is not in memory."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -166,7 +166,7 @@ def test_records_as_a_part() -> None:
     ],
 )
 def test_records_of_the_wrong_type(value: Any) -> None:
-    """The length of what has elements is their number, not that of its bytes."""
+    """The length of a buffer with wider elements is their number, not its number of bytes."""
     with pytest.raises(Refused, match=r"^expected bytes or another contiguous buffer, got "):
         as_part(value)
 
@@ -178,7 +178,7 @@ def test_the_largest_records() -> None:
 
 
 class Misleading(int):
-    """A number that says it is another."""
+    """A number that claims to be another number."""
 
     def __index__(self) -> int:
         return 3
@@ -201,7 +201,7 @@ def test_an_offset() -> None:
 
 
 def test_a_buffer_with_more_bytes_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test has the memory for 2**31 bytes."""
+    """No test has enough memory for 2**31 bytes."""
     monkeypatch.setattr(primitives, "MAX_LENGTH", 3)
     for kind in (bytes, bytearray):
         assert len(as_buffer(kind(3))) == 3
@@ -238,7 +238,7 @@ class Incomparable:
     def __eq__(self, other: object) -> bool:
         raise TypeError
 
-    __hash__ = None  # type: ignore[assignment]  # as any class with __eq__
+    __hash__ = None  # type: ignore[assignment]  # like any class with __eq__
 
 
 INCOMPARABLE = Incomparable()

@@ -1,7 +1,7 @@
-"""Programs are found by message and version, made once, and without construct.
+"""Programs are found by message and version, made once, and do not need construct.
 
-Method: look-ups and their errors; fresh interpreters that use client and broker and list their modules. What programs
-do is tested in `test_codec.py` on every layout.
+Method: look-ups and their errors; fresh interpreters that use client and broker and list their modules. `test_codec.py`
+tests the programs themselves on every layout.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def test_construct_is_not_loaded(statements: str, engine: str) -> None:
 def test_long_names_and_numbers_are_shown_in_few_characters() -> None:
     for wrong in (
         lambda: message_class("x" * 1_000_000),
-        lambda: message_class(10**5000),  # type: ignore[arg-type]  # what a program may pass
+        lambda: message_class(10**5000),  # type: ignore[arg-type]  # an application may pass it
         lambda: program("HeartbeatRequest", 4, "x" * 1_000_000),
     ):
         with pytest.raises(LocalProtocolError) as caught:

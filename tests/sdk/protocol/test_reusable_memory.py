@@ -1,6 +1,7 @@
-"""Memory is used again only when nothing looks at it, and never more than the limit is kept.
+"""Memory is used again only when no view of it is left, and no more than the limit is kept.
 
-Method: views taken, sliced and dropped; many threads at once, each of which checks that nobody writes into its memory.
+Method: views taken, sliced and dropped; many threads at once, each of which checks that no other writes into its
+memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ LARGE = 300_000
 
 
 def address(view: memoryview) -> int:
-    """Return what tells one buffer from another while both live."""
+    """Return a value that identifies a buffer while it lives."""
     return id(view.obj)
 
 

@@ -1,7 +1,7 @@
-"""Messages behave as values: they compare by content, show what was set, can be copied and pickled, and refuse to be
-hashed.
+"""Messages behave as values: they compare by content, show the fields that were set, can be copied and pickled, and are
+not hashable.
 
-Method: generated messages and two small classes, with and without the extension's help.
+Method: generated messages and two small classes, with and without the extension.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def test_message_classes_are_final() -> None:
 
 
 def test_the_repr_of_what_cannot_be_shown() -> None:
-    request = HeartbeatRequest(10**5000, [10**5000])  # type: ignore[arg-type]  # what no field can hold
+    request = HeartbeatRequest(10**5000, [10**5000])  # type: ignore[arg-type]  # not a valid value of any field
     del request.member_id
     text = "HeartbeatRequest(group_id=a number of 16610 bits, generation_id=<list>, member_id=<not set>)"
     assert repr(request) == text

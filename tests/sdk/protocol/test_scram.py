@@ -1,6 +1,7 @@
-"""SCRAM says what Apache Kafka says, lets the right client in and no other, and survives whatever a peer sends.
+"""SCRAM messages are those of Apache Kafka, only the right client gets in, and a hostile peer does no harm.
 
-Method: Kafka's vectors through the conformance checks; each message cut, changed and replaced; hypothesis feeds noise.
+Method: Kafka's vectors through the conformance checks; each message cut, changed and replaced; random bytes from
+hypothesis.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def challenged(credential: ScramCredential = CREDENTIAL) -> ScramServer:
 
 
 def proven() -> tuple[ScramClient, bytes]:
-    """Return a client that sent its proof, and the broker's answer to it."""
+    """Return a client that sent its proof, and the broker's response to the proof."""
     subject = client()
     return subject, challenged().receive_final(subject.receive_first(CHALLENGE))
 
@@ -88,7 +89,7 @@ def test_acting_for_somebody_else() -> None:
 
 
 def test_replayed_proof() -> None:
-    """A proof that was heard answers its own challenge only."""
+    """A recorded proof answers only the challenge that it was made for."""
     proof = client().receive_first(CHALLENGE)
     other = ScramServer(MECHANISM, "another")
     other.receive_first(FIRST)
@@ -213,7 +214,7 @@ def test_every_cut_is_refused() -> None:
 
 @given(noise=st.binary(max_size=60) | st.text("n,=rsvecpi4096AB").map(str.encode), place=st.integers(0, 60))
 def test_noise(noise: bytes, place: int) -> None:
-    """Whatever arrives, there is a result or one of this package's errors."""
+    """Any message leads to a result or to an error of this package."""
     for receive, message in (
         (ScramServer(MECHANISM, "server").receive_first, FIRST),
         (challenged().receive_final, b"c=biws,r=clientserver,p=AAAA"),
@@ -226,7 +227,7 @@ def test_noise(noise: bytes, place: int) -> None:
 
 
 def refusal(receive: Callable[[bytes], object], data: bytes) -> Exception | None:
-    """Return the error that a message meets, whatever its class."""
+    """Return the error that a message causes, whatever its class."""
     try:
         receive(data)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""A broker's connection reads every request, whatever the ones before said in their headers, and refuses broken ones.
+"""A broker's connection reads every request, whatever the headers of earlier requests said, and refuses broken ones.
 
-Method: requests of clients with different names, in different versions, and bytes that are none. How requests and
-responses cross is tested in test_connection.py.
+Method: requests of clients with different names, in different versions, and bytes that are not requests.
+test_connection.py tests pipelined requests and responses.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def frame(client_id: str | None, message: Message = HEARTBEAT, version: int = 4)
 def test_each_request_has_the_client_id_of_its_header() -> None:
     server = ServerConnection(ALL)
     for client_id in ("a", "a", "ab", "b", None, None, "", "a"):
-        for version in (4, 3, 4):  # flexible, with another end of the header, and not
+        for version in (4, 3, 4):  # flexible, with a header that ends differently, and not flexible
             for data in (frame(client_id, version=version), memoryview(bytearray(frame(client_id, version=version)))):
                 request = server.receive(data)
                 assert (request.client_id, request.version, request.message) == (client_id, version, HEARTBEAT)
@@ -82,7 +82,7 @@ def test_an_unknown_version_of_api_versions_is_answered_between_others() -> None
     ],
 )
 def test_what_the_registry_does_not_have_is_not_served(served: dict[int, VersionRange], text: str) -> None:
-    for _ in range(2):  # what was refused once is not taken for checked
+    for _ in range(2):  # a refused header is not remembered as valid
         with pytest.raises(LocalProtocolError, match=text):
             ServerConnection(served)
 
@@ -118,7 +118,7 @@ def test_responses_are_let_out_in_order() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3])
 def test_removed_versions_are_served_where_somebody_asks_for_them(version: int) -> None:
-    """As a cluster of an older release needs them; the first request of ControlledShutdown has a header of its own."""
+    """Older clusters need them; the first request version of ControlledShutdown has a header of its own."""
     api = REMOVED_APIS[ApiKey.CONTROLLED_SHUTDOWN]
     client, server = ClientConnection("node"), ServerConnection({ApiKey(api.key): api.known_versions})
     sent = client.request(ControlledShutdownRequest(broker_id=3), version)
@@ -136,7 +136,7 @@ def test_removed_versions_are_served_where_somebody_asks_for_them(version: int) 
         (b"\x00\x01\x00", "request of 3 bytes"),
         (b"\x03\xe7\x00\x00\x00\x00\x00\x00", "API key 999 is not served"),
         (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here, 0-4 are"),
-        # There are codecs for these, but no living version.
+        # There are codecs for these, but none of their versions is current.
         (b"\x00\x00\x00\x02\x00\x00\x00\x00\xff\xff", "Produce version 2 is not served here, 3-13 are"),
         (b"\x00\x07\x00\x00\x00\x00\x00\x00", "API key 7 is not served"),
         (b"\x00\x0c\x00\x00\x00\x00\x00\x00\xff\xff\x00", "group_id"),
@@ -148,7 +148,7 @@ def test_a_broken_request(frame: bytes, text: str) -> None:
 
 
 def test_a_request_is_answered_by_the_connection_that_received_it() -> None:
-    """Another one, or one that only reads, must not take the answer away."""
+    """Another connection, or one that only reads, must not take the response."""
     server, other = ServerConnection(ALL), ServerConnection(ALL)
     request = server.receive(frame("c"))
     for foreign in (request, read_request(frame("c"))):

@@ -142,7 +142,7 @@ def test_fields_that_may_be_secret_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_no_text_of_kafkas_messages_is_hidden_but_values() -> None:
-    """A field of a later release that is called like a secret fails here: is it one?"""
+    """A field of a later release that has a name like a secret's fails here: decide whether it is one."""
 
     def hidden(kind: type[Message]) -> set[str]:
         found = {field.name for field in kind.FIELDS if to_text(kind(**{field.name: "text"})).count("<hidden>")}
@@ -162,7 +162,7 @@ def test_the_length_is_bounded() -> None:
 
 
 def test_whatever_a_field_holds() -> None:
-    request = MetadataRequest(topics=Incomparable(), unknown_tags=5)  # type: ignore[arg-type]  # what no field can hold
+    request = MetadataRequest(topics=Incomparable(), unknown_tags=5)  # type: ignore[arg-type]  # not a valid value of any field
     assert to_text(request) == "MetadataRequest(topics=<Incomparable>, unknown_tags=5)"
     heartbeat = HeartbeatRequest("g")
     del heartbeat.member_id, heartbeat.unknown_tags
@@ -170,9 +170,9 @@ def test_whatever_a_field_holds() -> None:
 
 
 class Incomparable:
-    """A value that is not simply equal or not, as the arrays of numpy."""
+    """A value whose comparison returns no bool, like an array of numpy."""
 
     def __eq__(self, other: object) -> NoReturn:
         raise ValueError
 
-    __hash__ = None  # type: ignore[assignment]  # mutable, as they are
+    __hash__ = None  # type: ignore[assignment]  # mutable, as those arrays are

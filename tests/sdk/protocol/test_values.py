@@ -1,4 +1,4 @@
-"""Field values compare by what they hold, and errors show any value in few characters.
+"""Field values compare by content, and errors show any value in few characters.
 
 Method: pairs of sequences and buffers; numbers, texts and reprs at and beyond each limit.
 """

@@ -1,6 +1,6 @@
-"""A range of versions answers membership, common versions and emptiness at its edges.
+"""Membership, common versions and emptiness of a version range are right at its edges.
 
-Method: tables of small ranges, every edge on both sides.
+Method: tables of small ranges, with both sides of every edge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches that are small, and large when they are decompressed or taken apart."""
+"""Small batches that become large when they are decompressed or decoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEAST_RECORD = b"\x0c\0\0\0\x01\x01\0"
 
 
 def bomb(compression: Compression, payload: bytes, count: int = 1) -> bytes:
-    """Return a batch of so many records that decompresses to a payload."""
+    """Return a batch with this record count that decompresses to a payload."""
     builder = BatchBuilder()
     builder.append(0, None, b"")
     packed = compress(compression, payload, None)
@@ -28,17 +28,17 @@ def bomb(compression: Compression, payload: bytes, count: int = 1) -> bytes:
 
 
 def headers_of_a_record(count: int, name: bytes = b"") -> bytes:
-    """Return a record of so many headers without a value."""
+    """Return a record with this many headers without a value."""
     body = b"\0\0\0\0\0" + varint(count) + (varint(len(name)) + name + b"\x01") * count
     return varint(len(body)) + body
 
 
 def value_of_a_record(size: int) -> bytes:
-    """Return a record whose value is so many zeros."""
+    """Return a record whose value has this many zeros."""
     body = b"\0\0\0\x01" + varint(size) + bytes(size) + b"\0"
     return varint(len(body)) + body
 
 
 def small_records(count: int) -> bytes:
-    """Return records of nothing but nulls, which all have the same offset."""
+    """Return records that hold only nulls and all have the same offset."""
     return _LEAST_RECORD * count

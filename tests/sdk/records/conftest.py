@@ -1,4 +1,4 @@
-"""What the tests of records share: the engines that are there, records, and batches of them."""
+"""Fixtures that the tests of records share: the available engines, records, and batches of records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ rows = st.tuples(
 
 @pytest.fixture(params=AVAILABLE)
 def engine(request: pytest.FixtureRequest) -> str:
-    """Give every engine that is available here."""
+    """Yield every engine that is available here."""
     return str(request.param)
 
 
@@ -49,7 +49,7 @@ def message_set(magic: int) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Return a number as records hold it."""
+    """Return a number in the form that records use."""
     bits, encoded = number << 1, bytearray()
     while bits >= 0x80:
         encoded.append(bits & 0x7F | 0x80)

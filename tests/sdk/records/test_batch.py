@@ -1,6 +1,6 @@
 """Batches are stamped in place and rewritten with fewer records, and nothing else about them changes.
 
-Method: batches of every engine, changed and read again; what cannot be written is refused.
+Method: batches of every engine, changed and read again; contents that cannot be written are refused.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_stamp_writes_nothing_when_it_refuses(
     offset, epoch, *times = arguments
     with pytest.raises(error) as caught:
         stamp(data, offset, epoch, position=6, log_append_time=times[0] if times else None)
-    assert caught.value.path == path  # type: ignore[attr-defined]  # both errors have one
+    assert caught.value.path == path  # type: ignore[attr-defined]  # both errors have this attribute
     assert data == b"before" + before
 
 
@@ -115,7 +115,7 @@ def test_rewrite_keeps_what_others_rely_on(engine: str) -> None:
 
 
 def test_rewrite_drops_a_delete_horizon_below_0() -> None:
-    """A batch and what `MemoryRecords.filterTo` keeps of it: only from 0 up does a base timestamp mean a horizon."""
+    """A batch and the output of `MemoryRecords.filterTo`: only a base timestamp from 0 up means a horizon."""
     batch = RecordBatch(
         bytes.fromhex(
             "000000000000000000000040ffffffff0229cd23f100480000000cffffffffffffffff00000000000007d0ffffffffffffffffffff0000"
@@ -194,4 +194,4 @@ def test_recompress(engine: str, before: Compression, after: Compression) -> Non
     assert again.records() == batch.records()
     assert (again.base_offset, again.producer_id, again.base_sequence, again.max_timestamp) == (9, 3, 7, 1005)
     if before == after == Compression.NONE:
-        assert bytes(again.data) == bytes(batch.data)  # type: ignore[union-attr]  # likewise
+        assert bytes(again.data) == bytes(batch.data)  # type: ignore[union-attr]  # the same

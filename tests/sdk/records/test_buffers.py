@@ -1,6 +1,7 @@
 """Contiguous buffers of every kind are taken as bytes, and nothing else is.
 
-Method: buffers of other elements and dimensions, against their bytes; what is no buffer, or one with gaps.
+Method: buffers of other elements and dimensions, against their bytes; objects that are not buffers, and buffers with
+gaps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Columns hold what the records hold, in Arrow's layout, and point into the bytes that came in.
+"""Columns hold the values of the records, in Arrow's layout, and point into the input.
 
 Method: batches of every magic and engine, alone and joined; Arrow validates its arrays in full; nulls, empty values,
-values at the size where views stop being inline.
+values around the size at which views are no longer inline.
 """
 
 from __future__ import annotations
@@ -165,6 +165,6 @@ def test_views_point_into_what_came_in() -> None:
 
 def test_broken_batches(engine: str) -> None:
     data = bytearray(batch_of())
-    data[-1] = 0x02  # a header that is not there
+    data[-1] = 0x02  # a header that is missing
     with pytest.raises(DecodeError, match=rf"^records\[3\].* at byte {len(batch_of())}: "):
         columns(walk(batch_of() + data, check_crc=False, engine=engine))

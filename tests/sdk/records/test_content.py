@@ -1,4 +1,4 @@
-"""Text becomes UTF-8, bytes stay bytes, and everything else is refused with what was given.
+"""Text becomes UTF-8, bytes stay bytes, and anything else is refused with an error that shows it.
 
 Method: tables of contents and headers that are accepted, and of those that are refused.
 """

@@ -1,4 +1,4 @@
-"""The checksums are those of the standard, whichever way they are computed.
+"""All ways to compute a checksum give the standard's value.
 
 Method: known values; every size around the steps of the fast ways, against the `crc32c` package; in two pieces.
 """

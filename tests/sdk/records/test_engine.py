@@ -1,6 +1,6 @@
-"""Every engine is found by its name, and one that is not there is refused by name.
+"""Every engine is found by its name, and a missing engine is refused by name.
 
-Method: each engine that is available, and one that is not.
+Method: each available engine, and one that does not exist.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The columns of an index are arrays, whichever engine reads them; `engines/test_python_index_columns.py` tries both.
+"""The columns of an index are arrays on every engine; `engines/test_python_index_columns.py` compares the two.
 
-Method: one file of each size of keys, and one that is damaged.
+Method: one file of each key size, and a damaged one.
 """
 
 from __future__ import annotations

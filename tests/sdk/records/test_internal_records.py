@@ -1,7 +1,7 @@
-"""Records of internal topics become the messages that Kafka wrote; what is unknown or damaged is named.
+"""Records of internal topics become the messages that Kafka wrote; unknown and damaged records are reported.
 
-Method: every golden vector of a coordinator, metadata or remote log record, with what Kafka puts in front of it; then
-types and versions of a later release, and keys and values that are cut.
+Method: every golden vector of a coordinator, metadata or remote log record, with the prefix that Kafka puts before it;
+then types and versions of a later release, and keys and values that are cut.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_every_record_that_kafka_writes() -> None:
             topic, data = TOPICS[vector["module"]], bytes.fromhex(vector["framed_hex"])
             seen.add((topic, vector["name"]))
             if vector.get("unknown_tags"):
-                continue  # `from_json` has none
+                continue  # JSON has no unknown tags
             expected = from_json(vector["name"], vector["version"], vector["value"])
             if vector["type"] == "coordinator-key":
                 found = decode_record(topic, data, None)
@@ -72,13 +72,13 @@ def test_every_record_that_kafka_writes() -> None:
 
 
 def some_key(topic: str, value_name: str) -> bytes:
-    """Return a key whose record has values of this name."""
+    """Return a key whose record has values with this type name."""
     (kind,) = (kind for kind, names in KEYED_RECORDS[topic].items() if names[1] == value_name)
     return kind.to_bytes(2, "big") + bytes(40)
 
 
 def test_a_record_of_a_type_that_was_removed() -> None:
-    """A segment of an older broker may still have it."""
+    """A segment of an older broker may still contain it."""
     key = ShareGroupPartitionMetadataKey("g")
     value = ShareGroupPartitionMetadataValue()
     data = bytes(2) + program(ShareGroupPartitionMetadataValue, 0).encode(value)
@@ -98,7 +98,7 @@ def test_a_record_of_a_type_that_was_removed() -> None:
 def test_what_is_no_topic_and_no_bytes() -> None:
     for topic in ([], None, 5, "x" * 1_000_000):
         with pytest.raises(LocalProtocolError, match="is not an internal topic") as caught:
-            decode_record(topic, b"", b"")  # type: ignore[arg-type]  # what a program may pass
+            decode_record(topic, b"", b"")  # type: ignore[arg-type]  # an application may pass it
         assert len(str(caught.value)) < 500
     for key, value in ((memoryview(KEY)[::2], VALUE), (KEY, memoryview(VALUE)[::2]), (5, VALUE), (KEY, "text")):
         with pytest.raises(TypeError, match=r"^expected bytes or another contiguous buffer, got "):
@@ -227,7 +227,7 @@ def test_other_topics_are_refused() -> None:
 
 
 def test_topics_of_ones_own() -> None:
-    """Their messages are classes, of whatever package."""
+    """Their messages are classes of any package."""
     types = RecordTypes({"orders": {1: (OffsetCommitKey, OffsetCommitValue)}}, {"lamps": {2: "TopicRecord"}})
     assert types.topics == {"orders", "lamps"}
     assert types.decode("orders", KEY, VALUE)[1:] == decode_record(OFFSETS, KEY, VALUE)[1:]

@@ -1,6 +1,6 @@
 """Sums wrap as Java's do.
 
-Method: numbers at the borders of 32 and 64 bits.
+Method: numbers at the limits of 32 and 64 bits.
 """
 
 from __future__ import annotations

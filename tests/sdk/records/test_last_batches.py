@@ -1,6 +1,6 @@
-"""The last batches of the engine in use are taken; `engines/test_python_last_batches.py` tries both.
+"""The function of the current engine is exported; `engines/test_python_last_batches.py` tests both.
 
-Method: the name is the one of the engine.
+Method: the exported function is that of the engine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The latest records of the engine in use are taken; `engines/test_python_latest.py` tries both.
+"""The class of the current engine is exported; `engines/test_python_latest.py` tests both.
 
-Method: the name is the one of the engine.
+Method: the exported class is that of the engine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The limits are those that callers get when they name none.
+"""The default limits of every function are those of `limits`.
 
-Method: the defaults of the signatures; behaviour at a limit is tested where the limit is applied.
+Method: the defaults of the signatures; the behaviour at a limit is tested where the limit is applied.
 """
 
 from __future__ import annotations

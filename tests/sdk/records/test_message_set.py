@@ -1,7 +1,6 @@
-"""Messages of magic 0 and 1 come back as they went in, wrapped or not, with the rules that each magic has for its
-wrappers.
+"""Messages of magic 0 and 1 survive a round trip, wrapped or not, with each magic's rules for its wrappers.
 
-Method: round trips; wrappers put together by hand for what builders do not write; every cut and flipped bit.
+Method: round trips; hand-made wrappers of kinds that builders do not write; every cut and flipped bit.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def message_set(magic: int, compression: Compression = Compression.NONE, rows: A
 
 
 def message(offset: int, magic: int, attributes: int, value: bytes | None, timestamp: int = 7) -> bytes:
-    """Return one message without a key, with a right checksum."""
+    """Return one message without a key, with a valid checksum."""
     content = bytes([magic, attributes]) + (timestamp.to_bytes(8, "big") if magic else b"") + b"\xff\xff\xff\xff"
     content += b"\xff\xff\xff\xff" if value is None else len(value).to_bytes(4, "big") + value
     content = zlib.crc32(content).to_bytes(4, "big") + content
@@ -76,7 +75,7 @@ def test_log_append_time() -> None:
         assert {batch.timestamp_type for batch in walk(data)} == {TimestampType.LOG_APPEND_TIME}
     inner = message(0, 1, 0, b"v", timestamp=5)
     wrapper = message(9, 1, 1 | 8, compress(Compression.GZIP, inner), timestamp=99)
-    assert read(wrapper) == [(9, 99, None, b"v")]  # a broker that stamps does not touch what is inside
+    assert read(wrapper) == [(9, 99, None, b"v")]  # a broker that stamps a wrapper does not touch its content
 
 
 def test_timestamp_types() -> None:
@@ -86,17 +85,17 @@ def test_timestamp_types() -> None:
 
 
 def offsets_of(outer_offset: int, magic: int, *inner_offsets: int) -> tuple[list[int], int, int, int]:
-    """Return the offsets of a wrapper's records, and what the wrapper says: base offset, last offset, count."""
+    """Return the offsets of a wrapper's records, and the wrapper's own: base offset, last offset, count."""
     inner = b"".join(message(offset, magic, 0, b"v") for offset in inner_offsets)
     (batch,) = walk(message(outer_offset, magic, 1, compress(Compression.GZIP, inner)))
     return [record.offset for record in batch.records()], batch.base_offset, batch.last_offset, batch.records_count
 
 
 def test_offsets_inside_a_wrapper_of_magic_1_are_relative() -> None:
-    """The last message has the offset of the wrapper, whatever its relative offset and wherever they begin."""
+    """The last message has the wrapper's offset, whatever its relative offset and wherever relative offsets begin."""
     assert offsets_of(57, 1, 0, 1, 2) == ([55, 56, 57], 55, 57, 3)
-    assert offsets_of(57, 1, 0, 4, 7) == ([50, 54, 57], 50, 57, 3)  # compaction removed some
-    assert offsets_of(57, 1, 2, 3) == ([56, 57], 56, 57, 2)  # and the first
+    assert offsets_of(57, 1, 0, 4, 7) == ([50, 54, 57], 50, 57, 3)  # compaction removed some messages
+    assert offsets_of(57, 1, 2, 3) == ([56, 57], 56, 57, 2)  # and the first message
     assert offsets_of(57, 1, 0) == ([57], 57, 57, 1)
     assert offsets_of(2, 1, 0, 1, 2) == ([0, 1, 2], 0, 2, 3)  # the first wrapper of a log
 
@@ -131,7 +130,7 @@ def test_a_wrapper_is_decompressed_once_for_what_it_says(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("cut", [1, 20, 26])
 def test_a_partial_message_at_the_end_of_a_wrapper_is_passed_over(cut: int) -> None:
-    """As Kafka does: the checksum of the wrapper covers it, so it was written like that."""
+    """Kafka does so too: the wrapper's checksum covers the message, so it was written like that."""
     inner = message(0, 1, 0, b"a") + message(1, 1, 0, b"b")[:-cut]
     assert read(message(5, 1, 1, compress(Compression.GZIP, inner))) == [(5, 7, None, b"a")]
 
@@ -139,7 +138,7 @@ def test_a_partial_message_at_the_end_of_a_wrapper_is_passed_over(cut: int) -> N
 @pytest.mark.parametrize("left", range(12, 18))
 @pytest.mark.parametrize("size", [-1, 0, 13, 14])
 def test_the_size_of_a_message_inside_a_wrapper_counts_once_it_is_there(left: int, size: int) -> None:
-    """As in Kafka's `DataLogInputStream`, which reads 12 bytes and looks at the size before it wants more."""
+    """As in Kafka's `DataLogInputStream`, which reads 12 bytes and checks the size before it requires more."""
     rest = (bytes(8) + size.to_bytes(4, "big", signed=True) + bytes(5))[:left]
     data = message(5, 0, 1, compress(Compression.GZIP, message(5, 0, 0, b"v") + rest))
     if size < 14:
@@ -150,7 +149,7 @@ def test_the_size_of_a_message_inside_a_wrapper_counts_once_it_is_there(left: in
 
 
 def test_a_wrapper_that_apache_kafka_refuses() -> None:
-    """Its error: Record size is less than the minimum record overhead (14)."""
+    """Kafka's error: Record size is less than the minimum record overhead (14)."""
     data = bytes.fromhex(
         "0000000000000003000000363ebe9f2e0001ffffffff000000281f8b080000000000000363600003662016907f739d0bcc63cc0611650c4800"
         "000898761728000000"
@@ -230,7 +229,7 @@ def test_errors_say_where_the_message_is() -> None:
 
 
 def test_errors_say_where_in_the_message_it_is() -> None:
-    """Of what is inside a wrapper, which is in no buffer, they say where the wrapper is."""
+    """Errors about content of a wrapper, which is in no buffer of the caller, give the wrapper's position."""
     first = message(0, 1, 0, b"v")
     cut = bytearray(message(1, 1, 0, b"value"))
     cut[-9:-5] = (6).to_bytes(4, "big")  # the size of the value
@@ -271,7 +270,7 @@ def test_next_offset_overflows_as_in_java() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_checked_records(magic: int, compression: Compression) -> None:
-    """They are those of `records`, each with the checksum of its own message."""
+    """They equal those of `records`, each with the checksum of its own message."""
     for batch in walk(message_set(magic, compression)):
         assert isinstance(batch, MessageBatch)
         checked = list(batch.checked_records())
@@ -296,7 +295,7 @@ def test_checked_records_of_a_broken_wrapper() -> None:
 
 
 def test_a_wrapper_of_many_messages_takes_little_memory() -> None:
-    """Records come one by one, and so does what says how many there are."""
+    """Records come one by one, and so does their count."""
     builder = MessageSetBuilder(1, Compression.GZIP, base_offset=7)
     for _ in range(10_000):
         builder.append(0, None, b"")

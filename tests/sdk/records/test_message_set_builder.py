@@ -1,6 +1,6 @@
-"""The builder of message sets refuses what the formats cannot hold, when it is given.
+"""The builder of message sets refuses contents that the formats cannot hold as soon as they are added.
 
-Method: tables of wrong options and messages; what is written is read back in the tests of `message_set.py`.
+Method: tables of wrong options and messages; the tests of `message_set.py` read built sets back.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_refused_options(compression: Any, options: dict[str, Any], reason: str)
     ("magic", "compression"), [(0, Compression.NONE), (0, Compression.GZIP), (1, Compression.NONE)]
 )
 def test_offsets_below_0_where_they_are_not_relative(magic: int, compression: Compression) -> None:
-    """Kafka writes and reads them."""
+    """Kafka writes and reads such messages."""
     builder = MessageSetBuilder(magic, compression, base_offset=-10)
     assert [builder.append(7, None, b"") for _ in range(2)] == [0, 1]
     assert [row[0] for row in read(builder.build())] == [-10, -9]

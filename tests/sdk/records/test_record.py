@@ -1,6 +1,6 @@
-"""The record is that of the engine, and binary columns give out what Arrow's layout says, and nothing else.
+"""The record class is the engine's, and binary columns return the values that Arrow's layout describes, and no others.
 
-Method: columns with nulls, without values, with offsets that leave the data.
+Method: columns with nulls, without values, with offsets outside of the data.
 """
 
 from __future__ import annotations

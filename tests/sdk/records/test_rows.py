@@ -1,7 +1,7 @@
-"""Rows are what the records are, whatever they are cut into, and a broken batch gives none of them.
+"""Rows equal the records, whatever their pieces, and a broken batch yields no rows.
 
 Method: the rows of every engine against `batch.records()`, for batches of every magic and compression, with limits from
-one row on; Arrow validates its arrays in full; batches that are broken after whole records.
+one row up; Arrow validates its arrays in full; batches that are broken after whole records.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def message_set(compression: Compression) -> bytes:
 
 
 def pieces(builder: RowsBuilder, batches: Iterable[Batch], wanted: Any = None) -> list[dict[str, list[Any]]]:
-    """Return the rows of some batches, in the pieces in which they come."""
+    """Return the rows of some batches, in the pieces in which they are returned."""
     found = []
     for batch in batches:
         builder.begin(batch, wanted)
@@ -174,7 +174,7 @@ def test_names_of_headers_with_all_characters(builder_class: Any) -> None:
 
 @pytest.mark.parametrize("name", ["", "\u00e9"])
 def test_headers_that_do_not_fit_into_memory(builder_class: Any, name: str) -> None:
-    """Each takes more than it has in a batch, and most where its name has to be looked at."""
+    """Each header takes more memory than its bytes in the batch, and most of all if its name has to be compared."""
     count = 1000
     price = HEADER_BYTES if name == "" else HEADER_OBJECT_BYTES
     data = batch_of([(1, None, b"v", [(name, None)] * count), (1, None, b"v", [(name, None)])])
@@ -208,7 +208,7 @@ def test_no_row_of_a_broken_batch(builder_class: Any, where: int) -> None:
     with pytest.raises(DecodeError) as of_rows:
         builder.begin(broken)
     assert str(of_rows.value) == str(of_records.value)
-    assert builder.fill()  # nothing of it is left to do
+    assert builder.fill()  # no work for it is left
     assert builder.count == 0
     assert joined(pieces(builder, walk(batch_of())))["offset"] == list(range(len(ROWS)))
 
@@ -250,7 +250,7 @@ def test_memory_is_used_again_only_when_nobody_looks(builder_class: Any) -> None
 
 
 def full_builders(builder: RowsBuilder, data: bytes) -> Iterator[RowsBuilder]:
-    """Add all batches, plain ones at once, and yield the builder whenever rows are to be taken."""
+    """Add all batches, plain ones at once, and yield the builder whenever rows have to be taken."""
     position = 0
     while position < len(data):
         position += builder.add_plain(data[position:], PlainBatches(position, len(data) - position))[0]
@@ -286,7 +286,7 @@ def plain_batch(base_offset: int = 0, **options: Any) -> bytes:
 
 
 def broken_batch(base_offset: int = 0) -> bytes:
-    """Return a batch with a right checksum whose last record says that it is longer than it is."""
+    """Return a batch with a valid checksum whose last record claims to be longer than it is."""
     data = bytearray(plain_batch(base_offset))
     data[data.rindex(b"k2") - 5] += 2  # the length of the record
     struct.pack_into(">I", data, BATCH_CRC_AT, crc32c(data[BATCH_CRC_COVERS_FROM:]))
@@ -353,7 +353,7 @@ def test_which_batches_are_added_at_once() -> None:
 
 
 def restart(builder: RowsBuilder, what: str) -> None:
-    """Leave a builder with all that it may remember of a batch, and without a row."""
+    """Leave a builder with all possible state of a batch, and without a row."""
     if what in BROKEN:
         with pytest.raises(DecodeError):
             builder.begin(next(walk(BROKEN[what])), (1, 2), 77)
@@ -384,7 +384,7 @@ BROKEN = {"broken": broken_batch()}
 @example(before=["range"], records=[(1, None, None, ())] * 3, names={"key"}, is_plain=True)  # measured for the null
 @example(before=["names that are not ASCII"], records=ROWS[:3], names={"headers"}, is_plain=True)
 def test_a_builder_is_as_new_whatever_it_did_before(before: Any, records: Any, names: Any, is_plain: bool) -> None:
-    """Ranges, positions and records of a batch that was begun are not those of the next one."""
+    """The next batch sees no ranges, positions or records of a batch that was begun."""
     data = batch_of(records, base_offset=100) * 2
 
     def taken(builder: RowsBuilder) -> tuple[Any, ...]:
@@ -463,7 +463,7 @@ def test_nulls_of_one_table_are_not_those_of_the_next(builder_class: Any) -> Non
         assert table(builder) == {"key": [key] * 9}
         assert table(builder) == {"key": []}
         if not builder.add_plain(data, PlainBatches(0, 999))[0]:
-            continue  # Python adds none, and nobody the first null of a column
+            continue  # Python adds no batches, and no engine adds the first null of a column
         rows = builder.take()
         assert rows.keys.nulls == (9 if key is None else 0)
         assert (rows.keys.validity is None) == (key is not None)

@@ -1,7 +1,7 @@
-"""Sound batches are found wherever they begin, in time that does not grow with what other bytes say of themselves.
+"""Sound batches are found wherever they begin, in time that does not depend on the sizes that other bytes claim.
 
-Method: batches of every magic among bytes that are none, with windows smaller than a batch; headers that lie, and a
-count of the bytes that were looked at.
+Method: batches of every magic among other bytes, with windows smaller than a batch; headers that lie, and a count of
+the bytes that were read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BATCH = batch_of([(0, b"key", b"value", ())])
 
 
 class CountedBytes(Memory):
-    """Counts the bytes that somebody looks at."""
+    """Counts the bytes that are read."""
 
     looked_at = 0
 
@@ -49,7 +49,7 @@ def test_where_a_search_stops() -> None:
 
 @pytest.mark.parametrize("data", [message_set(0), message_set(1), BATCH], ids=["magic 0", "magic 1", "magic 2"])
 def test_every_magic_and_every_bit(data: bytes) -> None:
-    """Only magic 2 is searched for. Its base offset and leader epoch are not covered by the checksum."""
+    """Only magic 2 is searched for. Its checksum does not cover base offset and leader epoch."""
     assert size_at(Memory(data), 0) == (len(data), "")
     assert SoundBatches(Memory(data)).begins_at(0)
     assert SoundBatches(Memory(data)).next(0) == (0 if data is BATCH else len(data))
@@ -106,7 +106,7 @@ def test_one_length_that_lies_does_not_end_a_search(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_found_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many damages a long file has, each sound batch behind one is found."""
+    """However many damaged regions a long file has, the sound batch behind each one is found."""
     monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 2 * len(BATCH))
     data = (b"?" + BATCH) * 100
     search = SoundBatches(Memory(data))

@@ -1,7 +1,7 @@
-"""Nothing in stored bytes is left out without a word, and what is sound behind damage is found.
+"""No stored bytes are left out silently, and sound batches behind damage are found.
 
-Method: batches of every magic and compression; every bit of some batches changed, cuts at every byte, garbage,
-batches larger than a window, files that get shorter; the same bytes in memory and through a window.
+Method: batches of every magic and compression; every bit of some batches changed, cuts at every byte, garbage, batches
+larger than a window, files that shrink; the same bytes in memory and through a window.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STARTS = [sum(map(len, PARTS[:number])) for number in range(len(PARTS))]
 
 
 def window(data: bytes) -> Window:
-    """Return the bytes as those of a file, read in small pieces."""
+    """Return the bytes as a file that is read in small pieces."""
     return Window(lambda position, size: data[position : position + size], len(data))
 
 
@@ -52,7 +52,7 @@ def source(request: pytest.FixtureRequest) -> Any:
 
 
 def read(source: StoredBytes, *arguments: Any, **options: Any) -> tuple[list[int], list[Damage]]:
-    """Return the positions of the batches, whose records can all be read, and the damages."""
+    """Return the positions of the batches, all of whose records can be read, and the damages."""
     positions, damages = [], []
     for found in read_stored(source, *arguments, **options):
         if isinstance(found, Stored):
@@ -79,7 +79,7 @@ def test_a_batch_belongs_to_the_part_in_which_it_begins(source: Any, end: int) -
 
 @pytest.mark.parametrize("number", [0, 5, len(PARTS) - 1])
 def test_every_bit_of_a_batch(number: int) -> None:
-    """The batch is reported, or read if its checksum does not cover the damage; no other is lost, but by chance."""
+    """The batch is reported, or read if its checksum does not cover the damage; others are lost only by chance."""
     lost = 0
     for position in range(STARTS[number], STARTS[number] + len(PARTS[number])):
         for bit in range(8):
@@ -96,7 +96,7 @@ def test_every_bit_of_a_batch(number: int) -> None:
 
 
 def test_every_cut(subtests: pytest.Subtests, source: Any) -> None:
-    """A file that is being written may end inside a batch; anything else may not."""
+    """A file that is being written may end inside a batch; any other file may not."""
     for cut in range(1, len(PARTS[-1])):
         with subtests.test(cut=cut):
             positions, damages = read(source(DATA[:-cut]))
@@ -112,7 +112,7 @@ def test_every_cut(subtests: pytest.Subtests, source: Any) -> None:
 
 
 def test_a_file_that_is_being_written_does_not_hide_damage(source: Any) -> None:
-    """A length that is damaged looks like a cut; the checksum does not cover it."""
+    """A damaged length looks like a cut; the checksum does not cover the length."""
     for number in (2, len(PARTS) - 1):
         damaged = bytearray(DATA)
         damaged[STARTS[number] + 8] ^= 0x40
@@ -124,7 +124,7 @@ def test_a_file_that_is_being_written_does_not_hide_damage(source: Any) -> None:
 @pytest.mark.parametrize("last", [b"value", b"value" + bytes(2000)])
 @pytest.mark.parametrize("zeros", [1, 100, 70_000])
 def test_zeros_do_not_hide_a_damaged_length(source: Any, zeros: int, last: bytes) -> None:
-    """The batch before them looks like one of which the beginning was written."""
+    """The batch before the zeros looks as if only its beginning had been written."""
     whole = batch_of([(1000, b"key", last, ())], base_offset=900)
     for position, bit in ((8, 0x20), (9, 1), (10, 0x10)):
         damaged = bytearray(whole)
@@ -137,7 +137,7 @@ def test_zeros_do_not_hide_a_damaged_length(source: Any, zeros: int, last: bytes
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_every_byte_of_an_old_message(magic: int, compression: Compression) -> None:
-    """It is reported or read, also where a broker may be writing; others are read unless a length misleads twice."""
+    """It is reported or read, even where a broker may be writing; others are read unless a length misleads twice."""
     messages = []
     for offset in range(0, 200, 10):
         builder = MessageSetBuilder(magic, compression, base_offset=offset)
@@ -203,7 +203,7 @@ def test_what_was_decompressed_is_limited() -> None:
 
 
 def test_a_search_does_not_go_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What looks like the header of a long batch everywhere is left out as a whole, once the limit is reached."""
+    """Bytes that look like the header of a long batch everywhere are left out as a whole once the limit is reached."""
     monkeypatch.setattr(sound_batches, "SEARCH_BYTES_MAX", 100_000)
     header = bytearray(batch(0)[:61])
     header[8:12] = (50_000).to_bytes(4, "big")
@@ -231,7 +231,7 @@ def test_a_file_that_gets_shorter(left: int, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("end", [1, STARTS[5], STARTS[5] + 1, len(DATA)])
 def test_batches_that_somebody_else_takes(source: Any, end: int) -> None:
-    """Each is offered in its turn, from where it begins; those that are taken are not yielded."""
+    """Each batch is offered in turn, where it begins; batches that the callback takes are not yielded."""
     offered = []
 
     def take(content: memoryview, position: int) -> int:

@@ -1,7 +1,7 @@
-"""Type checkers know the types of keys and values: from serializers and deserializers, or as they are annotated.
+"""Type checkers know the types of keys and values: from serializers and deserializers, or from annotations.
 
-Method: mypy and pyright read one program; what they must find out is asserted by `assert_type`, and a line that they
-must refuse says so in a comment.
+Method: mypy and pyright read one program; `assert_type` states what they must infer, and a comment marks each line that
+they must refuse.
 """
 
 from __future__ import annotations

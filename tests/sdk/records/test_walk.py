@@ -1,4 +1,4 @@
-"""Batches are found one after the other, read alike by every engine, and what is not a whole batch is reported.
+"""Batches in a row are found, every engine reads them alike, and bytes that are not a whole batch are reported.
 
 Method: batches of every shape on every engine; each cut and each flipped bit of small ones, where any outcome but
 records or a DecodeError is a failure, and the engines must agree; hypothesis for round trips.
@@ -37,7 +37,7 @@ from tests.sdk.records.conftest import AVAILABLE, ROWS, batch_of, message_set, r
 
 
 def outcome(data: bytes, engine: str, check_crc: bool = True) -> Any:
-    """Return every record with its batch's header, and where an error was, if any."""
+    """Return every record with its batch's header, and the position of the error, if any."""
     found: list[Any] = []
     try:
         for batch in walk(data, check_crc, engine=engine):
@@ -45,7 +45,7 @@ def outcome(data: bytes, engine: str, check_crc: bool = True) -> Any:
             found.append((header, [record_of(record) for record in batch.views()]))
             assert [record_of(record) for record in batch.records()] == found[-1][1]
     except DecodeError as error:
-        return found, (error.offset, error.path.partition(".")[0])  # construct's path goes down into the record
+        return found, (error.offset, error.path.partition(".")[0])  # construct's path includes the record
     return found, None
 
 
@@ -54,7 +54,7 @@ def record_of(record: Any) -> tuple[Any, ...]:
 
 
 def resealed(data: bytes) -> bytes:
-    """Return the batch with a right checksum."""
+    """Return the batch with a valid checksum."""
     return data[:17] + crc32c(data[21:]).to_bytes(4, "big") + data[21:]
 
 
@@ -84,7 +84,7 @@ def test_round_trip(engine: str, compression: Compression) -> None:
 def test_only_minus_one_stands_for_no_sequence_in_a_batch(
     engine: str, base_sequence: int, of_record: int, last: int
 ) -> None:
-    """As in Kafka: `DefaultRecordBatch.lastSequence` counts on from any other, `DefaultRecord` from 0 up only."""
+    """As in Kafka: `DefaultRecordBatch.lastSequence` counts on from any other number, `DefaultRecord` only from 0."""
     data = batch_of()
     data = resealed(data[:53] + base_sequence.to_bytes(4, "big", signed=True) + data[57:])
     (batch,) = walk(data, engine=engine)
@@ -102,9 +102,9 @@ def test_the_last_sequence_that_apache_kafka_finds(engine: str) -> None:
 
 
 def test_the_sequence_of_a_record_before_the_first_overflows_as_in_java(engine: str) -> None:
-    """No valid batch has one: a negative delta of the offset."""
+    """No valid batch has such a record: its offset delta is negative."""
     data = batch_of([(1, b"k", b"v", ())], base_offset=10, producer_id=7, producer_epoch=1, base_sequence=5)
-    at = 61 + 3  # size, attributes and delta of the time take a byte each
+    at = 61 + 3  # size, attributes and timestamp delta take a byte each
     assert data[at] == 0
     (batch,) = walk(resealed(data[:at] + b"\x01" + data[at + 1 :]), engine=engine)
     (record,) = batch.records()
@@ -134,7 +134,7 @@ def test_any_buffer(engine: str, wrap: Any) -> None:
 
 
 def walked(data: bytes, engine: str) -> tuple[list[Any], PartialBatch | None]:
-    """Return the batches that are whole, and what was reported at the end."""
+    """Return the batches that are whole, and the error at the end."""
     found: list[Any] = []
     try:
         for batch in walk(data, engine=engine):
@@ -175,7 +175,7 @@ def test_partial_batches_say_how_many_bytes_there_are_and_where(engine: str) -> 
 
 
 def test_a_length_that_cannot_be_is_no_partial_batch(engine: str) -> None:
-    """Also where nothing follows it."""
+    """That holds even if nothing follows the length."""
     for size in (12, 16, 61):
         with pytest.raises(DecodeError, match="13 bytes announced") as caught:
             list(walk((bytes(11) + b"\x0d" + bytes(49))[:size], engine=engine))
@@ -184,12 +184,12 @@ def test_a_length_that_cannot_be_is_no_partial_batch(engine: str) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_no_flipped_bit_of_a_length_loses_a_batch(engine: str, magic: int) -> None:
-    """Of three batches the second has a wrong length: an error comes before a batch is missing."""
+    """The second of three batches has a wrong length: an error comes before a batch is missing."""
     one = batch_of([(1, b"k", b"v", ())]) if magic == 2 else message_set(magic)
     for bit in range(32):
         damaged = bytearray(one * 3)
         damaged[len(one) + 8 + bit // 8] ^= 0x80 >> bit % 8
-        for check_crc in (True, False) if magic == 2 else (True,):  # older messages may have bytes to spare
+        for check_crc in (True, False) if magic == 2 else (True,):  # older messages may have spare bytes
             found: list[Any] = []
             with pytest.raises(DecodeError) as caught:
                 found.extend(batch.records() for batch in walk(bytes(damaged), check_crc, engine=engine))
@@ -262,7 +262,7 @@ def test_refused_headers(engine: str, change: tuple[int, bytes], reason: str) ->
 @pytest.mark.parametrize("count", [-1, -(2**31), 3, 4, 2**31 - 1])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_a_count_that_the_bytes_cannot_hold(engine: str, compression: Compression, count: int) -> None:
-    """It is refused before a record is read, and before room is made for so many."""
+    """The count is refused before a record is read, and before room for so many is allocated."""
     data = batch_of([(1, None, b"", ())] * 2, compression)
     wrong = resealed(data[:57] + count.to_bytes(4, "big", signed=True) + data[61:])
     (_, batch) = walk(data + wrong, engine=engine)
@@ -273,7 +273,7 @@ def test_a_count_that_the_bytes_cannot_hold(engine: str, compression: Compressio
 
 def test_errors_name_the_record_and_the_place(engine: str) -> None:
     data = batch_of([(1, None, b"v", ()), (2, None, b"w", ())])
-    damaged = resealed(data[:-1] + b"\x02")  # the second record announces a header that is not there
+    damaged = resealed(data[:-1] + b"\x02")  # the second record announces a header that is missing
     with pytest.raises(DecodeError, match=r"records\[1\].* at byte") as caught:
         list(walk(data + damaged, engine=engine))[1].records()
     assert caught.value.offset == len(data)
@@ -305,7 +305,7 @@ def test_an_error_ends_the_walk(engine: str, damaged_at: int | None) -> None:
 
 @pytest.mark.parametrize("data", [batch_of(compression=Compression.GZIP), message_set(1)], ids=range(2))
 def test_copies_of_batches(engine: str, data: bytes) -> None:
-    """They have their bytes to themselves, and are read by the engine in use where they come to."""
+    """Copies own their bytes, and the engine of the process that loads them reads them."""
     buffer = bytearray(message_set(0) + data)
     _, batch = walk(buffer, limit=10_000_000, engine=engine)
     records = batch.records()
@@ -349,7 +349,7 @@ READERS: dict[str, Callable[..., list[Any]]] = {
 
 @pytest.fixture(params=READERS)
 def reader(request: pytest.FixtureRequest) -> Callable[..., list[Any]]:
-    """Give every way to read all records of a buffer."""
+    """Yield every way to read all records of a buffer."""
     return READERS[request.param]
 
 
@@ -367,7 +367,7 @@ PARTS = [
 
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, lambda data: memoryview(data).cast("b")])
 def test_all_records_of_a_buffer(reader: Callable[..., list[Any]], wrap: Any) -> None:
-    """Alone, after and before each other, and all: what a walk gives, without control records."""
+    """Alone, after and before each other, and all: the records of a walk, without control records."""
     pairs = [first + second for first in PARTS for second in PARTS]
     for data in (b"", *PARTS, *pairs, b"".join(PARTS), PARTS[1] * 100):
         walked = [batch for batch in walk(data, engine="python") if not getattr(batch, "is_control", False)]
@@ -382,7 +382,7 @@ def test_all_records_are_of_a_topic_and_partition(reader: Callable[..., list[Any
 
 
 def reading(reader: Callable[..., list[Any]], data: bytes, **options: Any) -> Any:
-    """Return the records, or what is said about the damage."""
+    """Return the records, or the text about the damage."""
     try:
         return [record_of(record) for record in reader(data, **options)]
     except DecodeError as error:
@@ -390,7 +390,7 @@ def reading(reader: Callable[..., list[Any]], data: bytes, **options: Any) -> An
 
 
 def test_damage_is_reported_as_by_a_walk(reader: Callable[..., list[Any]]) -> None:
-    # Of a damaged record the construct engine knows more.
+    # The construct engine says more about a damaged record.
     in_use = ENGINE if reader is read_records else "python"
     engine = "construct" if "construct" in (in_use, getattr(reader, "keywords", {}).get("engine")) else "python"
     walker = partial(walked_records, engine=engine)

@@ -1,4 +1,4 @@
-"""Calls for the router, and coordinators that refuse at first."""
+"""Calls for the router, and coordinators that refuse the first requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["errors_first", "heartbeat"]
 
 
 def heartbeat(target: Target, deadline_ms: int = 61_000, **more: Any) -> Call:
-    """Return a call; what it ends with is in its attributes."""
+    """Return a call whose attributes hold its outcome."""
 
     def check(response: Message) -> KafkaWireError | None:
         assert isinstance(response, HeartbeatResponse)
@@ -33,6 +33,6 @@ def heartbeat(target: Target, deadline_ms: int = 61_000, **more: Any) -> Call:
 
 
 def errors_first(count: int, code: int = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) -> Callable[[Any, int], Message]:
-    """Return a handler of heartbeats that refuses so many."""
+    """Return a handler that refuses this many heartbeats."""
     left = [code] * count
     return lambda request, version: HeartbeatResponse(error_code=left.pop() if left else 0)

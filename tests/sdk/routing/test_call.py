@@ -1,4 +1,4 @@
-"""A call ends once, and says what it is."""
+"""A call ends once, and its text describes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkawire.sdk.routing.call import ANY_BROKER, CONTROLLER, Call, Coordinator
 
 
 def call(ends: list[tuple[Call, int]], target: Target = ANY_BROKER) -> Call:
-    """Return a call that notes its end."""
+    """Return a call that records its end."""
     return Call(
         target,
         lambda _: (HeartbeatRequest(), None),

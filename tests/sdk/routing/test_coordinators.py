@@ -1,4 +1,4 @@
-"""A coordinator is looked up when a call needs it, and forgotten when an error or a lost connection says so.
+"""A coordinator is looked up when a call needs it, and forgotten after an error or a lost connection that rules it out.
 
 Method: the simulated cluster; groups and transactional ids with coordinators that move. See test_router.py for calls.
 """
@@ -27,7 +27,7 @@ TRANSACTION = Coordinator(CoordinatorType.TRANSACTION, "orders")
 
 
 def answer(request: Any, version: int) -> FindCoordinatorResponse:
-    """Groups are coordinated by node 2, transactional ids by node 7, which the metadata does not list."""
+    """Node 2 coordinates groups, node 7 transactional ids; the metadata does not list node 7."""
     node = 2 if request.key_type == CoordinatorType.GROUP else 7
     if version < 4:
         return FindCoordinatorResponse(node_id=node, host=address(node).host, port=9092)
@@ -36,7 +36,7 @@ def answer(request: Any, version: int) -> FindCoordinatorResponse:
 
 
 def looked_up_by(simulation: Simulation) -> Coordinators:
-    """Return coordinators of their own: no call waits for one."""
+    """Return separate coordinators, for which no call waits."""
     return Coordinators(simulation.router.submit, lambda *_: None, 60_000)
 
 
@@ -86,7 +86,7 @@ def test_only_the_coordinators_at_an_address_are_forgotten(simulation: Simulatio
 
 
 def test_a_refusal_ends_the_calls_that_wait_and_no_later_one(simulation: Simulation) -> None:
-    """It ends calls of every connection; after calls that are gone by then, no later call fails."""
+    """It ends calls of every connection; once those are gone, it fails no later call."""
     refused = FindCoordinatorResponse.Coordinator("orders", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     simulation.handlers[FindCoordinatorRequest] = lambda *_: FindCoordinatorResponse(coordinators=[refused])
     simulation.handlers[HeartbeatRequest] = lambda *_: HeartbeatResponse()

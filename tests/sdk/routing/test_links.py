@@ -1,6 +1,6 @@
-"""Goal: links open when they are wanted, close when nobody uses them, and are looked at only when that can matter.
+"""Goal: links open when they are wanted, close when nobody uses them, and are checked only when that can matter.
 
-A link takes calls only while it is ready, has room and is not muted, and has a connection as long as it is ready.
+A link takes calls only while it is ready, has room and is not muted, and it has a connection as long as it is ready.
 Method: the links of a client whose metadata names no broker; the test moves the clock and the states.
 """
 
@@ -79,7 +79,7 @@ def test_an_idle_link_is_shut_and_forgotten() -> None:
 
 
 def test_a_refusal_is_remembered_for_as_long_as_metadata_is_good() -> None:
-    """Longer than an idle link is."""
+    """That is longer than a link may be idle."""
     given = {"connections_max_idle_ms": IDLE_MS, "metadata_max_age_ms": 3 * IDLE_MS}
     found = Links(read_options(AdminOptions, "a:1", given), Metadata(), Backoff(100, 1_000, lambda: 0.5))
     refused = AuthenticationFailed(HERE, "no")

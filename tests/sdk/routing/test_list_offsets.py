@@ -1,4 +1,4 @@
-"""Requests for offsets name the leader epochs that are known; responses are taken apart by partition."""
+"""Requests for offsets contain the leader epochs that are known; responses are split by partition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.sdk.consumer.user_side import T0, T1
 
 
 def metadata() -> Metadata:
-    """Return metadata that knows partition 0, in epoch 4."""
+    """Return metadata that knows partition 0 with leader epoch 4."""
     known = Metadata()
     partition = MetadataResponse.MetadataResponsePartition(0, 0, 1, 4)
     topic = MetadataResponse.MetadataResponseTopic(0, "t", partitions=[partition])

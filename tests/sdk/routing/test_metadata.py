@@ -58,14 +58,14 @@ def test_contents_of_a_response() -> None:
     [(2, 6, ID, 2), (2, 5, ID, 2), (2, 4, ID, 1), (2, 0, OTHER_ID, 2), (-1, 6, ID, None), (3, 6, ID, None)],
 )
 def test_newer_leaders_replace_older_ones(leader: int, epoch: int, topic_id: bytes, expected: int | None) -> None:
-    """An older epoch is ignored, unless the topic was recreated; a leader that is not a known broker counts as none."""
+    """An older epoch is ignored unless the topic was recreated; a leader that is not a known broker counts as none."""
     metadata = filled()
     metadata.update(metadata_response(topic("t", leader, epoch, topic_id)), now_ms=1)
     assert metadata.leader(T0) == expected
 
 
 def test_epochs_that_are_not_reliable_are_dropped() -> None:
-    """As Java does for Metadata below version 9; the leader counts, also after a response with reliable epochs."""
+    """Java does so for Metadata below version 9; the leader counts, even after a response with reliable epochs."""
     metadata = filled()
     metadata.update(metadata_response(topic("t", 2, 4)), now_ms=1, has_epochs=False)
     assert metadata.partition(T0) == Partition(2, -1, (1, 2), (2,))
@@ -188,7 +188,7 @@ def test_a_leader_named_in_another_response(partition: TopicPartition, leader: i
 
 
 def test_a_response_without_brokers_changes_nothing() -> None:
-    """A broker sends one while it starts."""
+    """A broker sends such a response while it starts."""
     metadata = filled()
     changes = metadata.changes
     for is_complete in (False, True):
@@ -226,7 +226,7 @@ def test_a_response_that_is_an_error_changes_nothing_unless_it_asks_to_bootstrap
 def test_an_address_counts_if_its_broker_is_a_newer_leader(
     leader: int, epoch: int, host: str, expected: str | None
 ) -> None:
-    """A response that was long on its way must not bring back an address that its broker has left."""
+    """A delayed response must not bring back an address that its broker has left."""
     metadata = filled()
     endpoints = [FetchResponse.NodeEndpoint(leader, host, 1, "rack"), FetchResponse.NodeEndpoint(1, "other", 1)]
     assert metadata.move_leader(T0, leader, epoch, endpoints) is (epoch == 6)
@@ -238,7 +238,7 @@ def test_an_address_counts_if_its_broker_is_a_newer_leader(
 
 
 def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptureFixture) -> None:
-    """In a cluster that is being upgraded; the topic is the same."""
+    """This happens in a cluster that is being upgraded; the topic is the same."""
     metadata = filled()
     for epoch, expected in ((4, 1), (6, 2)):
         metadata.update(metadata_response(topic("t", 2, epoch, ZERO_UUID)), now_ms=1)
@@ -260,7 +260,7 @@ def test_an_older_leader_from_a_broker_without_topic_ids(caplog: pytest.LogCaptu
 def test_a_topic_without_an_id_that_is_created_again(
     answers: list[tuple[int, int | None]], expected: tuple[int, int]
 ) -> None:
-    """Its leader epochs begin anew; those of a lagging broker look the same for a while."""
+    """Its leader epochs start again from 0; those of a lagging broker look the same for a while."""
     metadata = Metadata()
     metadata.update(metadata_response(topic("t", 1, 5, ZERO_UUID)), now_ms=0)
     for now_ms, epoch in answers:
@@ -273,7 +273,7 @@ def test_a_topic_without_an_id_that_is_created_again(
 
 @pytest.mark.parametrize(("topic_id", "is_newer"), [(ID, False), (ZERO_UUID, True)])
 def test_older_epochs_after_a_newer_one_from_elsewhere(topic_id: bytes, is_newer: bool) -> None:
-    """With an id nothing is guessed; without, a leader that another response names is younger than all before."""
+    """With an id, nothing is guessed; without one, a leader from another response is newer than all earlier ones."""
     metadata = Metadata()
     metadata.update(metadata_response(topic("t", 1, 5, topic_id)), now_ms=0)
     metadata.update(metadata_response(topic("t", 1, 4, topic_id)), now_ms=0)
@@ -305,7 +305,7 @@ def test_older_epochs_after_a_newer_one_from_elsewhere(topic_id: bytes, is_newer
 def test_a_topic_that_is_listed_in_part(
     listed: tuple[int, ...], topic_id: bytes, expected: tuple[int, ...] | None
 ) -> None:
-    """What is left out stays as it was, in the order of numbers; a topic whose gaps cannot be filled is not known."""
+    """Missing partitions stay as they were, in numerical order; a topic whose gaps cannot be filled is unknown."""
 
     def of(numbers: tuple[int, ...], leader: int, topic_id: bytes) -> MetadataResponse:
         partitions = [MetadataResponse.MetadataResponsePartition(0, number, leader, 6) for number in numbers]

@@ -1,6 +1,6 @@
-"""A router takes the options of any owner that says what it must know, not only those of a client.
+"""A router accepts the options of any owner with the required attributes, not only those of a client.
 
-Method: a router with options of its own kind asks the broker that they name, and connects again after their age.
+Method: the first action of a router, with options of its own and with those of every client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.sdk.simulation import backoff
 
 @dataclass(frozen=True)
 class PeerOptions:
-    """The options of a broker that talks to others."""
+    """The options of a broker that talks to other brokers."""
 
     KIND: ClassVar[str] = "peer"
 
@@ -32,7 +32,7 @@ class PeerOptions:
 
 
 def first_asked(options: RoutingOptions) -> str:
-    """Return the address that a new router asks first."""
+    """Return the address to which a new router connects first."""
     (action,) = Router(options, backoff()).poll(0)
     assert isinstance(action, Open)
     return str(action.link)

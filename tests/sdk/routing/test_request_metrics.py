@@ -37,7 +37,7 @@ def simulation(kind: type[ClientOptions] = AdminOptions) -> Simulation:
 
 
 def value(simulation: Simulation, name: str, group: str = "admin-client-metrics", **tags: str) -> float:
-    """Return a metric now."""
+    """Return the current value of a metric."""
     key = MetricName(group, name, tuple((tag.replace("_", "-"), each) for tag, each in tags.items()))
     return simulation.router.metrics.read(simulation.now_ms)[key]
 
@@ -99,7 +99,7 @@ def test_lengths_of_requests_and_responses_count() -> None:
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_bytes(io: str) -> None:
-    """Requests and responses count with their length; those before the login do not count."""
+    """The lengths of requests and responses are counted, except those before the login."""
 
     async def run() -> None:
         broker = ScriptedBroker({"t": 3})

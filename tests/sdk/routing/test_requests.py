@@ -1,6 +1,6 @@
-"""Requests whose shape changed are built for each version, and responses of all shapes read alike.
+"""Requests whose shape changed are built for each version, and responses of all shapes are read alike.
 
-Method: each request is encoded in every version that exists; responses are hand-made in the old and the new shape.
+Method: each request is encoded in every existing version; responses are hand-made in the old and the new shape.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_metadata_question_says_whether_to_rely_on_the_epochs() -> None:
 
 
 def test_an_answer_to_a_question_that_was_sent_before_an_invalidation_leaves_the_metadata_stale() -> None:
-    """Its topics are taken all the same. Of a request that was sent several times, the last time counts."""
+    """Its topics are adopted all the same. If a request was sent several times, the last time counts."""
     metadata, connection = Metadata(max_age_ms=1_000), Connection({})
     metadata.wanted = {"t"}
     question = MetadataQuestion(metadata, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]))

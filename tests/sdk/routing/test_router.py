@@ -1,6 +1,6 @@
 """Calls reach the broker in charge, are repeated when that may help, and end by their deadline.
 
-Method: a simulated cluster whose brokers are killed, stalled and contradicted on a clock of its own.
+Method: a simulated cluster with its own clock, whose brokers are killed, stalled and contradicted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROUP = Coordinator(CoordinatorType.GROUP, "g")
 
 @pytest.fixture
 def simulation() -> Simulation:
-    """A cluster of nodes 1, 2 and 3 with a topic; a heartbeat is answered with the number of the broker."""
+    """A cluster of nodes 1, 2 and 3 with a topic; each broker answers a heartbeat with its number."""
     simulation = Simulation(Router(options(), backoff()))
     simulation.handlers[MetadataRequest] = cluster([1, 2, 3], {"t": [1, 2, 3]})
     simulation.handlers[HeartbeatRequest] = lambda request, version: HeartbeatResponse()
@@ -38,7 +38,7 @@ def simulation() -> Simulation:
 
 
 def coordinator_is(*nodes: int, error: int = 0) -> Callable[[Any, int], Message]:
-    """Return a handler that names these nodes, one after the other, the last one for ever."""
+    """Return a handler that names these nodes in turn, the last one forever."""
     left = list(nodes)
 
     def answer(request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
@@ -50,7 +50,7 @@ def coordinator_is(*nodes: int, error: int = 0) -> Callable[[Any, int], Message]
 
 
 def nodes(simulation: Simulation, kind: type[Message] = HeartbeatRequest) -> list[int]:
-    """Return to which brokers requests of a class went."""
+    """Return the brokers to which requests of a class were sent."""
     return [node for _, node, request, _ in simulation.sent if isinstance(request, kind)]
 
 

@@ -1,4 +1,4 @@
-"""The deadlines of ended calls keep nothing in memory, and the time of the next look follows what `poll` has found.
+"""The deadlines of ended calls keep nothing in memory, and the time of the next check follows the findings of `poll`.
 
 Method: as in `test_router.py`.
 """
@@ -16,14 +16,14 @@ from tests.sdk.simulation import SILENT, Simulation, backoff, cluster, options
 
 
 class Watched(Call):
-    """A call of which a test can tell whether it is still in memory."""
+    """A call that lets a test see whether it is still in memory."""
 
     __slots__ = ("__weakref__",)
 
 
 def heartbeat(node_id: int, deadline_ms: int) -> Watched:
     """Return a call to a node."""
-    ended = lambda call, now_ms: None  # noqa: E731  # it holds nothing
+    ended = lambda call, now_ms: None  # noqa: E731  # it must not refer to the call
     return Watched(Node(node_id), lambda _: (HeartbeatRequest("g"), None), HeartbeatResponse, deadline_ms, ended)
 
 

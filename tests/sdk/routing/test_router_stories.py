@@ -1,10 +1,10 @@
-"""Soon after any trouble a router works again, and behaves like a new one.
+"""Soon after any fault a router works again, and behaves like a new one.
 
 Goal: a failure, a refused login, a pause and a broker that moved leave no trace after the next success, neither in the
-router nor in its parts: metadata and their refresh, links, coordinators, calls and their attempts.
+router nor in its parts: metadata and its refresh, links, coordinators, calls and their attempts.
 
-Method: stories of faults on a simulated cluster. After each step no call is late, and no call has ended with an error
-from before its turn. Once all faults are mended, every broker can be reached within the longest pause. Then a new
+Method: stories of faults on a simulated cluster. After each step no call is overdue, and no call has ended with an
+error from before its turn. Once all faults are mended, every broker can be reached within the longest pause. Then a new
 router with the same knowledge runs one more story beside the used one.
 """
 
@@ -53,19 +53,19 @@ TARGETS: dict[str, Target] = {
 }
 PURPOSES = (Purpose.DATA, Purpose.GROUP)
 
-#: A code with a pause of its own: the test knows when the turn of a call comes that is refused with it.
+#: A code with a pause of its own: the test knows when the next attempt of a call refused with it begins.
 PAUSED, PAUSE_MS = ErrorCode.CONCURRENT_TRANSACTIONS, 700
 
-#: The limit of one response to a call; the router's own requests have longer.
+#: The timeout of one response to a call; the router's own requests have a longer one.
 TIMEOUT_MS = 2_000
 
-#: The longest pause, what is in flight around it, and a second attempt if the first began before the metadata were new.
+#: The longest pause, the requests in flight around it, and a second attempt if the first began with stale metadata.
 PROMPT_MS = 2_500
 
 #: This long after a refresh of the metadata, the next reason to refresh takes effect at once.
 CALM_MS = 2_500
 
-#: How long the router leaves a broker alone that has refused a login, unless a call needs it.
+#: How long the router avoids a broker that has refused a login, unless a call needs that broker.
 AGE_MS = 20_000
 
 IDLE_MS = 15_000
@@ -97,8 +97,8 @@ class Scene:
     """A router and its cluster.
 
     Args:
-        now_ms: when it begins.
-        wanted: topics.
+        now_ms: the time at which it begins.
+        wanted: the topics.
     """
 
     def __init__(self, now_ms: int = 1_000, wanted: frozenset[str] = frozenset()) -> None:
@@ -127,7 +127,7 @@ class Scene:
             kind = AuthenticationFailed if int(address.host.removeprefix("node-")) in self.refused else ConnectFailed
             return kind(address, f"at {self.simulation.now_ms}")
 
-        self.simulation.refusal = refuse  # type: ignore[assignment]  # called alike
+        self.simulation.refusal = refuse  # type: ignore[assignment]  # it is called like the class
 
     # The cluster.
 
@@ -155,7 +155,7 @@ class Scene:
             code = ErrorCode.NOT_COORDINATOR
         return HeartbeatResponse(self.throttle_ms, code)
 
-    # What happens.
+    # Steps.
 
     def call(self, name: str, timeout_ms: int, *, retries: bool) -> None:
         """Submit a call."""
@@ -171,7 +171,7 @@ class Scene:
             return BrokerError(response.error_code, "heartbeat") if response.error_code else None
 
         def done(call: Call, now_ms: int) -> None:
-            del self.open[label]  # fails if the call has ended before
+            del self.open[label]  # fails if the call ended before
             assert now_ms == self.simulation.now_ms
             error = call.error
             if isinstance(error, ConnectFailed) and " at " in str(error) and ";" not in str(error):
@@ -241,7 +241,7 @@ class Scene:
         self.check()
 
     def check(self) -> None:
-        """No call is late, and the router keeps no more than it needs."""
+        """No call is overdue, and the router keeps no more than it needs."""
         now_ms, router = self.simulation.now_ms, self.router
         for call in self.open.values():
             assert now_ms <= call.deadline_ms, f"{call} has not ended at its deadline"
@@ -251,7 +251,7 @@ class Scene:
         assert len(router._unsettled) <= len(router._deadlines) <= 2 * len(router._unsettled) + 200
 
     def outage(self) -> None:
-        """Have all brokers down for as long as a refusal counts: soon afterwards the metadata are fresh, unasked."""
+        """Stop all brokers for as long as a refusal counts: soon afterwards the metadata is refreshed unasked."""
         self.metadata = "good"
         self.refused.clear()
         self.simulation.stalled.clear()
@@ -265,7 +265,7 @@ class Scene:
         assert self.router.metadata.refreshed_ms > begun_ms, "the metadata were not refreshed"
 
     def mend(self) -> None:
-        """Mend all faults; a request to a stalled broker waits until its time is up."""
+        """Mend all faults; a request to a stalled broker waits until it times out."""
         self.simulation.down.clear()
         self.simulation.stalled.clear()
         self.refused.clear()
@@ -280,7 +280,7 @@ class Scene:
         self.simulation.run(900)  # a throttled client waits
 
     def greet(self) -> None:
-        """Reach every broker by every connection, promptly."""
+        """Reach every broker through every connection, promptly."""
         errors: list[KafkaWireError | None] = []
         self.router.refresh(errors.append)
         for name in TARGETS:
@@ -296,7 +296,7 @@ class Scene:
         self.check()
 
     def settle(self) -> None:
-        """Have nothing under way, and every broker known."""
+        """Reach a state without requests in flight in which every broker is known."""
         for label in list(self.open):
             self.open.pop(label).cancel()
         self._calls = 0
@@ -326,11 +326,11 @@ class Scene:
 
 
 @given(steps(KINDS, 30), steps(KINDS, 15))
-@example([("want", "missing")], [])  # dropped while the broker was asked for it
-@example(  # the mark of a refused login, which an ordinary failure takes away
+@example([("want", "missing")], [])  # dropped while the router requested it from the broker
+@example(  # the mark of a refused login, which an ordinary failure removes
     [("pass", 400), *(("refuse", node) for node in (3, 2, 1)), ("pass on", 1_000), ("outage",)], []
 )
-@example(  # another call meets a refusal while one has its pause, which has an attempt of its own afterwards
+@example(  # another call meets a refusal during the pause of a call, which makes its own attempt afterwards
     [
         *(("call", "node 3", 60_000, True), ("codes", [PAUSED]), ("pass", 60), ("refuse", 3)),
         *(("call", "node 3", 60_000, True), ("call", "node 3", 60_000, True), ("pass", 1_000)),

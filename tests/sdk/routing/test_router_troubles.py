@@ -1,4 +1,4 @@
-"""A router knows why a broker or a coordinator cannot be reached, and what is to be told once it has ended.
+"""A router knows why a broker or a coordinator cannot be reached, and says so after it has ended.
 
 Method: a simulated cluster whose brokers are down.
 """
@@ -150,7 +150,7 @@ def test_whether_any_broker_takes_calls(simulation: Simulation) -> None:
 
 
 def test_a_call_fails_once_every_broker_has_been_tried_since_it_was_made(simulation: Simulation) -> None:
-    """One broker refuses connections at once, the other after a while: a call that comes in between waits for both."""
+    """One broker refuses at once, the other after a while: a call that is made in between waits for both."""
     simulation.down.add(1)
     simulation.stalled.add(2)
     ends: list[tuple[int, int]] = []
@@ -214,7 +214,7 @@ class Refused(ConnectFailed):
 
 
 def test_a_refusal_of_one_broker_ends_no_call_while_another_throttles(simulation: Simulation) -> None:
-    """The call waits for the other one, and the refused login is not repeated meanwhile."""
+    """The call waits for the throttling broker, and the refused login is not repeated meanwhile."""
     simulation.handlers[1, HeartbeatRequest] = lambda request, version: HeartbeatResponse(throttle_time_ms=5_000)
     simulation.run(100)
     simulation.refusal = Refused

@@ -1,4 +1,4 @@
-"""Names that no topic can have are refused with the reason, and common mistakes with what to do.
+"""Names that no topic can have are refused with the reason, and errors about common mistakes say what to do.
 
 Method: a table of names.
 """
@@ -25,7 +25,7 @@ class Topics(StrEnum):
     ORDERS = "orders"
 
 
-class OlderTopics(str, Enum):  # noqa: UP042  # what programs have that began before StrEnum
+class OlderTopics(str, Enum):  # noqa: UP042  # programs that are older than StrEnum have such classes
     ORDERS = "orders"
 
 

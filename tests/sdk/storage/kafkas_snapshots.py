@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["EMPTY", "KAFKAS"]
 
-#: Producers in the order of a table of Java with 16 buckets; that with id 0 has a transaction open.
+#: Producers in the order of a Java hash table with 16 buckets; the one with id 0 has an open transaction.
 KAFKAS = bytes.fromhex(
     "000140f349d800000006"
     "0000000100000001000000000001000000000000000900000001"

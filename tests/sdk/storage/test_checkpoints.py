@@ -1,6 +1,6 @@
-"""Checkpoints are read as Kafka writes them, and nothing that is damaged passes for one.
+"""Checkpoints are read as Kafka writes them, and no damaged one is accepted.
 
-Method: exact contents, written by hand from files of Apache Kafka 4.3; a cut at every byte.
+Method: exact contents, copied by hand from files of Apache Kafka 4.3; a cut at every byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Damage says what is wrong and where."""
+"""A damage says what is wrong and where."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Files are named as Kafka names them, and only such names are read.
 
-Method: names written out.
+Method: names that are spelled out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A data directory says whose it is, as Apache Kafka writes it.
+"""The identity of a data directory is read as Apache Kafka writes it.
 
-Method: the content of a file, written by hand; one property less.
+Method: the content of a file, written by hand; the same with one property missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Folders say whose partition is in them, and whether it is in use.
+"""The name of a folder tells which partition is in it, and whether it is in use.
 
-Method: names that Apache Kafka gives, and others.
+Method: names that Apache Kafka gives, and other names.
 """
 
 from __future__ import annotations

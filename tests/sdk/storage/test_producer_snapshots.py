@@ -1,6 +1,6 @@
-"""Snapshots are byte for byte those of Apache Kafka, and damage is noticed wherever it is.
+"""Snapshots equal those of Apache Kafka byte for byte, and damage is noticed wherever it is.
 
-Method: a file that Apache Kafka 4.3.0 wrote, read and written again; the same file cut and with each byte changed.
+Method: a file that Apache Kafka 4.3.0 wrote, read and written again; the same file cut, and with each byte changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Properties files are read as Java reads them.
 
-Method: a table of lines; what is written is read back.
+Method: a table of lines; written properties are read back.
 """
 
 from __future__ import annotations

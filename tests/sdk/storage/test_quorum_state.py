@@ -1,6 +1,6 @@
-"""The state of a quorum is an object of JSON, with numbers that JSON has.
+"""The state of a quorum is a JSON object whose numbers JSON can represent.
 
-Method: what Apache Kafka writes, and what is something else.
+Method: contents that Apache Kafka writes, and other contents.
 """
 
 from __future__ import annotations

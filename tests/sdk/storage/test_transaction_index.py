@@ -1,6 +1,6 @@
-"""Entries of aborted transactions are those of Apache Kafka, and what no broker writes is told.
+"""Entries of aborted transactions equal those of Apache Kafka, and entries that no broker writes are reported.
 
-Method: an entry that Apache Kafka 4.3.0 wrote; entries by hand, in pieces of every size, and damaged ones.
+Method: an entry that Apache Kafka 4.3.0 wrote; hand-made entries, in pieces of every size, and damaged ones.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def test_topics_groups_and_configurations() -> None:
 
 
 def test_inside_a_running_loop() -> None:
-    """As in a notebook: the loop is blocked meanwhile."""
+    """This happens in a notebook: the running loop is blocked meanwhile."""
 
     async def run() -> list[str]:
         with Admin(broker.bootstrap) as admin:

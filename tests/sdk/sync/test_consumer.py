@@ -1,7 +1,8 @@
-"""A blocking consumer hands out every record once, in each way of reading, and takes part in its group meanwhile.
+"""A blocking consumer returns every record once, in each way of reading, and takes part in its group meanwhile.
 
 Method: the consumer on its I/O thread against a scripted broker in memory, whose responses tell the test when to go on;
-nothing sleeps. What must go on while the application is busy is tested with the blocking and with the asyncio face.
+nothing sleeps. Work that must continue while the application is busy is tested with the blocking and with the asyncio
+consumer.
 """
 
 from __future__ import annotations
@@ -215,11 +216,11 @@ def test_what_a_block_has_finished_is_committed_unless_it_fails() -> None:
     assert broker.commits["g", "t", 0] == 10
 
 
-# What goes on while the application is busy.
+# Work that continues while the application is busy.
 
 
 def beating(broker: StoringBroker, wanted: int) -> threading.Event:
-    """Return what is set after so many heartbeats."""
+    """Return an event that is set after this many heartbeats."""
     enough = threading.Event()
     left = [wanted]
 
@@ -234,7 +235,7 @@ def beating(broker: StoringBroker, wanted: int) -> threading.Event:
 
 
 def fetching(broker: StoringBroker, offset: int) -> threading.Event:
-    """Return what is set when partition 0 is fetched from an offset, or beyond it."""
+    """Return an event that is set when partition 0 is fetched from an offset or beyond it."""
     reached = threading.Event()
     usual = broker.responders[ApiKey.FETCH]
 
@@ -275,7 +276,7 @@ def test_heartbeats_and_fetches_go_on_while_the_event_loop_is_blocked() -> None:
 
 
 class Listener:
-    """Notes what it is told, and in which thread; acts by `on`."""
+    """Records its calls and their threads; `on` has what it does then."""
 
     def __init__(self, **on: Callable[[], object]) -> None:
         self.told: list[tuple[str, int]] = []
@@ -297,7 +298,7 @@ class Listener:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_listener_is_called_by_the_thread_that_reads(way: Callable[[Consumer], Iterator[list[Record]]]) -> None:
-    """A seek in it takes effect before the first record, and a commit works while the consumer is closed."""
+    """A seek in the listener takes effect before the first record, and a commit works while the consumer is closed."""
     broker = filled()
     listener = Listener(
         assigned=lambda: consumer.seek(T0, 40),
@@ -312,7 +313,7 @@ def test_the_listener_is_called_by_the_thread_that_reads(way: Callable[[Consumer
 
 
 def test_the_listener_is_called_before_each_read_and_each_wait() -> None:
-    """Also if there is always something to read, and if what is waited for is no record."""
+    """That holds even if there is always something to read, and if the wait is not for a record."""
     listener = Listener()
     inner: Any = Consumer("broker:9092")._inner
     inner._calls = BlockingListenerCalls(listener, Mock(), Mock())

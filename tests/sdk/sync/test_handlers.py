@@ -1,8 +1,8 @@
-"""A signal handler or a finalizer may interrupt a blocking client anywhere and use the same client: nothing hangs.
+"""A signal handler or a finalizer may interrupt a blocking client anywhere and use the same client without a hang.
 
-Method: the handler runs at one instruction after the other that the main thread executes in a call, here and in the
-libraries below; the I/O thread runs meanwhile, as it does beside a real handler. The calls of the handler return,
-and records are stored once and in order. To save time some instructions are left out; `step=1` visits all.
+Method: the handler runs at one instruction after another of those that the main thread executes in a call, here and in
+the libraries below; the I/O thread runs meanwhile, as it does beside a real handler. The handler's calls return, and
+records are stored once and in order. To save time some instructions are skipped; `step=1` visits all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkawire.sync import Admin, Consumer, Producer
 from tests.sdk.instructions import interrupted_at
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: More than any handler takes; a handler that waits for its own thread takes for ever.
+#: Longer than any handler takes; a handler that waits for its own thread takes forever.
 LIMIT_MS = 5_000
 
 T = TopicPartition("t", 0)
@@ -37,13 +37,13 @@ INSTRUCTIONS_MAX = 20_000
 def everywhere(
     make: Callable[[int], Callable[[], object]], handler: Callable[[int], None], *, step: int, at_least: int = 100
 ) -> int:
-    """Make a call again and again, and interrupt it at one instruction after the other; return how many it has.
+    """Repeat a call, each time interrupted at a later instruction; return the number of its instructions.
 
     Args:
-        make: prepares the call, and returns it.
+        make: prepares and returns the call.
         handler: interrupts it.
-        step: the distance between two instructions.
-        at_least: the fewest instructions that a call has if tracing works.
+        step: the distance between two interrupted instructions.
+        at_least: the minimum number of instructions of a call if tracing works.
     """
     for place in range(0, INSTRUCTIONS_MAX, step):
         if not interrupted_at([place], make(place), partial(handler, place)):
@@ -57,8 +57,8 @@ def broker() -> StoringBroker:
     return StoringBroker({"t": 1, "m": 1, **{f"new-{number}": 1 for number in range(2_000)}})
 
 
-#: How a `send` finds the batch of its partition: what it sends, and the fewest instructions that it has. The extension
-#: puts a record into an open batch without any but those of the caller.
+#: States in which a `send` finds the batch of its partition: the sent value, and the minimum number of instructions.
+# The extension adds a record to an open batch without instructions other than those of the caller.
 SITUATIONS = {
     "open": (b"x", 8),
     "to grow": (b"x" * 600, 100),
@@ -220,7 +220,7 @@ def test_a_finalizer_that_sends_wherever_garbage_is_collected(broker: StoringBro
 
 
 def test_close_keeps_its_limit_whatever_is_held(broker: StoringBroker) -> None:
-    """As if a handler had interrupted this thread inside a log handler, whose lock the I/O thread needs for a line."""
+    """As if a handler had interrupted this thread inside a log handler whose lock the I/O thread needs for a line."""
     held = threading.Lock()
 
     def delivered(delivery: object) -> None:

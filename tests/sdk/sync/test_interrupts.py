@@ -1,8 +1,8 @@
-"""Ctrl-C ends every call that blocks at once, and wherever it strikes, no record is lost; programs end by themselves.
+"""Ctrl-C ends every blocking call at once, no record is lost wherever it strikes, and programs end by themselves.
 
-Method: in programs of their own, a thread sends the process a real SIGINT as soon as the main thread blocks, and the
-time until KeyboardInterrupt is caught is measured. In this process, an interrupt is planted at each call of a function
-within a read or a `send`, one after the other.
+Method: in separate programs, a thread sends the process a real SIGINT as soon as the main thread blocks, and the time
+until KeyboardInterrupt is caught is measured. In this process, an interrupt is planted at each call of a function
+within a read or a `send`, one after another.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from kafkawire.errors import NoOffset
 from kafkawire.sync import Consumer, Producer
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: What the product promises.
+#: The limit that the documentation promises.
 LIMIT_SECONDS = 0.1
 
-#: Calls are measured so often, and the fastest counts: another program may have had the processor meanwhile.
+#: Each call is measured this many times, and the fastest counts: another program may have had the processor meanwhile.
 ATTEMPTS = 3
 
 PROGRAM = """
@@ -68,12 +68,12 @@ with {client}(str(BROKER), network=broker.network, {options}) as client:
 print("closed after", time.monotonic() - left)
 """
 
-#: What is left of a producer's records is not waited for.
+#: Closing does not wait for the producer's remaining records.
 ENDS = {"Producer": "client.close(flush=False)"}
 
 SMALL = "buffer_memory=5000, batch_size=2000"
 
-#: client, options, APIs that get no response, what comes before, the call
+#: client, options, APIs that get no response, preparation, the call
 CALLS = [
     ("Producer", "", ["PRODUCE"], "client.send('t', b'x')", "client.flush()"),
     ("Producer", "", ["PRODUCE"], "pass", "client.send('t', b'x').result()"),
@@ -94,7 +94,7 @@ CALLS = [
 
 
 def outcome(program: str) -> list[str]:
-    """Run a program and return what it prints; it must end by itself, without a word about errors."""
+    """Run a program and return what it prints; it must end by itself, without any text about errors."""
     text = program.replace("ROOT", str(Path(__file__).parents[3]))
     done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
@@ -145,19 +145,20 @@ def test_a_program_that_closes_nothing_ends() -> None:
 # Interrupts at every call within a read or a send.
 
 COUNT = 60
-#: More calls than any read makes.
+#: A number above the calls of any read.
 CALLS_MAX = 60
-#: More calls than all reads make.
+#: A number above the calls of all reads.
 NEVER = 1_000_000
 
 
 class Interrupting:
-    """Interrupt the block at the call number `at` of a function of the product, counted from 0."""
+    """Interrupt the block at call number `at`, counted from 0, of the functions of this project."""
 
     def __init__(self, at: int) -> None:
         self.left = at
         self.struck = False
-        # Kept: a strike in a finalizer that runs while Python makes the frame of a traced call frees it too early.
+        # Kept: otherwise an interrupt in a finalizer that runs while Python makes the frame of a traced call frees it
+        # too early.
         self._trace = self._called
 
     def __enter__(self) -> Interrupting:
@@ -176,7 +177,7 @@ class Interrupting:
             self.left -= 1
 
 
-#: Each returns what a read has handed out: records, batches, or records by partition.
+#: Each returns the result of a read: records, batches, or records by partition.
 READS: dict[str, Callable[[Consumer, list[object]], Any]] = {
     "record": lambda consumer, kept: [next(iter(consumer))],
     "batch": lambda consumer, kept: [next(keep(consumer.batches(), kept))],
@@ -186,19 +187,19 @@ READS: dict[str, Callable[[Consumer, list[object]], Any]] = {
 
 
 def keep(batches: Iterator[ConsumerBatch], kept: list[object]) -> Iterator[ConsumerBatch]:
-    """Keep a generator: its end, which swallows exceptions, is not to be interrupted."""
+    """Keep a generator, so that its end, which swallows exceptions, is not interrupted."""
     kept.append(batches)
     return batches
 
 
 def flat(found: Any) -> list[tuple[int, int]]:
-    """Return partition and offset of each record that a read has handed out."""
+    """Return partition and offset of each record that a read returned."""
     if isinstance(found, Record):
         return [(found.partition, found.offset)]
     return [place for each in (found.values() if isinstance(found, dict) else found) for place in flat(each)]
 
 
-# Python itself ignores what is raised where it drops a generator.
+# Python itself ignores exceptions in a generator that it drops.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("way", READS)
 def test_reads_interrupted_anywhere_lose_nothing(way: str) -> None:

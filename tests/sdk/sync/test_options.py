@@ -1,4 +1,4 @@
-"""A blocking client runs on an I/O thread, and says so if it is asked for anything else."""
+"""A blocking client runs on an I/O thread, and refuses any option for something else."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_the_same_producer_goes_on() -> None:
             assert prepared is not None
             assert prepared.transactional_id == "x"
             ended()
-        # A marker follows each.
+        # A marker follows each record.
         assert [each.result().offset for each in deliveries] == [0, 2, 4]
         producer.begin_transaction()
         assert prepare_transaction(producer) is None

@@ -84,11 +84,11 @@ def test_flush_does_not_linger_for_a_topic_that_is_not_known_yet() -> None:
     broker = StoringBroker({"t": 1})
     with producer_of(broker, linger_ms=100_000, delivery_timeout_ms=200_000) as producer:
         producer.send("t", b"x")
-        producer.flush()  # the test has less time than the batch could linger
+        producer.flush()  # the test times out sooner than the batch would linger
 
 
 def test_sending_from_many_threads() -> None:
-    """No record is lost, doubled or torn, each thread's records keep their order, and every delivery settles."""
+    """No record is lost, duplicated or torn, each thread's records keep their order, and every delivery settles."""
     broker = StoringBroker({"t": 3})
     count, threads = 2_000, 8
     kept: dict[int, list[Delivery]] = {}
@@ -191,7 +191,7 @@ def test_a_block_that_fails_does_not_flush() -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), producer_of(broker) as producer:  # noqa: PT012 - what the block leaves
+    with pytest.raises(ZeroDivisionError), producer_of(broker) as producer:  # noqa: PT012 - the state after the block
         deliveries.append(producer.send("t", b"x"))
         fail()
     assert isinstance(deliveries[0].exception(), Closed)
@@ -213,7 +213,7 @@ def test_callbacks_run_on_the_io_thread_and_may_not_block_it(face: str) -> None:
 
     def use(send: Any) -> None:
         send("t", b"x", on_delivery=on_delivery)
-        assert done.wait(10)  # with the caller's own event loop, if there is one, blocked meanwhile
+        assert done.wait(10)  # the caller's own event loop, if there is one, is blocked meanwhile
 
     producer: Any
     if face == "sync":
@@ -286,7 +286,7 @@ def test_a_fork_is_told_to_make_its_own() -> None:
 
 
 def child_of(work: Any) -> list[str]:
-    """Fork, and return what the child yields."""
+    """Fork, and return the output of the child."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""A client that is driven, with machines that note what they are told."""
+"""A client that is driven, with machines that record their calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = read_options(ClientOptions, str(BROKER), {"retry_backoff_ms": 10, "ret
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1_000, request_timeout_ms=1_000)
 
-#: No test waits longer for anything.
+#: The longest that any test waits.
 PATIENCE_SECONDS = 10
 
 
@@ -45,7 +45,7 @@ class Machine:
         self.polled = asyncio.Event()
 
     async def turns(self, count: int) -> None:
-        """Wait for so many polls from now."""
+        """Wait for this many polls from now."""
         for _ in range(count):
             self.polled.clear()
             await self.polled.wait()
@@ -71,7 +71,7 @@ class Client:
         self.driver: Driver[Link, Call] = Driver(self.router, machines, broker.network, SETTINGS)
 
     def metadata(self, timeout_ms: int = 5_000, retries: bool = True) -> Promise[Message]:
-        """Ask for the metadata of all topics."""
+        """Request the metadata of all topics."""
 
         def step(promise: Promise[Message], now_ms: int) -> None:
             def done(call: Call, now_ms: int) -> None:
@@ -101,7 +101,7 @@ def driven(client: Client) -> Iterator[Client]:
 
 
 def on_loop(broker: ScriptedBroker, test: Callable[[Client], Any], *machines: Machine) -> None:
-    """Run a client on the loop of its caller."""
+    """Run a client on the event loop of its caller."""
 
     async def run() -> None:
         client = Client(broker, *machines)

@@ -1,4 +1,4 @@
-"""Streams that note what arrives."""
+"""Streams that record what arrives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Notes", "serve"]
 
 
 class Notes:
-    """A receiver that keeps what it gets."""
+    """A receiver that keeps all frames."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -28,7 +28,7 @@ class Notes:
 
 
 async def serve(context: ssl.SSLContext | None) -> tuple[asyncio.Server, Address, list[Notes]]:
-    """Listen as a broker called localhost, and return what its connections receive."""
+    """Listen like a broker called localhost, and return a list of the receivers of its connections."""
     accepted: list[Notes] = []
 
     def accept(wire: Wire) -> Notes:

@@ -1,4 +1,4 @@
-"""Requests on a connection whose responses tests await; the product's router is called back instead."""
+"""Requests on a connection whose responses tests await; the product's router uses callbacks instead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def send_request(
     future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
 
     def settle(answer: Message | None, error: KafkaWireError | None) -> None:
-        if future.done():  # the task that awaited it was cancelled
+        if future.done():  # the awaiting task was cancelled
             return
         if error is not None:
             future.set_exception(error)

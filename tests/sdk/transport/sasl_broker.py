@@ -1,4 +1,4 @@
-"""A broker that asks for a login, and connections that log in."""
+"""A broker that requires a login, and connections that log in."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Test = Callable[["SaslBroker"], Awaitable[None]]
 
 
 class SaslBroker(ScriptedBroker):
-    """A broker that knows one password, which its sessions may outlive.
+    """A broker that knows one password, whose sessions may outlive the password.
 
     Attributes:
-        lifetimes_ms: of the next sessions, then 0 for no limit.
-        refuses: whether it takes no password any more.
-        logins: how often somebody logged in.
+        lifetimes_ms: the lifetimes of the next sessions; after these, 0 for no limit.
+        refuses: whether it now refuses every password.
+        logins: the number of successful logins.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class SaslBroker(ScriptedBroker):
         return SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
 
     async def open(self, login: Login | None = None, timeout_ms: int = 2_000) -> BrokerConnection:
-        """Connect to it."""
+        """Connect to this broker."""
         settings = ConnectionSettings(connect_timeout_ms=timeout_ms, request_timeout_ms=2_000, login=login or plain)
         return await BrokerConnection.open(self.network, BROKER, settings)
 
@@ -64,7 +64,7 @@ async def plain(host: str) -> Authenticator:
 
 
 def with_broker(test: Test) -> None:
-    """Run a test with a broker; no task may be left over."""
+    """Run a test with a broker; no task may be left."""
 
     async def run() -> None:
         broker = SaslBroker()
@@ -78,7 +78,7 @@ def with_broker(test: Test) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so, for two seconds at most."""
+    """Wait until a condition is true, for two seconds at most."""
     end_ms = monotonic_ms() + 2_000
     while not condition():
         assert monotonic_ms() < end_ms, "it did not become so"
@@ -86,7 +86,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def log_in_again(connection: BrokerConnection) -> None:
-    """Let the time of the next login come now."""
+    """Start the next login now."""
     driver = connection._gate
     assert driver._timer is not None
     driver._timer.cancel()

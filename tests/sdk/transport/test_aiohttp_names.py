@@ -1,6 +1,6 @@
-"""aiohttp looks names up on the clients' own threads, whatever the default executor has to do.
+"""aiohttp looks names up on the clients' own threads, however busy the default executor is.
 
-Method: an HTTP server of a few lines, asked by name.
+Method: an HTTP server of a few lines, addressed by name.
 """
 
 from __future__ import annotations

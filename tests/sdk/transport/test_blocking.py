@@ -1,4 +1,4 @@
-"""Frames cross a socket whole, and every way in which a peer can end is told apart.
+"""Frames cross a socket whole, and the different ways in which a peer can end are distinguished.
 
 Method: a socket pair on loopback; the peer sends whole, cut and wrong frames, or closes.
 """
@@ -19,7 +19,7 @@ from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 
 @contextmanager
 def connected(timeout_seconds: float = 5) -> Iterator[tuple[FrameSocket, socket.socket]]:
-    """Give a frame socket and its peer."""
+    """Yield a frame socket and its peer."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         FrameSocket(*listener.getsockname(), timeout_seconds=timeout_seconds) as ours,

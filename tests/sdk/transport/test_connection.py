@@ -45,7 +45,7 @@ from tests.sdk.transport.responses import response_to, send_request
 
 SETTINGS = ConnectionSettings(connect_timeout_ms=1000, request_timeout_ms=1000)
 
-#: No test waits longer for anything.
+#: The longest that any test waits.
 PATIENCE_SECONDS = 10
 
 
@@ -111,13 +111,13 @@ def test_version_is_the_highest_of_both() -> None:
     ids=["same", "older", "before KIP-511", "behind a proxy of another version"],
 )
 def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, asked: list[int]) -> None:
-    """The handshake ends with the highest version that the broker speaks, or with the lowest where it does not say."""
+    """The handshake ends with the highest version that the broker speaks, or the lowest if the broker lists none."""
 
     async def run() -> None:
         broker, versions = ScriptedBroker(), []
 
         class Peer:
-            """Answers ApiVersions as Kafka does, in version 0 if it does not speak the version of the request."""
+            """Answers ApiVersions like Kafka: in version 0 if it does not speak the version of the request."""
 
             def __init__(self, wire: Wire) -> None:
                 self.wire = wire
@@ -152,7 +152,7 @@ def test_handshake_with_brokers_of_other_versions(speaks: V, listed: V | None, a
 def test_a_large_response_while_connecting_is_refused_by_its_length(content: bytes) -> None:
     async def run() -> None:
         class Peer:
-            """Begins a response of 100 MiB, and never ends it."""
+            """Starts a response of 100 MiB, and never completes it."""
 
             def __init__(self, wire: Wire) -> None:
                 self.wire = wire
@@ -193,7 +193,7 @@ def test_nobody_listens() -> None:
 
 @pytest.mark.parametrize("option", ["connect_timeout_ms", "request_timeout_ms"])
 def test_a_port_that_accepts_and_says_nothing(option: str) -> None:
-    """The shorter limit counts."""
+    """The shorter timeout applies."""
 
     async def run() -> None:
         broker = ScriptedBroker()
@@ -363,9 +363,9 @@ def test_a_request_that_is_not_answered_in_time() -> None:
 
 
 def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not that of an earlier one which was answered, whether the time of that one has come by then or not.
+    """An earlier request that was answered leaves no deadline behind, before or after the time of that deadline.
 
-    The clock stands still but for what the test does: no response has to come within a real time.
+    Only the test moves the clock: no response has to come within a real time.
     """
     now_ms = 1_000
     monkeypatch.setattr("kafkawire.sdk.transport.connection.monotonic_ms", lambda: now_ms)
@@ -382,7 +382,7 @@ def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -
         _run_timer(connection)
         assert connection.is_open
         now_ms += 1
-        async with asyncio.timeout(PATIENCE_SECONDS):  # it looks again by itself
+        async with asyncio.timeout(PATIENCE_SECONDS):  # the connection checks again by itself
             with pytest.raises(RequestTimedOut, match="within 60 ms"):
                 await waiting
 
@@ -390,7 +390,7 @@ def test_the_deadline_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _run_timer(connection: BrokerConnection) -> None:
-    """Do now what the timer of the deadlines does when it is due."""
+    """Do now what the deadline timer does when it is due."""
     assert connection._timer is not None, "nobody looks at the deadlines"
     connection._timer.cancel()
     connection._check_deadlines()
@@ -419,7 +419,7 @@ def test_requests_in_flight_are_bounded() -> None:
 
 
 class Counting:
-    """Notes how many bytes were sent and received, and when."""
+    """Records how many bytes were sent and received, and when."""
 
     def __init__(self) -> None:
         self.sent_bytes: list[int] = []
@@ -481,7 +481,7 @@ def test_a_connection_that_this_client_closes_has_not_ended_by_itself() -> None:
 
 
 def test_what_a_lost_connection_has_not_sent_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wire waits no longer once nothing can be sent."""
+    """The wire stops waiting once nothing can be sent."""
 
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         async def lost(wire: MemoryWire) -> None:

@@ -1,4 +1,5 @@
-"""The driver carries out what machines and router decide, on either kind of event loop, and ends everything it began.
+"""The driver carries out the decisions of machines and router, on either kind of event loop, and ends all that it
+began.
 
 Method: the client's router over the scripted broker in memory; machines that count, raise, or wait for a time.
 """
@@ -34,7 +35,7 @@ from kafkawire.sdk.transport.wire import FrameReceiver, Wire
 from tests.sdk.scripted_broker import BROKER, Later, ScriptedBroker
 from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, driven, on_loop
 
-#: As a web framework keeps the request that a task works for.
+#: Web frameworks keep the current request like this for their tasks.
 REQUEST = ContextVar("REQUEST", default="of nobody")
 
 
@@ -171,7 +172,7 @@ def test_a_machine_is_polled_when_it_is_due_and_not_before() -> None:
 
 @pytest.mark.parametrize("from_another_thread", [False, True])
 def test_turns_and_connections_have_the_context_of_the_start(from_another_thread: bool) -> None:
-    """Not that of the request which woke the driver."""
+    """The context of a request that wakes the driver is not used."""
     seen: list[str] = []
 
     class Noting(Machine):
@@ -219,7 +220,7 @@ def test_how_late_the_driver_is() -> None:
         assert client.driver.lag_ms(monotonic_ms()) >= 130, "the timer has not fired yet"
         await machine.turns(1)
         assert client.driver.lag_ms(monotonic_ms()) >= 130
-        while client.driver.lag_ms(monotonic_ms()) >= 130:  # until the next timer is in time
+        while client.driver.lag_ms(monotonic_ms()) >= 130:  # until the next timer is on time
             machine.due = monotonic_ms() + 10
             client.driver.wake()
             await machine.turns(1)
@@ -350,7 +351,7 @@ def test_a_second_thread_finds_a_closed_loop_while_the_first_one_ends_the_driver
     steps: list[Promise[None]] = []
 
     class Interleaved(list[None]):
-        """Has the second thread come in between the moment that says who ends the driver, and its end."""
+        """Lets the second thread run between the decision which thread ends the driver, and the end itself."""
 
         def pop(self, *_: Any) -> None:
             super().pop()

@@ -1,6 +1,7 @@
 """Nothing hangs when a connection or a client ends at the very moment at which something begins.
 
-Method: the driver with the client's router over the scripted broker in memory; ends are timed by turns of the loop.
+Method: the driver with the client's router over the scripted broker in memory; each end comes a number of loop turns
+later.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, driven
 
 
 def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used() -> None:
-    """The response and the end arrive in one turn of the event loop: who awaits the gate sees both at once."""
+    """The response and the end arrive in one turn of the event loop: a task that awaits the gate sees both at once."""
     broker = ScriptedBroker({"t": 1})
     receivers: list[Any] = []
     accept = broker.network.open
@@ -38,7 +39,7 @@ def test_a_connection_that_ends_with_the_last_response_of_its_gate_is_not_used()
 
     def respond(request: Request) -> Message | None:
         loop = asyncio.get_running_loop()
-        # Two turns on: the response is received, and right after it the end is, before any task goes on.
+        # Two turns later the response is received, and right after it the end, before any task continues.
         loop.call_soon(loop.call_soon, receivers[-1].connection_lost, None)
         return broker.responders[ApiKey.API_VERSIONS](request)  # type: ignore[return-value]  # never later
 
@@ -72,7 +73,7 @@ def test_work_that_had_no_time_to_begin_settles_its_promise(turns: int) -> None:
 
 
 def test_an_ended_client_leaves_no_timer() -> None:
-    """It would keep the client in memory until it is due."""
+    """Otherwise the timer would keep the client in memory until it is due."""
 
     async def run() -> None:
         client = Client(ScriptedBroker(), machine := Machine(due_ms=monotonic_ms() + 60_000))
@@ -105,14 +106,14 @@ def test_the_first_call_after_the_loop_was_closed_ends_the_client() -> None:
 
 
 def test_one_thread_alone_ends_a_client_whose_loop_was_closed() -> None:
-    """The others do not settle the same promises once more, nor wait for it."""
+    """The other threads neither settle the same promises again nor wait for that."""
     client = Client(ScriptedBroker())
 
     async def start() -> None:
         client.driver.start()
 
     asyncio.run(start())
-    client.driver._may_end.clear()  # another thread has just found out
+    client.driver._may_end.clear()  # another thread has just noticed the closed loop
     client.driver.check_loop()
     assert client.driver._ended is None, "it is the other one who ends it"
 
@@ -133,7 +134,7 @@ def test_what_the_driver_was_doing_when_the_loop_was_closed_is_settled() -> None
     loop.run_until_complete(turns())
     ended = client.driver.end(Closed("nobody is left to do it"))
     for task in asyncio.all_tasks(loop):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]  # that it is pending is what is tested
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # its pending state is what is tested
     loop.close()
     ended.wait(PATIENCE_SECONDS)
     with pytest.raises(Closed, match="the event loop on which the client was started has ended"):

@@ -1,4 +1,4 @@
-"""What decides does no I/O: the machines import nothing that could wait, connect, sleep or guess.
+"""Code that decides does no I/O: the machines import nothing that could wait, connect, sleep or guess.
 
 Method: the imports of every machine's module, read from its source.
 """
@@ -14,7 +14,7 @@ import kafkawire
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport import driver_interface
 
-#: Modules that decide. A new machine is added here.
+#: Modules that decide. Add new machines here.
 MACHINES = (
     "sdk/routing/call.py",
     "sdk/routing/coordinators.py",
@@ -28,7 +28,7 @@ MACHINES = (
 #: Standard modules that wait, connect, read a clock or guess.
 IMPURE = {"asyncio", "os", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}
 
-#: Modules of ours that do.
+#: Modules of this project that do so.
 IMPURE_OURS = {"kafkawire.sdk.clock", "kafkawire.sdk.transport.connection", "kafkawire.sdk.transport.driver"}
 
 

@@ -1,6 +1,6 @@
-"""What is asked of a driver is done once, or refused with its reason: past the limit, after the end, in a forked child.
+"""Each step of a driver is done once, or refused with a reason: above the limit, after the end, in a forked child.
 
-Method: a driver without an event loop, whose steps wait; one with a router that says what the test tells it to.
+Method: a driver without an event loop, whose steps wait; a driver with a router that the test controls.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_steps_are_done_in_order_and_have_a_limit(monkeypatch: pytest.MonkeyPatc
     async def run() -> None:
         _, driver = scripted_driver(ScriptedBroker())
         for number in range(3):
-            driver.run(lambda now_ms, number=number: done.append(number))  # type: ignore[misc]  # its default
+            driver.run(lambda now_ms, number=number: done.append(number))  # type: ignore[misc]  # the lambda has a default argument
         with pytest.raises(LocalProtocolError, match="3 calls wait for the event loop, that is the limit"):
             driver.run(ignore)
         driver.start()
@@ -89,7 +89,7 @@ def test_a_step_that_comes_with_the_end_is_done_or_refused_and_not_both() -> Non
     assert done == ["with the end"]
 
     class Late(deque[Step]):
-        """BackgroundQueue that get one more after the driver has done the last."""
+        """A queue that gets one more step after the driver has done the last."""
 
         def append(self, step: Step) -> None:
             late.driver.end(Closed("before"))
@@ -115,7 +115,7 @@ def test_work_that_is_refused_leaves_no_coroutine_behind() -> None:
     with pytest.raises(Closed, match="before it began"):
         promise.wait(PATIENCE_SECONDS)
     with pytest.raises(Closed, match="before it began"):
-        waiting.driver.perform(work())  # a coroutine that is never closed is a warning, thus an error
+        waiting.driver.perform(work())  # a coroutine that is never closed causes a warning, which is an error here
     assert not ran
 
 
@@ -196,7 +196,7 @@ def test_a_forked_child_leaves_loop_and_connections_alone() -> None:
     asyncio.run(run())
 
 
-# --- turns and what the router says
+# --- turns and the actions of the router
 
 
 def test_the_first_of_all_that_is_due_sets_the_timer() -> None:
@@ -257,7 +257,7 @@ def test_connections_open_carry_calls_and_are_shut() -> None:
 
 
 def test_a_turn_follows_a_request_that_has_no_response() -> None:
-    """There is nobody to wake the machines later, and the router may have more to send."""
+    """Nothing else would wake the machines later, and the router may have more to send."""
 
     async def run() -> None:
         broker, machine = ScriptedBroker(), Machine()
@@ -307,7 +307,7 @@ def test_a_connection_that_is_lost_is_reported_once_with_its_calls() -> None:
 
 
 def test_nothing_is_reported_after_the_end() -> None:
-    """Neither the connections that end nor their calls: the router was told to fail all of them."""
+    """Neither connections that end nor their calls are reported: the router was told to fail all of them."""
 
     async def run() -> None:
         broker = ScriptedBroker()
@@ -366,11 +366,11 @@ def test_a_defect_in_a_task_ends_everything(caplog: pytest.LogCaptureFixture) ->
     assert "the client has ended because of a defect" in caplog.text
 
 
-# --- turns that come at once, as they do on another thread
+# --- turns that run at once, as they do on another thread
 
 
 def noted(monkeypatch: pytest.MonkeyPatch, look: Callable[[], object]) -> list[object]:
-    """Return a list of what there is to be seen whenever a turn is asked for."""
+    """Return a list with the result of `look` at each request for a turn."""
     seen: list[object] = []
     monkeypatch.setattr(Driver, "wake", lambda driver: seen.append(look()))
     return seen
@@ -409,7 +409,7 @@ def test_a_turn_that_comes_at_once_finds_what_became_of_a_call(
     async def run() -> None:
         router, driver = scripted_driver(ScriptedBroker())
         connection = SimpleNamespace(post=lambda *_: None, has_unsent=False, is_congested=False)
-        driver._connections[LINK] = connection  # type: ignore[assignment]  # as far as it is used
+        driver._connections[LINK] = connection  # type: ignore[assignment]  # it has the attributes that are used
         seen = noted(monkeypatch, lambda: [what for what, _ in router.reported])
         driver._send(LINK, SimpleNamespace(request=request, response=None), 5)  # type: ignore[arg-type]  # likewise
         assert seen == [[reported]]

@@ -1,6 +1,6 @@
-"""A call says when the machines are polled after it; one without a response has ended once its bytes are gone.
+"""A call says when the machines are polled after it; a call without a response has ended once its bytes are sent.
 
-Method: as in `test_driver.py`, whose client and machines these are.
+Method: as in `test_driver.py`, with the same client and machines.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS, Client, Machine, on_loo
 
 
 async def iterations() -> None:
-    """Let the event loop do whatever it has to do; over wires in memory that takes a few iterations."""
+    """Let the event loop do all its work; over wires in memory that takes a few iterations."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 class Posting(Client):
-    """A client that sends Produce requests without acknowledgement, over wires that keep what is written."""
+    """A client that sends Produce requests without acknowledgement, over wires that keep the written bytes."""
 
     def post(self) -> Promise[None]:
         def step(promise: Promise[None], now_ms: int) -> None:

@@ -1,7 +1,7 @@
-"""The text of a failed connection says how far it came, what went wrong, and what to do about it.
+"""The text of a failed connection says which phase it reached, what went wrong, and what to do about it.
 
-Method: a table of errors, as `ssl` and sockets raise them; test_stream.py and tests/kafka/test_security.py meet the
-real ones.
+Method: a table of errors, as `ssl` and sockets raise them; test_stream.py and tests/kafka/test_security.py test real
+ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Children of the process are told that what they inherited is not theirs; what is gone is not kept alive for it."""
+"""A forked child learns that inherited objects are not its own; the registration keeps no object alive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkawire.sdk.transport import fork
 
 
 class Thing:
-    """Something that must not be used by a child."""
+    """An object that a child must not use."""
 
     def __init__(self) -> None:
         self.error: fork.Forked | None = None

@@ -1,6 +1,6 @@
-"""A connection opens after its login and not before, logs in again while requests go on, and never hangs in between.
+"""A connection opens after its login and not before, logs in again while requests continue, and never hangs in between.
 
-Method: the scripted broker in memory checks passwords, limits sessions, keeps silent or talks rubbish, in each state.
+Method: the scripted broker in memory checks passwords, limits sessions, keeps silent or sends garbage, in each state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafkawire.sdk.transport.connection import BrokerConnection
 from tests.sdk.transport.responses import send_request
 from tests.sdk.transport.sasl_broker import PASSWORD, SaslBroker, ask, log_in_again, plain, until, with_broker
 
-#: The requests of the gate, in their order.
+#: The requests of the gate, in order.
 STEPS = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
 PHASES = ["versions", "sasl", "sasl"]
 
@@ -66,7 +66,7 @@ def test_a_broker_that_stalls(step: int) -> None:
     async def test(broker: SaslBroker) -> None:
         broker.script(STEPS[step], lambda request: None)
         with pytest.raises(ConnectFailed, match=f"{PHASES[step]}: .* within connect_timeout_ms=200") as caught:
-            await broker.open(timeout_ms=200)  # the steps before it take a busy machine long
+            await broker.open(timeout_ms=200)  # on a busy machine the steps before it take long
         assert caught.value.phase == PHASES[step]
         assert caught.value.retriable
 
@@ -133,7 +133,7 @@ def test_credentials_that_never_come() -> None:
     ],
 )
 def test_credentials_that_cannot_be_had(raised: BaseException, kind: type[Exception], text: str) -> None:
-    """An error of a user's function is the cause, but is not quoted, as it may name a secret."""
+    """The exception of a user's function is the cause, but is not quoted, as it may contain a secret."""
 
     async def test(broker: SaslBroker) -> None:
         async def login(host: str) -> Authenticator:
@@ -147,7 +147,7 @@ def test_credentials_that_cannot_be_had(raised: BaseException, kind: type[Except
 
 
 def test_cancelled_at_each_await() -> None:
-    """Wherever a caller gives up, the connection is closed and no task goes on."""
+    """Wherever a caller gives up, the connection is closed and no task continues."""
 
     async def test(broker: SaslBroker) -> None:
         for turns in range(40):
@@ -172,7 +172,7 @@ def test_cancelled_at_each_await() -> None:
 
 @pytest.mark.parametrize(("lifetime_ms", "least", "most"), [(600_000, 500, 570), (0, None, None)])
 def test_when_to_log_in_again(lifetime_ms: int, least: float | None, most: float | None) -> None:
-    """After 85 to 95 % of the session, in seconds; never, if the session has no end."""
+    """The next login comes after 85 to 95 % of the session, in seconds; it never comes if the session has no end."""
 
     async def test(broker: SaslBroker) -> None:
         broker.lifetimes_ms = [lifetime_ms]
@@ -230,7 +230,7 @@ def test_a_broker_that_stalls_when_the_client_logs_in_again(step: int) -> None:
     async def test(broker: SaslBroker) -> None:
         broker.lifetimes_ms = [60_000]
         connection = await broker.open()
-        connection._gate._timeout_ms = 50  # not for connecting
+        connection._gate._timeout_ms = 50  # after the connection was made
         broker.script(STEPS[step], lambda request: None)
         log_in_again(connection)
         await until(lambda: broker.asked(STEPS[step])[1:] != [])
@@ -265,7 +265,7 @@ def test_a_password_that_was_changed() -> None:
 
 
 def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """The session goes on meanwhile, and the log says why there may be trouble soon."""
+    """The session continues meanwhile, and the log explains why it may end soon."""
     monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 1)
     caplog.set_level(logging.WARNING, "kafkawire.security")
     failures: list[Exception] = [ValueError(PASSWORD), OSError("down"), ValueError("again")]
@@ -287,11 +287,11 @@ def test_credentials_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch, capl
     with_broker(test)
     assert [record.getMessage() for record in caplog.records] == [
         "no new credentials for broker:9092, asking again: no credentials: ValueError was raised",
-    ]  # the others came in the same interval
+    ]  # the other failures came within the same log interval
 
 
 def logging_in_once(broker: SaslBroker) -> Callable[[str], Awaitable[Authenticator]]:
-    """Return what gets credentials for the first login to a broker, and fails after it."""
+    """Return a function that gets credentials for the first login to a broker, and fails after it."""
 
     async def login(host: str) -> Authenticator:
         if broker.logins:
@@ -318,7 +318,7 @@ def test_failure_to_get_credentials_is_logged_before_the_pause(
 
 
 def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection ends when its session does."""
+    """The connection ends with its session."""
     monkeypatch.setattr(gate, "CREDENTIALS_PAUSE_MS", 1)
 
     async def test(broker: SaslBroker) -> None:
@@ -334,7 +334,7 @@ def test_credentials_that_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_credentials_that_hang_when_the_client_logs_in_again() -> None:
-    """Each attempt to get them has a limit, and the connection ends when its session does."""
+    """Each attempt to get credentials has a limit, and the connection ends with its session."""
 
     async def test(broker: SaslBroker) -> None:
         async def login(host: str) -> Authenticator:
@@ -344,7 +344,7 @@ def test_credentials_that_hang_when_the_client_logs_in_again() -> None:
 
         broker.lifetimes_ms = [500]
         connection = await broker.open(login)
-        connection._gate._timeout_ms = 50  # not for connecting
+        connection._gate._timeout_ms = 50  # after the connection was made
         log_in_again(connection)
         await until(lambda: not connection.is_open)
         with pytest.raises(ConnectionLost) as caught:

@@ -1,4 +1,4 @@
-"""A new login takes its turn after the requests before it, and its time begins then.
+"""A new login takes its turn after earlier requests, and its time starts then.
 
 Method: the broker of test_gate.py, which leaves a request unanswered for longer than a login may take.
 """
@@ -17,7 +17,7 @@ LIMIT_MS = 200
 
 
 def test_a_login_that_waits_for_the_response_to_an_earlier_request() -> None:
-    """Its time counts from when the broker can begin: a join may take minutes."""
+    """Its time starts when the broker can begin with it: a join before it may take minutes."""
 
     async def test(broker: SaslBroker) -> None:
         pending: list[Request] = []
@@ -36,7 +36,7 @@ def test_a_login_that_waits_for_the_response_to_an_earlier_request() -> None:
         link.wire.write(link.connection.respond(pending[0], MetadataResponse()))
         await delayed
         await until(lambda: bool(logins))
-        await pause(LIMIT_MS // 2)  # beyond the end of a time that began before the broker could
+        await pause(LIMIT_MS // 2)  # past the limit, if the time had started before the broker could begin
         link.wire.write(link.connection.respond(logins[0], SaslAuthenticateResponse()))
         assert await ask(connection) == ["t"]
         connection.close()

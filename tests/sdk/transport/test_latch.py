@@ -29,14 +29,14 @@ def test_many_wait_and_more_than_one_sets() -> None:
 
 
 def waits(latch: Latch, passed: list[bool]) -> Thread:
-    """Return a thread that waits for a latch, and notes whether it was in time."""
+    """Return a thread that waits for a latch, and records whether it passed in time."""
     thread = Thread(target=lambda: passed.append(latch.wait(60)))
     thread.start()
     return thread
 
 
 def test_ctrl_c_anywhere_in_a_wait_keeps_nobody_else_waiting() -> None:
-    """Nothing that one thread leaves behind is what another waits for."""
+    """No thread waits for anything that an interrupted thread leaves behind."""
 
     def interrupted(place: int) -> bool:
         latch, passed = Latch(), list[bool]()

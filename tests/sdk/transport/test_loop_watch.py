@@ -1,7 +1,7 @@
-"""That an event loop has ended is noticed wherever somebody waits, and no timer is set where nobody needs one.
+"""Every waiting thread notices the end of an event loop, and no timer is set if none is needed.
 
-Method: watchers that count their notices, on event loops that are closed before or while others wait. The wait
-between two looks is shortened.
+Method: watchers that count their notices, on event loops that are closed before or while others wait. The interval
+between two checks is shortened.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.sdk.transport.driven import PATIENCE_SECONDS
 
 
 class Watcher:
-    """Notes that its event loop has ended."""
+    """Counts how often it learns that its event loop has ended."""
 
     def __init__(self) -> None:
         self.times = 0

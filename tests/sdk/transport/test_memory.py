@@ -1,6 +1,6 @@
-"""Two ends inside the process see what two ends of a socket see.
+"""Two ends inside the process behave like two ends of a socket.
 
-Method: receivers that note frames and losses; the order of events is the event loop's.
+Method: receivers that record frames and losses; the event loop orders the events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkawire.sdk.transport.wire import Address, Wire
 
 
 class Notes:
-    """A receiver that keeps what it gets."""
+    """A receiver that keeps all frames."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -95,7 +95,7 @@ def test_a_frame_above_the_limit_breaks_the_connection() -> None:
 
 
 class Choosy(Notes):
-    """Takes frames of three bytes at most."""
+    """Accepts frames of three bytes at most."""
 
     def check_length(self, length: int) -> None:
         if length > 3:

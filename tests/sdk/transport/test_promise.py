@@ -1,6 +1,6 @@
-"""A promise is settled once, and every waiting call hears of that: on the same loop, another loop, or no loop.
+"""A promise is settled once, and every waiting call learns of that: on the same loop, another loop, or no loop.
 
-Method: promises that are settled before, while and after somebody waits, from the same and from other threads.
+Method: promises that are settled before, while and after a call waits, from the same and from other threads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.sdk.transport.promise import Promise
 
 
 def later(action: object, seconds: float = 0.02) -> threading.Timer:
-    """Do something soon on another thread."""
+    """Run a function soon on another thread."""
     timer = threading.Timer(seconds, action)  # type: ignore[arg-type]  # any callable
     timer.start()
     return timer

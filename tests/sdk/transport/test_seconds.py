@@ -1,6 +1,6 @@
-"""Times are milliseconds everywhere but in asyncio, which gets each of them in seconds.
+"""Times are milliseconds everywhere but in asyncio, which gets them in seconds.
 
-Method: what asyncio is asked to wait for is written down, and nothing is waited for.
+Method: the delays that asyncio gets are recorded, and nothing waits for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.sdk.transport.scripted_router import scripted_driver
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
-    """Give what `asyncio.timeout` was called with, which goes on as usual."""
+    """Return the arguments of all calls of `asyncio.timeout`, which works as usual."""
     found: list[float | None] = []
     usual = asyncio.timeout
 
@@ -45,7 +45,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
 
 
 def timers(monkeypatch: pytest.MonkeyPatch, name: str) -> list[float]:
-    """Return the delays of the timers that call a method of that name; the running loop sets them as usual."""
+    """Return the delays of the timers that call a method with this name; the running loop sets them as usual."""
     loop, found = asyncio.get_running_loop(), []
     usual = loop.call_later
 
@@ -137,7 +137,7 @@ def test_sleeping_and_the_race_of_addresses(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_logins(monkeypatch: pytest.MonkeyPatch, limits: list[float | None]) -> None:
-    """Of a session of 100 s, between 85 and 95 s pass before the next login."""
+    """In a session of 100 s, the next login comes after 85 to 95 s."""
     paused: list[float] = []
     usual = asyncio.sleep
 

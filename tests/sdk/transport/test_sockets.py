@@ -1,7 +1,7 @@
 """Every address of a name is tried, a slow one does not hold up the next, and no socket is left open.
 
-Method: names that a replaced `getaddrinfo` knows; listening sockets and closed ports of this machine, and attempts to
-connect that never end.
+Method: names that a replaced `getaddrinfo` knows; listening sockets and closed ports of this machine, and connection
+attempts that never end.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def closed_port() -> int:
     return port
 
 
-#: Where connecting never ends in these tests.
+#: The address at which connecting never ends in these tests.
 STUCK = endpoint(1)
 
 
 def with_stuck(test: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
-    """Run a test while connecting to STUCK takes for ever, and return the sockets that were made."""
+    """Run a test in which connecting to STUCK never ends, and return the sockets that were created."""
     made: list[socket.socket] = []
 
     async def run() -> None:
@@ -129,7 +129,7 @@ def test_the_first_that_answers() -> None:
             with connected:
                 assert found == endpoint(port)
                 assert connected.getpeername()[1] == port
-                assert connected.proto == socket.IPPROTO_TCP  # else asyncio does not set TCP_NODELAY
+                assert connected.proto == socket.IPPROTO_TCP  # otherwise asyncio does not set TCP_NODELAY
 
     asyncio.run(run())
 
@@ -207,7 +207,7 @@ def test_a_system_without_times_for_probes(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_two_that_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is returned, the other closed."""
+    """One is returned, the other is closed."""
     made: list[socket.socket] = []
 
     async def run() -> None:

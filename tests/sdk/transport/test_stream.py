@@ -1,7 +1,7 @@
 """Frames arrive as they were sent, however the stream is cut; hostile lengths disconnect; `drain` waits for slow peers.
 
-Method: the protocol is driven as the event loop drives it, with a transport that only notes; then over real sockets,
-with TLS too.
+Method: the test drives the protocol as the event loop does, with a transport that only records; then over real sockets,
+also with TLS.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NotingTransport(asyncio.Transport):
 
 
 def feed(protocol: FrameProtocol, data: bytes, step: int) -> None:
-    """Give bytes to a protocol, at most `step` at a time."""
+    """Pass bytes to a protocol, at most `step` at a time."""
     view = memoryview(data)
     while view:
         buffer = protocol.get_buffer(-1)
@@ -82,7 +82,7 @@ def test_small_frames(frames: list[bytes], step: int) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])
 def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
-    """The buffer is used again: behind a length that is cut lies what came before."""
+    """The buffer is reused: after an incomplete length it still has older bytes."""
 
     async def run() -> None:
         protocol = FrameProtocol(Notes)
@@ -100,7 +100,7 @@ def test_bytes_of_former_frames_are_no_length(cut: int) -> None:
 
 
 def test_a_small_frame_that_is_kept_stays_as_it_was() -> None:
-    """The buffer that it came in is used again for the next one."""
+    """The buffer in which it arrived is reused for the next frame."""
     kept: list[Buffer] = []
 
     class Keeping(Notes):
@@ -148,7 +148,7 @@ def test_limit(length: int, accepted: bool) -> None:
 
 
 class Choosy(Notes):
-    """Takes frames that fit into the reusable buffer."""
+    """Accepts frames that fit into the reusable buffer."""
 
     def check_length(self, length: int) -> None:
         if length > RECEIVE_BUFFER_BYTES:
@@ -245,7 +245,7 @@ def test_nothing_is_written_after_close() -> None:
 
 
 def test_over_a_socket() -> None:
-    """Both roles over loopback: what one end writes the other receives, big frames too, and closing is seen."""
+    """Both roles over loopback: each end receives what the other writes, big frames too, and notices the close."""
 
     async def run() -> None:
         accepted: list[Notes] = []
@@ -270,14 +270,14 @@ def test_over_a_socket() -> None:
 
 
 class PausingServer(asyncio.Protocol):
-    """Reads nothing until it is told to, then keeps everything."""
+    """Reads nothing until reading resumes, then keeps everything."""
 
     def __init__(self) -> None:
         self.content = bytearray()
         self.ended = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's derives from nothing
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transport has no base class
         self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
@@ -287,7 +287,7 @@ class PausingServer(asyncio.Protocol):
         self.ended.set_result(None)
 
 
-#: More than the buffers of both sockets take.
+#: More than the buffers of both sockets hold.
 MUCH = 32 * 1024 * 1024
 
 
@@ -329,7 +329,7 @@ def test_what_is_left_of_several_parts(sent_bytes: int) -> None:
 
 
 def test_a_transport_whose_connection_was_lost_is_left_alone() -> None:
-    """Those of uvloop raise errors from then on."""
+    """A transport of uvloop raises errors from then on."""
 
     async def run() -> None:
         transport, protocol = NotingTransport(), FrameProtocol(Notes)
@@ -367,11 +367,11 @@ def test_nothing_is_waited_for_if_nothing_is_unsent() -> None:
 
 
 def refused(context: ssl.SSLContext | None, tls: PemFiles | ssl.SSLContext | None) -> tuple[Exception, list[str]]:
-    """Return the error that a connection meets, and the states that it went through."""
+    """Return the error of a failed connection, and the states that the connection went through."""
     states: list[str] = []
 
     async def run() -> Exception:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # the server's side of it
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # for errors on the server's side
         server, address, _ = await serve(context)
         async with server:
             with pytest.raises((ssl.SSLError, ConnectionError)) as caught:
@@ -383,7 +383,7 @@ def refused(context: ssl.SSLContext | None, tls: PemFiles | ssl.SSLContext | Non
 
 @pytest.mark.parametrize("made", [False, True])
 def test_over_tls(certificates: Certificates, made: bool) -> None:
-    """Frames of every size arrive both ways, with any context; closing is seen."""
+    """Frames of every size arrive both ways, with any context; the close is noticed."""
     pem = PemFiles(str(certificates.authority), str(certificates.client))
 
     async def run() -> None:
@@ -449,7 +449,7 @@ def test_a_server_that_does_not_answer_the_handshake(certificates: Certificates)
 def test_another_address_of_the_name_may_have_the_right_certificate(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If none has, the first failure of TLS is the one that is reported, not that of a later address."""
+    """If no address has it, the first TLS failure is reported, not that of a later address."""
 
     async def run() -> None:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""A connection that is closed sends what was written, and waits for no peer.
+"""A closed connection sends its written bytes, and does not wait for the peer.
 
 Method: over real sockets, with TLS and without.
 """
@@ -21,7 +21,7 @@ from tests.sdk.transport.noting import Notes, serve
 
 
 def test_closing_does_not_wait_for_the_peer(certificates: Certificates) -> None:
-    """A connection closed as the last thing that a program does leaves nothing open."""
+    """If a program closes a connection last of all, nothing is left open."""
 
     async def run() -> None:
         server, address, _ = await serve(certificates.context(certificates.broker))
@@ -36,7 +36,7 @@ def test_closing_does_not_wait_for_the_peer(certificates: Certificates) -> None:
 
 
 class Slow(asyncio.Transport):
-    """A transport that keeps some bytes, and calls its protocol as asyncio's own do."""
+    """A transport that keeps some bytes, and calls its protocol like asyncio's own transports."""
 
     def __init__(self, protocol: FrameProtocol, unsent_bytes: int) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ def test_a_few_requests_may_be_unsent_before_writing_pauses() -> None:
 @pytest.mark.parametrize("mebibytes", [1, 3, 30])
 @pytest.mark.parametrize("is_secured", [False, True])
 def test_what_was_written_before_closing_arrives(certificates: Certificates, is_secured: bool, mebibytes: int) -> None:
-    """As always with TCP, that holds if nothing from the peer is unread: so one frame comes from there first."""
+    """As always with TCP, that requires that no bytes from the peer are unread: so one frame comes from there first."""
     content = bytes(mebibytes * 1024 * 1024)
 
     async def run() -> None:
@@ -141,7 +141,7 @@ def test_what_was_written_before_closing_arrives(certificates: Certificates, is_
 async def peer_that_hangs(
     certificates: Certificates, is_secured: bool
 ) -> AsyncIterator[tuple[Notes, Notes, asyncio.Transport]]:
-    """Give a client, the peer that it is connected to, and the transport of the peer, which reads nothing for now."""
+    """Yield a client, its connected peer, and the peer's transport, which does not read for now."""
     server, address, accepted = await serve(certificates.context(certificates.broker) if is_secured else None)
     async with server:
         client = await TcpNetwork(tls=PemFiles(str(certificates.authority)) if is_secured else None).open(
@@ -149,7 +149,7 @@ async def peer_that_hangs(
         )
         while not (accepted and accepted[0].wire.is_open):
             await asyncio.sleep(0)
-        transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # of a FrameProtocol
+        transport = accepted[0].wire._transport  # type: ignore[attr-defined]  # it is a FrameProtocol
         transport.pause_reading()
         yield client, accepted[0], transport
 

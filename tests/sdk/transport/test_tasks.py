@@ -1,6 +1,6 @@
 """A task of a client begins in a later turn, whatever the task factory of the loop does.
 
-Method: a factory that must not be asked; that of Python 3.12, `asyncio.eager_task_factory`, begins each task at once.
+Method: a factory that must not be used; `asyncio.eager_task_factory` of Python 3.12, which begins each task at once.
 """
 
 from __future__ import annotations

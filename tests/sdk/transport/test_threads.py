@@ -1,6 +1,6 @@
-"""What blocks runs on few threads of the clients' own, for those who still wait, and nobody waits for it at the end.
+"""Blocking calls run on a few threads of the clients' own, only for callers who still wait, and delay no exit.
 
-Method: functions that block until the test lets them go on; programs in processes of their own, which end while a name
+Method: functions that block until the test releases them; programs in processes of their own, which end while a name
 server is silent and while asyncio's default executor is busy.
 """
 
@@ -27,7 +27,7 @@ class Blocking:
 
     Attributes:
         begun: released by each call.
-        calls: how many there were.
+        calls: the number of calls.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Blocking:
         return threading.get_ident()
 
     async def began(self, count: int) -> None:
-        """Return once so many more calls have begun."""
+        """Return once this many more calls have begun."""
         for _ in range(count):
             while not self.begun.acquire(blocking=False):
                 await asyncio.sleep(0)
@@ -72,7 +72,7 @@ def test_those_who_ask_for_the_same_share_one_call() -> None:
         other = asyncio.ensure_future(in_thread(blocking, "b"))
         alone = [asyncio.ensure_future(in_thread(blocking)) for _ in range(2)]
         await blocking.began(4)
-        callers[0].cancel()  # which ends nothing for the others
+        callers[0].cancel()  # the other callers still wait
         blocking.gate.set()
         found = await asyncio.gather(*callers[1:], other, *alone)
         assert found[0] == found[1]
@@ -121,7 +121,7 @@ def test_who_comes_as_it_is_given_up_has_it_begun_anew() -> None:
         work.waiting.clear()
         second = asyncio.ensure_future(pool.result(count, "a"))
         await asyncio.sleep(0)
-        work.waiting.clear()  # as if its turn came between the two steps of joining
+        work.waiting.clear()  # as if a thread took the work between the two steps of joining it
         pool._free.append(None)
         pool._hire()
         assert await asyncio.gather(first, second) in ([1, 1], [1, 2], [2, 1])
@@ -130,7 +130,7 @@ def test_who_comes_as_it_is_given_up_has_it_begun_anew() -> None:
 
 
 def test_a_greenlet_in_place_of_a_thread_wakes_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs on the thread of the loop, while that sleeps in its selector."""
+    """The call runs on the thread of the loop, while the loop sleeps in its selector."""
     woken: list[object] = []
 
     class Greenlet:
@@ -159,7 +159,7 @@ def test_what_is_raised(raised: BaseException) -> None:
         raise raised
 
     async def run() -> None:
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is compared below
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - the exception is compared below
             await in_thread(fail)
         assert raised in (caught.value, caught.value.__cause__)
         assert await in_thread(lambda: 5) == 5, "the thread goes on"
@@ -204,7 +204,7 @@ def test_after_a_fork() -> None:
     asyncio.run(busy(fork))
 
 
-#: Ends while nobody answers: a name server that is silent, as `getaddrinfo` shows it.
+#: A program ends while a name server is silent, as seen through `getaddrinfo`.
 PROGRAM = """
 import asyncio, logging, socket, threading, time
 

@@ -1,6 +1,6 @@
 """Concurrent callers share one run of an operation, and its errors; random numbers and sleeps are within their bounds.
 
-Method: operations that finish when the test lets them.
+Method: operations that finish when the test lets them finish.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_all_callers_get_the_error_and_the_next_run_is_new() -> None:
 
 
 def test_each_caller_gets_an_error_of_its_own() -> None:
-    """Otherwise one traceback would show the calls of all of them."""
+    """Otherwise one traceback would show the calls of all callers."""
 
     async def run() -> None:
         async def fail() -> None:
@@ -78,7 +78,7 @@ def test_each_caller_gets_an_error_of_its_own() -> None:
 
 
 def test_an_error_that_nobody_waits_for_is_no_news() -> None:
-    """Otherwise asyncio would log, some time later, that nobody has looked at it."""
+    """Otherwise asyncio would log later that the exception was never retrieved."""
 
     async def run() -> None:
         reported: list[object] = []
@@ -98,7 +98,7 @@ def test_an_error_that_nobody_waits_for_is_no_news() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         assert caller.cancelled()
-        del caller  # its traceback keeps the operation, which would be reported when it is collected
+        del caller  # its traceback refers to the operation, which would be reported when it is collected
         gc.collect()
         assert reported == []
 

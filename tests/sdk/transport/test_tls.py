@@ -1,6 +1,6 @@
-"""Certificates are taken from files and from texts, verified unless told otherwise, and named when they cannot be used.
+"""Certificates are read from files and from texts, verified unless told otherwise, and named if they cannot be used.
 
-Method: contexts looked into, and handshakes between two of them in memory.
+Method: contexts that are inspected, and handshakes between two of them in memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.certificates import KEY_PASSWORD, Certificates
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext, name: str = "localhost") -> ssl.SSLObject:
-    """Let two contexts shake hands and return the server's end."""
+    """Let two contexts do a handshake, and return the server's end."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     near = client.wrap_bio(to_client, to_server, server_hostname=name)
     far = server.wrap_bio(to_server, to_client, server_side=True)
@@ -61,7 +61,7 @@ def test_without_an_authority_those_of_the_system_count(certificates: Certificat
 
 
 def test_an_authority_of_the_system_is_trusted(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))  # where OpenSSL looks instead
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))  # where OpenSSL looks by default
     handshake(tls_context(PemFiles()), certificates.context(certificates.broker))
 
 
@@ -116,7 +116,7 @@ def test_files_that_cannot_be_used(pem: PemFiles, text: str) -> None:
 
 @pytest.mark.parametrize("password", [None, Secret("hunter2"), Secret("x" * 5000)])
 def test_a_locked_key_without_its_password(certificates: Certificates, password: Secret | None) -> None:
-    """It fails instead of asking on the terminal."""
+    """It fails instead of prompting on the terminal."""
     locked = Secret(certificates.client_locked_key.read_text())
     with pytest.raises(ConfigurationError, match=r"ssl_keystore_location=.*cannot be used") as caught:
         tls_context(PemFiles(None, str(certificates.client_certificate), locked, password))

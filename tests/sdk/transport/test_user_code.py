@@ -1,4 +1,4 @@
-"""Whatever the application's code raises, the client goes on; what is to end the program does so once it can.
+"""Whatever the application's code raises, the client continues; exceptions that end the program do so once they can.
 
 Method: errors of each kind with and without an event loop, and a whole producer whose callbacks raise them.
 """
@@ -18,9 +18,9 @@ from kafkawire.sdk.transport.user_code import as_exception, contained
 from tests.sdk.producer.producing import core_of, producing
 from tests.sdk.scripted_broker import StoringBroker
 
-#: What ends a program.
+#: Exceptions that end a program.
 ENDS = [KeyboardInterrupt(), SystemExit(3)]
-#: What is no `Exception` and ends nothing.
+#: Exceptions that are not `Exception` and end nothing.
 OTHERS = [asyncio.CancelledError(), GeneratorExit()]
 
 

@@ -1,6 +1,6 @@
-"""A coroutine over promises runs without an event loop, and never blocks the loop that it waits for.
+"""A coroutine over promises runs without an event loop, and never blocks the loop on which it waits.
 
-Method: promises that are settled by threads and by I/O threads; callers with and without a loop of their own.
+Method: promises that are settled by threads and by I/O threads; callers with and without an event loop.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_nothing_but_promises_may_be_awaited() -> None:
 
 
 class Suspends:
-    def __await__(self):  # type: ignore[no-untyped-def]  # yields what no promise does
+    def __await__(self):  # type: ignore[no-untyped-def]  # yields an object that no promise yields
         yield
 
 
@@ -109,7 +109,7 @@ def test_within_a_limit() -> None:
 
 
 def test_a_turn_lets_all_through_that_a_heartbeat_needs() -> None:
-    """A timer that is due and a socket with data: what they call runs, what that schedules, and what this one sends."""
+    """A due timer and a readable socket: their callbacks run, and so do the callbacks that these schedule."""
 
     async def run() -> list[str]:
         loop, seen = asyncio.get_running_loop(), []

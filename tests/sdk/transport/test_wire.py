@@ -1,6 +1,6 @@
-"""Addresses are read in every form that Kafka's documentation uses, and refused with the text that is wrong.
+"""Addresses are read in every form that Kafka's documentation uses, and errors show the text that is wrong.
 
-Method: a table of texts and what they mean.
+Method: a table of texts and their meanings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a table says about a construct: that bytes and value belong together, or which error names what is wrong.
+"""Cases for tests of a construct: bytes that belong to a value, or the error that bytes or a value must cause.
 
-Shared by the tests of primitive types and of structures, whose tables hold these cases.
+The tests of primitive types and of structures share them; their tables hold these cases.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Exact(NamedTuple):
 
 
 class Lenient(NamedTuple):
-    """An encoding that Kafka reads though nobody writes it."""
+    """An encoding that Kafka reads but never writes."""
 
     kind: Construct
     encoded: str
@@ -40,7 +40,7 @@ class Lenient(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """An encoding that is refused, and a pattern of the whole reason."""
+    """An encoding that is refused, and a pattern for the whole reason."""
 
     kind: Construct
     encoded: str
@@ -54,7 +54,7 @@ class Unreadable(NamedTuple):
 
 
 class Unwritable(NamedTuple):
-    """A value that is refused, and a pattern of how the reason begins."""
+    """A value that is refused, and a pattern for the beginning of the reason."""
 
     kind: Construct
     value: Any

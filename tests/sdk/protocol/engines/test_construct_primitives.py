@@ -1,8 +1,8 @@
-"""Each type of the protocol reads and writes as the protocol guide says, to its limits, and refuses with path and
+"""Each type of the protocol reads and writes as the protocol guide says, up to its limits, and its errors name path and
 offset.
 
-Method: tables of values and their bytes, by hand from the guide, for each word of the declarative form; then of bytes
-and of values that are refused."""
+Method: for each word of the declarative form, tables of values and their bytes, written by hand from the guide; then
+tables of bytes and values that are refused."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_sizeof(kind: Construct) -> None:
 
 
 class Seen(Construct):
-    """Gives the context that it is parsed in."""
+    """Returns the context in which it is parsed."""
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> Container:
         return context
@@ -146,7 +146,7 @@ def test_what_was_read_is_noted() -> None:
 
 
 def test_a_length_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test has the memory for 2**31 bytes."""
+    """No test has enough memory for 2**31 bytes."""
     monkeypatch.setattr(construct_primitives, "MAX_LENGTH", 3)
     for kind in (Bytes, CompactBytes):
         assert len(kind.build(b"abc")) > 3

@@ -1,6 +1,6 @@
-"""Arrays, structures and tagged fields read and write as Kafka does, and name what they refuse.
+"""Arrays, structures and tagged fields are read and written as Kafka does it, and errors name what was refused.
 
-Method: tables of encodings by hand, read, written and damaged.
+Method: tables of hand-made encodings, which are read, written and damaged.
 """
 
 from __future__ import annotations

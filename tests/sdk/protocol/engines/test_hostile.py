@@ -1,9 +1,9 @@
-"""Objects that lie, change their mind, run code or raise hurt no engine, and move none of them to write nonsense.
+"""Objects that lie, change, run code or raise crash no engine, and make none of them write nonsense.
 
-Method: the objects of `tests/hostile.py` in every place that takes a value or a buffer, on every engine; each call that
-an engine makes on them raises once. A table says what is written, or which field is refused and why; where the outcome
-depends on the order in which an engine looks, what it writes must be whole.
-The sanitizers run these tests too.
+Method: every engine gets the objects of `tests/hostile.py` in every place that takes a value or a buffer; each call
+that an engine makes on them raises once. A table says what is written, or which field is refused and why; where the
+outcome depends on the order in which an engine looks, the bytes that it writes must be a whole message. The sanitizers
+run these tests too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.hostile import (
 )
 from tests.needs import PYTHON_3_12
 
-# What stands in messages here is not what their types allow.
+# The messages here hold values that their types do not allow.
 program: Any = programs.program
 FetchRequest: Any = fetch.FetchRequest
 FetchResponse: Any = fetch.FetchResponse
@@ -77,7 +77,7 @@ def test_a_buffer_that_is_another_one_at_each_look_is_looked_at_once(engine: str
         records = message.topic_data[0].partition_data[0].records
         del buffer
         gc.collect()
-        _ = [bytearray(b"\4" * len(data)) for _ in range(10)]  # takes the memory if it was given back
+        _ = [bytearray(b"\4" * len(data)) for _ in range(10)]  # takes the memory if it was released
         assert records == b"\1" * size
 
 
@@ -103,7 +103,7 @@ def test_bytes_that_are_another_buffer_at_each_look(engine: str) -> None:
 
 
 class LyingBytes(bytes):
-    """Bytes that say they have another length."""
+    """Bytes that claim another length."""
 
     def __len__(self) -> int:
         return 3
@@ -183,7 +183,7 @@ def lying(kind: type[Any], claimed: int, others: tuple[Any, ...]) -> Any:
 
 @pytest.mark.parametrize("claimed", [0, 1, 3, 2**31, -1])
 def test_sequences_that_lie(engine: str, claimed: int) -> None:
-    """An engine believes what they hand out, and nothing that they claim."""
+    """An engine trusts the elements that they return, and nothing that they claim."""
     messages = program(MetadataResponse, 9, engine)
     for brokers, expected in (
         (LyingSequence(claimed, [BROKER(1), BROKER(2)]), (1, 2)),
@@ -238,7 +238,7 @@ def test_offsets_that_are_no_ints(engine: str) -> None:
             return 2
 
     data = bytes(2) + program(ResponseHeader, 0, engine).encode(ResponseHeader(7))
-    assert program(ResponseHeader, 0, engine).decode(data, Offset()) == (ResponseHeader(7), len(data))  # type: ignore[arg-type]  # what has __index__ is one
+    assert program(ResponseHeader, 0, engine).decode(data, Offset()) == (ResponseHeader(7), len(data))  # type: ignore[arg-type]  # an object with __index__ is one
 
 
 def test_integers_that_lie(engine: str) -> None:
@@ -283,14 +283,14 @@ def test_values_that_equal_everything_or_nothing(engine: str, answer: object) ->
             program(MetadataRequest, 0, engine).encode(allow)
         with pytest.raises(EncodeError, match=r"^allow_auto_topic_creation: expected bool, got Equal"):
             program(MetadataRequest, 4, engine).encode(allow)
-    else:  # it equals the default, and the hash decides which bool it is
+    else:  # it equals the default, so its hash decides which bool it is
         assert program(MetadataRequest, 0, engine).encode(allow) == bytes(4)
         assert program(MetadataRequest, 4, engine).encode(allow) == bytes(5)
 
 
 @pytest.mark.parametrize("answer", [True, 5, "x"])
 def test_tags_that_claim_to_equal_none(engine: str, answer: object) -> None:
-    """Where there are none, the value is asked, as that of a field that the version does not have."""
+    """If there are no unknown tags, the value is compared, like a field that the version does not have."""
     header = ResponseHeader(1, unknown_tags=Equal(answer))
     assert program(ResponseHeader, 0, engine).encode(header) == b"\0\0\0\1"
     with pytest.raises(EncodeError, match=r"^unknown_tags: expected a sequence, got Equal"):
@@ -306,7 +306,7 @@ def test_tags_that_equal_nothing(engine: str) -> None:
 
 
 class Region:
-    """What is no buffer and has a length, as a region of a file."""
+    """An object such as a region of a file: it has a length but is not a buffer."""
 
     def __init__(self, size: int, fuse: Fuse) -> None:
         self.size = size
@@ -318,7 +318,7 @@ class Region:
 
 
 def messages_with(fuse: Fuse) -> list[tuple[Any, int]]:
-    """Return messages with hostile values in places of every kind, and a version to write each in."""
+    """Return messages with hostile values in every kind of place, and the version to write each in."""
     number: Any = Number(1, fuse)
     equal: Any = Equal(True, fuse)
     region: Any = Region(5, fuse)
@@ -364,7 +364,7 @@ def test_values_that_change_their_message(engine: str, index: int) -> None:
     for _ in range(3):
         message, version = messages_with(Fuse(wreck))[index]
         messages = program(type(message), version, engine)
-        # Which fields were read before the change depends on the engine; what it writes is whole in any case.
+        # The engine decides which fields were read before the change; what it writes is whole in any case.
         data = refusal = None
         try:
             data = b"".join(messages.encode_parts(message))
@@ -373,7 +373,7 @@ def test_values_that_change_their_message(engine: str, index: int) -> None:
         if data is not None:
             assert messages.decode(data)[1] == len(data)
         else:
-            assert re.match(r"[a-z_]+(\[0\]\.[a-z_]+)?: ", refusal or "")  # it names the field
+            assert re.match(r"[a-z_]+(\[0\]\.[a-z_]+)?: ", refusal or "")  # the error names the field
 
 
 def test_a_value_that_deletes_the_field_it_is_in(engine: str) -> None:
@@ -385,7 +385,7 @@ def test_a_value_that_deletes_the_field_it_is_in(engine: str) -> None:
         header.unknown_tags = object()
 
     header.correlation_id = Number(5, Fuse(delete))
-    if engine == "construct":  # looks at everything before it writes anything
+    if engine == "construct":  # checks everything before it writes anything
         assert program(ResponseHeader, 0, engine).encode(header) == b"\0\0\0\5"
     else:
         with pytest.raises(UnsupportedVersion, match=r"^unknown_tags: version 0 has no tagged fields"):
@@ -416,7 +416,7 @@ def test_records_whose_length_is_not_that_of_their_bytes(engine: str, records: A
 
 
 class Misleading(int):
-    """A number that says it is another."""
+    """A number that claims to be another number."""
 
     def __index__(self) -> int:
         return 3

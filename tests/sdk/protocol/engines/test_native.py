@@ -1,8 +1,8 @@
-"""Messages of the extension are lean and safe: no garbage collector header, nothing leaked, chains of any length freed.
+"""Messages of the extension are lean and safe: no garbage collector header, no leaks, chains of any length are freed.
 
 Method: reference counts around decoding, encoding and their failures; buffers that are locked and released; the garbage
-collector at work in between. `test_codec.py` compares the engine with the others on every layout, `test_hostile.py`
-gives it objects that lie."""
+collector runs in between. `test_codec.py` compares the engine with the others on every layout, `test_hostile.py` gives
+it objects that lie."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DATA = FETCH.encode(FETCHED)
 
 
 class Marker:
-    """An object whose end can be seen."""
+    """An object whose deallocation can be observed."""
 
 
 def test_messages_have_no_garbage_collector_header() -> None:
@@ -59,7 +59,7 @@ def test_messages_have_no_garbage_collector_header() -> None:
 def test_what_a_message_holds_is_freed_with_it() -> None:
     marker = Marker()
     gone = weakref.ref(marker)
-    header = ResponseHeader(marker)  # type: ignore[arg-type]  # beside what the types allow
+    header = ResponseHeader(marker)  # type: ignore[arg-type]  # not what the types allow
     del marker
     assert gone() is not None
     del header
@@ -67,7 +67,7 @@ def test_what_a_message_holds_is_freed_with_it() -> None:
 
 
 def test_the_class_is_not_kept_by_its_instances() -> None:
-    gc.collect()  # what other tests have left
+    gc.collect()  # garbage of other tests
     before = sys.getrefcount(ResponseHeader)
     headers = [ResponseHeader() for _ in range(100)]
     assert sys.getrefcount(ResponseHeader) == before + 100
@@ -76,7 +76,7 @@ def test_the_class_is_not_kept_by_its_instances() -> None:
 
 
 def test_decoded_objects_are_freed() -> None:
-    gc.collect()  # what other tests have left
+    gc.collect()  # garbage of other tests
     before = sys.getrefcount(FetchResponse.PartitionData), sys.getrefcount(DEFAULT)
     for cut in range(len(DATA) + 1):
         for _ in range(3):
@@ -101,7 +101,7 @@ def test_encoding_keeps_nothing() -> None:
 
 def test_a_refused_value_is_not_kept() -> None:
     value = object()
-    header = ResponseHeader(value)  # type: ignore[arg-type]  # beside what the types allow
+    header = ResponseHeader(value)  # type: ignore[arg-type]  # not what the types allow
     before = sys.getrefcount(value)
     for _ in range(10):
         with pytest.raises(EncodeError):
@@ -157,7 +157,7 @@ def test_known_tagged_fields_of_any_size(size: int) -> None:
 
 
 def test_a_half_filled_tuple_is_nowhere_to_be_seen() -> None:
-    """While elements are read the collector may run, and its list of all tuples must not include that one."""
+    """The collector may run while elements are read; its list of tuples must not include the half-filled one."""
     topic = MetadataResponse.MetadataResponseTopic
     topics = [topic(name="t", partitions=[]) for _ in range(37)]
     messages = codec(MetadataResponse, 9, "native")
@@ -183,7 +183,7 @@ def test_a_half_filled_tuple_is_nowhere_to_be_seen() -> None:
 
 
 def test_a_buffer_that_changes_while_it_is_decoded() -> None:
-    """Malformed text is handed to Python code, and with it the processor to any thread."""
+    """Malformed text is passed to Python code, so any other thread may run then."""
     topics = [MetadataResponse.MetadataResponseTopic(name="name", partitions=[]) for _ in range(3)]
     messages = codec(MetadataResponse, 9, "native")
     whole = messages.encode(MetadataResponse(topics=topics)).replace(b"name", b"nam\xff")
@@ -213,10 +213,10 @@ def test_a_buffer_that_changes_while_it_is_decoded() -> None:
 
 
 def test_unknown_tags_that_the_collector_takes_away() -> None:
-    """What a message holds may go while it is written: here by code that the collector runs."""
+    """A message may lose an object while it is written: here code that the collector runs removes it."""
 
     class Tags(list[Any]):
-        """A list that does not come from CPython's store of free ones."""
+        """A list that does not come from CPython's free list."""
 
     header: Any = ResponseHeader()
     messages = codec(ResponseHeader, 1, "native")
@@ -241,7 +241,7 @@ def test_unknown_tags_that_the_collector_takes_away() -> None:
         gc.enable()
 
 
-# With values that their types do not allow.
+# Values that their types do not allow.
 AnyHeader: Any = ResponseHeader
 AnyRequest: Any = FetchRequest
 
@@ -272,7 +272,7 @@ def test_chains_of_any_length_are_freed(wrap: Any) -> None:
 
 def test_a_message_that_somebody_else_holds_stays() -> None:
     inner = ResponseHeader(5)
-    outer = ResponseHeader(inner, (inner,))  # type: ignore[arg-type]  # beside what the types allow
+    outer = ResponseHeader(inner, (inner,))  # type: ignore[arg-type]  # not what the types allow
     count = sys.getrefcount(inner)
     del outer
     assert sys.getrefcount(inner) == count - 2
@@ -291,7 +291,7 @@ def test_attributes_copies_and_pickles() -> None:
     assert message.session_id == 4
     assert isinstance(message, Message)
     with pytest.raises(AttributeError):
-        message.other = 1  # type: ignore[attr-defined]  # beside what the types allow
+        message.other = 1  # type: ignore[attr-defined]  # not what the types allow
 
 
 def test_a_structure_is_made_when_it_is_read() -> None:

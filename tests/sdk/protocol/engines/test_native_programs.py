@@ -1,7 +1,7 @@
-"""The extension makes programs of layouts alone, and classes whose instances have nothing but slots.
+"""The extension makes programs from layouts only, and classes whose instances have nothing but slots.
 
-Method: layouts and namespaces that are none, that lie, or that run code while something is half made; programs used in
-ways they are not made for."""
+Method: objects that are not layouts or namespaces, that lie, or that run code while something is half made; programs
+used in ways they are not made for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ native: Any = selection.native
 
 
 class Plain:
-    """Has the dictionary that a message has not."""
+    """Has the dictionary that a message lacks."""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_only_classes_of_slots_are_made(arguments: Any, error: str) -> None:
 
 
 class Maker:
-    """Makes an instance of the class that it is put into, before that class is complete."""
+    """Makes an instance of the class that it is put into before that class is complete."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         object.__new__(owner)
@@ -168,7 +168,7 @@ def test_a_program_that_is_used_in_ways_it_is_not_made_for() -> None:
 def test_a_program_of_a_derived_class_is_a_program() -> None:
     class Derived(native.Program):  # type: ignore[misc]  # of any type
         def __init__(self, *arguments: object) -> None:
-            """Leave the base as it was made."""
+            """Restore the base class."""
 
     derived = Derived(layout(ResponseHeader, 0))
     derived.__init__(layout(FetchRequest, 12))
@@ -250,7 +250,7 @@ def test_a_class_that_is_changed_later() -> None:
     Header.unknown_tags = 5  # type: ignore[assignment]  # the point
     assert program.encode(header) == b"\0\0\0\7"
     assert program.decode(b"\0\0\0\7")[1] == 4
-    header.__class__ = ResponseHeader  # type: ignore[assignment]  # of the same slots, so Python allows it
+    header.__class__ = ResponseHeader  # type: ignore[assignment]  # has the same slots, so Python allows it
     assert codec(ResponseHeader, 0, "native").encode(header) == b"\0\0\0\7"  # type: ignore[arg-type]  # as above
     with pytest.raises(TypeError):
-        header.__class__ = FetchRequest  # type: ignore[assignment]  # of other slots
+        header.__class__ = FetchRequest  # type: ignore[assignment]  # has other slots

@@ -1,6 +1,6 @@
-"""The Python engine explains what its text refuses, and takes values of every kind.
+"""The Python engine explains why its generated code fails, and accepts values of every kind.
 
-Method: what happens when the text stumbles, also where it should not have; buffers and arrays of many sizes.
+Method: failures of the generated code, also where it should not have failed; buffers and arrays of many sizes.
 `test_codec.py` compares the engine with the others on every layout.
 """
 
@@ -56,7 +56,7 @@ def test_the_largest_length() -> None:
         ("ffffffff07", 2**31 - 1),
         ("ffffffff0f", -1),
         ("8180808008", -(2**31) + 1),
-        ("8080808008", 2**31),  # less one it is the largest length, as in Java, where the difference wraps
+        ("8080808008", 2**31),  # minus one it is the largest length, as in Java, where the subtraction wraps
     ],
 )
 def test_compact_lengths_of_more_than_a_byte(encoded: str, length: int) -> None:

@@ -1,6 +1,6 @@
-"""The text is what it says it is: straight-line Python that refuses what it cannot read.
+"""The generated code is straight-line Python that refuses bytes that it cannot read.
 
-Method: the text of small layouts by hand.
+Method: the hand-written code of small layouts.
 """
 
 from __future__ import annotations

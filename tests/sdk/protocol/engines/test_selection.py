@@ -1,6 +1,7 @@
-"""`KAFKAWIRE_ENGINE` selects the engine; without it the extension is used where it is, the Python engine elsewhere.
+"""`KAFKAWIRE_ENGINE` selects the engine; by default it is the extension, or the Python engine if the extension is
+missing.
 
-Method: a fresh interpreter for each choice, also one in which the extension cannot be imported.
+Method: a fresh interpreter for each choice, including one in which the extension cannot be imported.
 """
 
 from __future__ import annotations

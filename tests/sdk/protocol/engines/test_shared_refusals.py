@@ -1,4 +1,4 @@
-"""What is wrong is found where it is, and nothing is found where nothing is wrong.
+"""Errors are reported exactly where they are, and nothing is reported in sound input.
 
 Method: damaged encodings and wrong values by hand; values around the sizes at which a length takes one byte more, cut
 and damaged at every border between two parts, with the construct engine's path, offset and reason. `test_codec.py` does
@@ -75,7 +75,7 @@ def test_damaged_bytes(cls: Any, version: int, data: str, error: str) -> None:
 
 
 def sized(size: int) -> Iterator[tuple[Message, int]]:
-    """Give messages with a value of some size, of each kind that has a length, in each encoding of it."""
+    """Yield messages with a value of some size, of each kind that has a length, in each encoding of the length."""
     text, content = "x" * size, b"x" * size
     for version in (0, 3):
         yield AddOffsetsToTxnRequest(transactional_id=text), version
@@ -124,7 +124,7 @@ def test_the_same_is_wrong_as_the_construct_engine_says(size: int) -> None:
         found = [str(explain_decoding(one, each, 1)) for each in damaged]
         assert found == [refusal(message, version, "construct", each) for each in damaged]
         assert found[:2] == ["None", "None"]
-        if native is not None:  # which explains damaged bytes by itself
+        if native is not None:  # which explains damaged bytes itself
             assert found == [refusal(message, version, "native", each) for each in damaged]
 
 
@@ -145,7 +145,7 @@ def test_the_longest_text(version: int) -> None:
     ],
 )
 def test_a_text_of_no_length_that_there_is(version: int, length: str, error: str) -> None:
-    """However many bytes follow."""
+    """The length is refused however many bytes follow."""
     data = bytes.fromhex(length) + bytes(70_000)
     found = explain_decoding(layout(AddOffsetsToTxnRequest, version), data, 0)
     assert str(found) == f"transactional_id at byte 0: {error}"
@@ -177,7 +177,7 @@ def test_wrong_values() -> None:
 
 
 def test_an_array_with_more_elements_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test has the memory for 2**31 elements."""
+    """No test has enough memory for 2**31 elements."""
     monkeypatch.setattr(shared_refusals, "MAX_LENGTH", 2)
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in "abc"]
     with pytest.raises(EncodeError, match=r"^topics: length 3, at most 2 allowed$"):

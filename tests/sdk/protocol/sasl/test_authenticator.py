@@ -1,6 +1,6 @@
-"""Every mechanism is an `Authenticator`, and shows no secret, whatever it is asked for.
+"""Every mechanism is an `Authenticator` and shows no secret in any of its representations.
 
-Method: one of each, made with a password that is then looked for.
+Method: one of each, made with a password for which all texts are then searched.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_nothing_shows_the_secret(make: Callable[[], Authenticator]) -> None:
 
 
 def pickled(subject: object) -> str:
-    """Return what a pickle shows, nothing where there is none."""
+    """Return what a pickle shows, or nothing if it cannot be pickled."""
     try:
         return str(pickle.dumps(subject))
     except (TypeError, AttributeError, pickle.PicklingError):
@@ -56,7 +56,7 @@ def pickled(subject: object) -> str:
 def test_whatever_the_broker_says_the_errors_are_known_and_silent(
     make: Callable[[], Authenticator], challenge: bytes
 ) -> None:
-    """Two rounds with the same challenge end with a result or an error of this package, which quotes no secret."""
+    """Two rounds with the same challenge end with a result or with an error of this package that quotes no secret."""
     subject = make()
     subject.first_message()
     error = refusal(subject, challenge) or refusal(subject, challenge)
@@ -65,7 +65,7 @@ def test_whatever_the_broker_says_the_errors_are_known_and_silent(
 
 
 def refusal(subject: Authenticator, challenge: bytes) -> Any:
-    """Return the error that a challenge meets, whatever its class."""
+    """Return the error that a challenge causes, whatever its class."""
     try:
         subject.respond(challenge)
     except Exception as error:

@@ -16,11 +16,11 @@ from kafkawire.sdk.protocol.sasl.gssapi import GssapiAuthenticator
 
 
 class GSSError(Exception):
-    """What the package raises."""
+    """The exception that the package raises."""
 
 
 class Context:
-    """A context that is complete after two tokens; wrapping puts brackets around a message."""
+    """A context that is complete after two tokens; its wrapping puts brackets around a message."""
 
     def __init__(self, name: str, usage: str, mech: str) -> None:
         assert (usage, mech) == ("initiate", "kerberos")

@@ -1,6 +1,6 @@
 """OAUTHBEARER sends a token as RFC 7628 says, and acknowledges a refusal before it fails.
 
-Method: the messages byte by byte; tokens and extensions that they cannot carry.
+Method: the messages byte by byte; tokens and extensions that messages cannot carry.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_extensions() -> None:
     ],
 )
 def test_a_token_that_is_refused(challenge: bytes, reason: str) -> None:
-    """The client acknowledges with one byte; whatever the broker says then, the login has failed."""
+    """The client acknowledges the refusal with one byte; the login has failed whatever the broker says then."""
     for last_word in (b"", b"more"):
         subject = OAuthBearerAuthenticator(Secret("t"))
         assert subject.respond(challenge) == b"\x01"

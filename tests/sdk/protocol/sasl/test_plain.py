@@ -1,6 +1,6 @@
-"""PLAIN sends what RFC 4616 says, once.
+"""PLAIN sends what RFC 4616 requires, once.
 
-Method: the message byte by byte; values that it cannot carry.
+Method: the message byte by byte; values that the message cannot carry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A login by SCRAM says what Apache Kafka's client says, and ends only with a broker that knows the password.
+"""A SCRAM login sends what Apache Kafka's client sends, and succeeds only with a broker that knows the password.
 
-Method: Kafka's vectors; for the rest the server's side of `kafkawire.sdk.protocol.scram`, beside which the content of
-each message is tested.
+Method: Kafka's vectors; otherwise the server side of `kafkawire.sdk.protocol.scram`, whose tests check the content of
+each message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MECHANISM = "SCRAM-SHA-256"
 
 
 def vectors() -> list[dict[str, Any]]:
-    """Return Kafka's own logins, but for those with fewer rounds than a client accepts."""
+    """Return Kafka's own logins, except those with fewer rounds than a client accepts."""
     found = [each for each in read_vectors("misc") if each["kind"] == "scram" and "error" not in each]
     return [each for each in found if each["iterations"] >= ITERATIONS_MIN]
 
@@ -52,7 +52,7 @@ def test_kafkas_own_logins() -> None:
 
 
 def test_names_and_passwords_are_sent_as_they_are() -> None:
-    """Kafka's client does no SASLprep: a soft hyphen and a ligature count, on both sides."""
+    """Kafka's client does not apply SASLprep: a soft hyphen and a ligature count, on both sides."""
     password = "p\u00ad\ufb01"
     subject = login(password)
     broker, challenge = server(subject.first_message(), password)

@@ -1,6 +1,6 @@
-"""Errors name the codec, the place, the limit and what was announced.
+"""Errors name the codec, the position, the limit and the announced size.
 
-Method: each error with and without what may be unknown.
+Method: each error with and without the parts that may be unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""LZ4: the frames that Kafka takes, and the checksum that is wrong in magic 0.
+"""LZ4: the frames that Kafka accepts, and the wrong checksum of magic 0.
 
-Method: frames of the library with other options, and changed as Apache Kafka's reader was seen to take or refuse them;
-each header checksum, right and wrong.
+Method: frames of the library with other options, and frames changed in ways that Apache Kafka's reader was observed to
+accept or refuse; each header checksum, right and wrong.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def with_header_checksum(frame: bytearray) -> bytes:
 
 
 def xxhash_second_byte(header: bytes) -> int:
-    """Find the checksum of a header by trying: the library takes one of 256."""
+    """Find the checksum of a header by trial: the library accepts one value of 256."""
     for checksum in range(256):
         try:
             lz4.frame.get_frame_info(b"\x04\x22\x4d\x18" + header + bytes([checksum]))
@@ -76,7 +76,7 @@ def xxhash_second_byte(header: bytes) -> int:
 
 @pytest.mark.parametrize("size", [0, 1, len(SAMPLE) - 1, 2**40, 2**64 - 1])
 def test_lz4_size_of_the_content_is_not_believed(size: int) -> None:
-    """As in Kafka's `Lz4BlockInputStream`, which skips it."""
+    """As in Kafka's `Lz4BlockInputStream`, which skips the field."""
     frame = bytearray(lz4.frame.compress(SAMPLE, block_linked=False, store_size=True))
     frame[6:14] = size.to_bytes(8, "little")
     assert decompress(Compression.LZ4, with_header_checksum(frame)) == SAMPLE
@@ -85,7 +85,7 @@ def test_lz4_size_of_the_content_is_not_believed(size: int) -> None:
 
 
 def test_lz4_checksum_of_the_content_is_not_compared() -> None:
-    """Kafka's reader skips its four bytes, which have to be there."""
+    """Kafka's reader skips the four bytes of the checksum, which have to be present."""
     frame = lz4.frame.compress(SAMPLE, block_linked=False, store_size=False, content_checksum=True)
     assert decompress(Compression.LZ4, frame[:-4] + bytes(4)) == SAMPLE
     for cut in (1, 4):
@@ -104,7 +104,7 @@ def test_a_batch_with_a_wrong_lz4_checksum_that_apache_kafka_reads(engine: str) 
 
 @pytest.mark.parametrize("block_checksum", [False, True])
 def test_lz4_an_empty_raw_block_ends_the_frame(block_checksum: bool) -> None:
-    """Kafka looks at the size of a block before it asks whether it is compressed."""
+    """Kafka checks the size of a block before the flag for compression."""
     noise = random.Random(5).randbytes(40_000) + b"\x00\x00\x00\x80" + random.Random(6).randbytes(30_000)
     frame = lz4.frame.compress(
         noise,
@@ -124,7 +124,7 @@ def test_lz4_an_empty_raw_block_ends_the_frame(block_checksum: bool) -> None:
 
 
 def test_lz4_levels_below_3_compress_as_3() -> None:
-    """Kafka takes the slower compressor for every explicit level."""
+    """Kafka uses the slower compressor for every explicit level."""
     text = bytes(random.Random(1).choices(b"ab", k=1000))
     frames = [compress(Compression.LZ4, text, level) for level in (1, 2, 3)]
     library = [
@@ -137,7 +137,7 @@ def test_lz4_levels_below_3_compress_as_3() -> None:
 
 
 def test_lz4_block_descriptors(subtests: pytest.Subtests) -> None:
-    """Kafka takes the four sizes and nothing else."""
+    """Kafka accepts the four sizes and nothing else."""
     for block in range(256):
         with subtests.test(block=block):
             frame = compress(Compression.LZ4, SAMPLE, magic=0)

@@ -1,7 +1,7 @@
-"""snappy: xerial's framing and raw blocks; what is declared is not believed.
+"""snappy: xerial's framing and raw blocks; declared lengths are not trusted.
 
-Method: streams taken apart with the library, declared lengths without content, and headers of further streams as
-snappy-java was seen to take or refuse them.
+Method: streams parsed with the library, declared lengths without content, and headers of further streams that
+snappy-java was observed to accept or refuse.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_a_damaged_block_says_where_it_begins() -> None:
     content = bytes(range(256)) * 300  # three blocks
     stream = bytearray(compress(Compression.SNAPPY, content))
     second = 20 + int.from_bytes(stream[16:20], "big") + 4
-    stream[second] ^= 1  # a length of its content that it does not have
+    stream[second] ^= 1  # declares a length of content that is missing
     with pytest.raises(DecodeError) as caught:
         decompress(Compression.SNAPPY, stream)
     assert caught.value.offset == second
@@ -66,7 +66,7 @@ HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
 @pytest.mark.parametrize("version", [0, 2**31, 2**32 - 1])
 def test_snappy_version_of_a_further_stream(version: int) -> None:
-    """At least 1 (INCOMPATIBLE_VERSION otherwise), as an int32; nobody looks at that of the first."""
+    """The version must be at least 1 (INCOMPATIBLE_VERSION otherwise), as an int32; the first stream's is ignored."""
     stream = compress(Compression.SNAPPY, b"some content")
     header = HEADER[:8] + version.to_bytes(4, "big") + HEADER[12:]
     assert decompress(Compression.SNAPPY, header + stream[16:]) == b"some content"
@@ -78,7 +78,7 @@ def test_snappy_version_of_a_further_stream(version: int) -> None:
 
 
 def test_snappy_broken_header_at_the_end() -> None:
-    """snappy-java takes it for the end if no block follows; four bytes begin one."""
+    """snappy-java takes the header for the end if no block follows; four bytes start a block."""
     stream = compress(Compression.SNAPPY, b"some content")
     broken = HEADER[:4] + b"xxxx" + bytes(8)
     for left in range(4):

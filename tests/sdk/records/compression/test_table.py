@@ -1,6 +1,6 @@
-"""Every codec gives back what it was given, stops at the limit, and turns damaged data into a DecodeError.
+"""Every codec restores its input, stops at the limit, and raises a DecodeError for damaged data.
 
-Method: sizes around blocks; every cut and flipped bit; bombs, with the memory measured; the modules against the schema.
+Method: sizes around blocks; every cut and flipped bit; bombs with measured memory; the modules against the schema.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kafkawire.sdk.errors import DecodeError, EncodeError, LocalProtocolError
 from kafkawire.sdk.records import Compression, compress, crc32c, decompress, walk
 
 CODECS = [codec for codec in Compression if codec != Compression.NONE]
-#: Codecs whose streams may follow each other.
+#: Codecs that allow several streams in a row.
 JOINED = (Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
-#: The levels that Kafka's `CompressionType.levelValidator` takes.
+#: The levels that Kafka's `CompressionType.levelValidator` accepts.
 LEVELS = {
     Compression.GZIP: (-1, *range(1, 10)),
     Compression.LZ4: range(1, 18),
@@ -64,7 +64,7 @@ def test_limit(codec: Compression) -> None:
     limit = len(SAMPLE) - 1
     with pytest.raises(DecodeError, match=f"{codec.name.lower()}: more than the {limit} bytes that a batch may have"):
         decompress(codec, compressed, limit)
-    if codec in (Compression.SNAPPY, Compression.ZSTD):  # which say how long their content is
+    if codec in (Compression.SNAPPY, Compression.ZSTD):  # these declare the length of their content
         with pytest.raises(DecodeError, match=f": {len(SAMPLE)} are announced"):
             decompress(codec, compressed, limit)
 
@@ -117,7 +117,7 @@ def test_what_is_no_buffer(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", JOINED)
 def test_limit_of_several_streams(codec: Compression) -> None:
-    """The limit holds for all together, and the error names it, not what was left of it."""
+    """The limit holds for the sum of all streams, and the error names the limit, not the rest of it."""
     compressed = compress(codec, SAMPLE) * 3
     assert decompress(codec, compressed, 3 * len(SAMPLE)) == SAMPLE * 3
     for limit in (3 * len(SAMPLE) - 1, 2 * len(SAMPLE), len(SAMPLE) + 1):
@@ -151,10 +151,10 @@ def test_every_cut(codec: Compression) -> None:
     compressed = compress(codec, SAMPLE)
     for end in range(len(compressed)):
         if codec == Compression.ZSTD and end == 0:
-            assert decompress(codec, b"") == b""  # no frame at all is no content, as in Kafka
+            assert decompress(codec, b"") == b""  # no frame means no content, as in Kafka
             continue
         if codec == Compression.SNAPPY and end in range(16, 20):
-            assert decompress(codec, compressed[:end]) == b""  # an end between blocks is an end, as in Kafka
+            assert decompress(codec, compressed[:end]) == b""  # input that ends between blocks is complete, as in Kafka
             continue
         with pytest.raises(DecodeError, match=rf"^records at byte \d+: {codec.name.lower()}: "):
             decompress(codec, compressed[:end])
@@ -186,7 +186,7 @@ def test_random_bytes(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", [*JOINED, Compression.LZ4])
 def test_streams_in_a_row(codec: Compression) -> None:
-    """What follows an LZ4 frame is ignored, as in Kafka."""
+    """Bytes after an LZ4 frame are ignored, as in Kafka."""
     both = compress(codec, SAMPLE) + compress(codec, b"more")
     assert decompress(codec, both) == SAMPLE + (b"more" if codec in JOINED else b"")
 
@@ -195,8 +195,8 @@ def test_streams_in_a_row(codec: Compression) -> None:
 SAMPLE_RECORDS = bytes.fromhex("0e000000010261000e00000201026200")
 ZSTD_FRAME = compress(Compression.ZSTD, SAMPLE_RECORDS)
 LZ4_FRAME = compress(Compression.LZ4, SAMPLE_RECORDS)
-#: Where Apache Kafka decides otherwise, by the name in `docs/limits.md`: codec, compressed data, number of records in
-#: the header, and whether they are refused here.
+#: Cases that Apache Kafka decides differently, by their name in `docs/limits.md`: codec, compressed data, number of
+# records in the header, and whether this project refuses them.
 DIFFERENCES = {
     "zstd: a frame cut after its header": (Compression.ZSTD, ZSTD_FRAME + ZSTD_FRAME[:8], 2, True),
     "snappy: blocks after a broken header of a further stream": (
@@ -217,7 +217,7 @@ DIFFERENCES = {
 
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_where_apache_kafka_decides_otherwise(engine: str, name: str) -> None:
-    """These differences are known, and there are no others: `docs/limits.md` gives the reason of each."""
+    """There are no differences but these; `docs/limits.md` gives the reason for each."""
     codec, content, count, is_refused = DIFFERENCES[name]
     data = bytearray(61 + len(content))
     struct.pack_into(">qiib", data, 0, 0, len(data) - 12, -1, 2)

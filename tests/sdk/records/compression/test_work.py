@@ -1,7 +1,7 @@
 """Decoding takes time and memory in proportion to its input: no input makes it quadratic.
 
-Method: inputs of many small pieces, and inputs four times as long; the ratio of CPU times, and the peak of memory
-against the bound of `docs/limits.md`. Where a library may be given bytes again, they are counted.
+Method: inputs of many small pieces, and inputs four times as long; the ratio of CPU times, and peak memory against the
+bound of `docs/limits.md`. Where a library may get the same bytes several times, those bytes are counted.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ ZSTD_UNSIZED = STREAM.compress(b"some content " * 9) + STREAM.flush()
 
 
 def empty_stored_blocks(count: int) -> bytes:
-    """Return a gzip member of so many deflate blocks without content."""
+    """Return a gzip member with this many empty deflate blocks."""
     block = b"\x00\x00\x00\xff\xff"
     return EMPTY_MEMBER[:10] + block * count + b"\x01" + block[1:] + bytes(8)
 
 
-#: Inputs of `count` pieces, which are decompressed.
+#: Inputs of `count` pieces, to be decompressed.
 PIECES: dict[str, tuple[Compression, Callable[[int], bytes]]] = {
     "gzip, empty members": (Compression.GZIP, lambda count: EMPTY_MEMBER * count),
     "gzip, named members": (Compression.GZIP, lambda count: NAMED_MEMBER * count),
@@ -63,7 +63,7 @@ PIECES: dict[str, tuple[Compression, Callable[[int], bytes]]] = {
 
 
 def messages(count: int) -> bytes:
-    """Return a wrapper of so many messages."""
+    """Return a wrapper of this many messages."""
     builder = MessageSetBuilder(1, Compression.GZIP)
     for _ in range(count):
         builder.append(1, None, b"")
@@ -80,7 +80,7 @@ MESSAGES = "messages in a wrapper"
 
 
 def work(name: str, count: int) -> Callable[[], object]:
-    """Return what is done to `count` pieces."""
+    """Return a function that decompresses or reads `count` pieces."""
     if name == MESSAGES:
         return partial(read, messages(count))
     codec, made = PIECES[name]
@@ -88,7 +88,7 @@ def work(name: str, count: int) -> Callable[[], object]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the least CPU time of a few runs; the collector's own work grows with all that the process holds."""
+    """Return the least CPU time of a few runs; the collector's own work grows with all objects of the process."""
     times = []
     gc.disable()
     try:
@@ -103,7 +103,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("name", sampled([*PIECES, MESSAGES], 4))
 def test_time_is_in_proportion_to_the_input(name: str) -> None:
-    """Four times the input takes four times as long; quadratic work takes sixteen times as long, every time."""
+    """Four times the input takes four times as long; quadratic work would always take sixteen times as long."""
     count = 500
     while seconds(work(name, count)) < 0.02 and count < 1_000_000:
         count *= 2
@@ -113,7 +113,7 @@ def test_time_is_in_proportion_to_the_input(name: str) -> None:
 
 @pytest.mark.parametrize("name", PIECES)
 def test_memory_is_bounded(name: str) -> None:
-    """No more than twice the content and a fixed number of bytes for each of the input."""
+    """The bound is twice the content plus a fixed number of bytes for each byte of input."""
     codec, made = PIECES[name]
     data = made(5_000)
     tracemalloc.start()
@@ -122,7 +122,7 @@ def test_memory_is_bounded(name: str) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    for_each_byte = 256 if codec == Compression.LZ4 else 16  # its library reserves what the longest content would take
+    for_each_byte = 256 if codec == Compression.LZ4 else 16  # its library allocates the maximum
     assert peak < 2 * len(content) + for_each_byte * len(data) + 300_000
 
 
@@ -156,7 +156,7 @@ def test_zlib_is_given_each_byte_a_few_times_at_most(monkeypatch: pytest.MonkeyP
 
 
 def test_zstd_makes_one_decompressor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes about 100 KiB."""
+    """Each decompressor takes about 100 KiB."""
     made = []
     real = zstandard.ZstdDecompressor
     monkeypatch.setattr(zstandard, "ZstdDecompressor", lambda: made.append(1) or real())

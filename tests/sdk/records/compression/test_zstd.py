@@ -1,7 +1,7 @@
-"""Zstandard: streamed, skippable and joined frames; what is declared is not believed.
+"""Zstandard: streamed, skippable and joined frames; declared sizes are not trusted.
 
-Method: frames of the library with other options, headers put together by hand, and ends of data as zstd-jni was seen to
-take or refuse them.
+Method: frames of the library with other options, hand-made headers, and ends of data that zstd-jni was observed to
+accept or refuse.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_zstd_frames_without_a_size_name_the_limit() -> None:
 
 
 def test_zstd_a_damaged_frame_is_not_called_too_long() -> None:
-    """However little room there is for what its blocks could hold."""
+    """That holds however little room is left for the content of its blocks."""
     stream = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     frame = bytearray(stream.compress(SAMPLE) + stream.flush())
     assert decompress(Compression.ZSTD, bytes(frame), len(SAMPLE)) == SAMPLE
@@ -98,14 +98,14 @@ def test_zstd_level_without_one_is_kafka_s() -> None:
 
 
 def test_zstd_windows() -> None:
-    """The largest that decoders take without being told otherwise has 2**27 bytes."""
+    """The largest window that decoders accept by default has 2**27 bytes."""
     frame = b"\x28\xb5\x2f\xfd\x00%b\x09\x00\x00a"
     assert decompress(Compression.ZSTD, frame % b"\x88") == b"a"
     with pytest.raises(DecodeError, match=f"window of {9 << 24} bytes, {1 << 27} are allowed"):
         decompress(Compression.ZSTD, frame % b"\x89")
 
 
-#: Frames without content that zstd-jni refuses, and so must a reader that has no use for them.
+#: Frames without content that zstd-jni refuses; a reader that ignores content must refuse them too.
 DAMAGED_EMPTY_FRAMES = {
     "checksum": "28b52ffd0458010000" + "99e9d850",
     "reserved bit": "28b52ffd0c58010000" + "99e9d851",
@@ -134,14 +134,14 @@ def test_zstd_frames_without_content() -> None:
         assert decompress(Compression.ZSTD, data + frame + data) == SAMPLE
 
 
-#: The longest header of a frame, and a skippable frame.
+#: The longest frame header, and a skippable frame.
 LONG_HEADER = b"\x28\xb5\x2f\xfd\xc3\x58" + bytes(4) + len(SAMPLE).to_bytes(8, "little")
 SKIPPABLE = b"\x5a\x2a\x4d\x18\x10\x00\x00\x00" + bytes(16)
 
 
 @pytest.mark.parametrize("rest", [LONG_HEADER, SKIPPABLE])
 def test_zstd_a_frame_cut_in_its_header_ends_the_data(rest: bytes) -> None:
-    """zstd-jni reports it only if it has not read the end of a frame before."""
+    """zstd-jni reports the cut only if it has not read the end of a frame before."""
     frame = compress(Compression.ZSTD, SAMPLE)
     for size in range(1, len(rest)):
         assert decompress(Compression.ZSTD, frame + rest[:size]) == SAMPLE
@@ -156,7 +156,7 @@ def test_zstd_a_frame_cut_in_its_header_ends_the_data(rest: bytes) -> None:
 
 @pytest.mark.parametrize("end", range(131075 - 4, 131075 + 3))
 def test_zstd_a_cut_frame_in_the_next_piece_of_input_is_refused(end: int) -> None:
-    """zstd-jni reads 131,075 bytes at a time, and forgets at each that a frame has ended."""
+    """zstd-jni reads 131,075 bytes at a time, and forgets with each piece that a frame has ended."""
     frame = compress(Compression.ZSTD, SAMPLE)
     padding = end - len(frame) - 8
     data = frame + SKIPPABLE[:4] + padding.to_bytes(4, "little") + bytes(padding)

@@ -1,6 +1,6 @@
-"""What one engine refuses the others refuse too, with the same error and the same text.
+"""All engines refuse the same arguments, with the same error and the same text.
 
-Method: a table of calls with wrong arguments, each made on every engine; and one of calls that are taken.
+Method: a table of calls with wrong arguments, each made on every engine; and a table of calls that are accepted.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ TWO = batch_of([(1, b"k", b"v", (("h", b"x"),)), (2, None, b"", ())])
 GAPS = memoryview(bytearray(8))[::2]
 HEADERS = [("h", GAPS)]
 EMPTY = memoryview(bytearray(8)).cast("B", (2, 4))[:0]
-#: Elements that Python has no letter for.
+#: Element types for which Python has no letter.
 FOREIGN: Any = (ctypes.c_int32.__ctype_be__ * 1)(0x61626364)
 COLUMN = BinaryColumn(bytes(4), b"")
 INT32, INT64 = f"{-(2**31)} and {2**31 - 1}", f"{-(2**63)} and {2**63 - 1}"
-#: Python refuses to write so many digits.
+#: Python refuses to print so many digits.
 HUGE, SO_HUGE = 10**5000, "a number of 16610 bits"
 NOT_BYTES = "expected bytes or another contiguous buffer, got "
 
 
 class Engine:
-    """The classes of an engine, behind names that do not differ."""
+    """The classes of an engine, under the same names for all engines."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class Engine:
         return walk(buffer, engine=self.name, **options)
 
 
-#: What is called, the error, and its text.
+#: The call, the error, and its text.
 REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (lambda engine: engine.builder().append(1, GAPS, None), EncodeError, f"key: {NOT_BYTES}memoryview"),
     (lambda engine: engine.builder().append(1, None, GAPS), EncodeError, f"value: {NOT_BYTES}memoryview"),
@@ -187,7 +187,7 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     ),
 ]  # fmt: skip
 
-#: What is called, and what comes back.
+#: The call, and its result.
 TAKEN: list[tuple[Callable[[Engine], object], object]] = [
     (lambda engine: engine.builder().append(1, EMPTY, EMPTY, [("h", EMPTY)]), 0),
     (lambda engine: engine.builder().append(1, FOREIGN, FOREIGN, [("h", FOREIGN)]), 0),
@@ -225,7 +225,7 @@ def test_columns_of_what_is_no_buffer(name: str) -> None:
 
 @pytest.mark.parametrize("damage", range(61, len(TWO) - 1))
 def test_damage_is_told_alike(damage: int) -> None:
-    """Record by record: the error comes at the same one, with the same place, path and text."""
+    """Record by record: the error comes at the same record, with the same position, path and text."""
     for byte in (0, 1, 0x35, 0x80, 0xFF):
         data = TWO[:damage] + bytes([byte]) + TWO[damage + 1 :]
         first, *others = (
@@ -235,7 +235,7 @@ def test_damage_is_told_alike(damage: int) -> None:
 
 
 def outcome(engine: Engine, data: bytes, method: str) -> Any:
-    """Return the records of a batch, and the error that comes after them."""
+    """Return the records of a batch, and the error after them."""
     found: list[Any] = []
     try:
         for record in getattr(engine.batch(data), method)():

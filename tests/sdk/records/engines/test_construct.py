@@ -1,7 +1,7 @@
-"""The declarative forms read what the schemas describe.
+"""The declarative forms read the formats that the schemas describe.
 
-Method: forms on bytes written by hand, and on message sets. As an engine the forms are tested with the others in
-`test_batch.py`.
+Method: forms on bytes written by hand, and on message sets. `test_batch.py` tests the forms as an engine together with
+the others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_a_count_beyond_the_data_is_where_it_says() -> None:
 
 
 def batch_with(payload: bytes) -> bytes:
-    """Return a batch that says it has one record, whatever follows its header."""
+    """Return a batch that claims one record, whatever follows its header."""
     data = batch_of([(0, None, b"a", ())])[:BATCH_HEADER_BYTES] + payload
     return data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:]
 

@@ -1,7 +1,7 @@
-"""No engine is hurt by what lies, changes its mind, runs code at the wrong moment or raises; all say the same.
+"""Objects that lie, change, run code at the wrong moment or raise crash no engine; all engines react alike.
 
 Method: hostile objects in every place that takes an object, on every builder and batch; a builder must stay usable, and
-what it seals must be whole and hold what was accepted. Under the sanitizers an access out of bounds ends the run.
+its sealed batch must be whole and hold the accepted records. Under the sanitizers an access out of bounds ends the run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def builder(request: pytest.FixtureRequest) -> BatchBuilder:
 
 
 def held(builder: BatchBuilder) -> list[Record]:
-    """Return what a builder has taken; every length and the checksum are looked at."""
+    """Return the records that a builder has accepted, after a check of every length and the checksum."""
     data = builder.build()
     if not data:
         return []
@@ -68,7 +68,7 @@ class LyingBytes(bytes):
         return 10 * len(LONG)
 
 
-# --- lengths that are not true ----------------------------------------------------------------------------------------
+# --- false lengths ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("claimed", [0, 1, 2**31, 2**62])
@@ -108,7 +108,7 @@ def test_values_that_lie_about_their_number(builder: BatchBuilder) -> None:
     assert [record.value for record in held(builder)] == [b"a", LONG, None] * 2
 
 
-# --- buffers that are others at each look -----------------------------------------------------------------------------
+# --- buffers that change between looks --------------------------------------------------------------------------------
 
 
 def test_buffers_that_change_between_looks(builder: BatchBuilder) -> None:
@@ -152,7 +152,7 @@ def test_a_batch_looks_once_at_its_buffer(engine: str, compression: Compression)
 
 
 class LyingColumn(BinaryColumn):
-    """A column with another number of rows than its offsets have."""
+    """A column whose number of rows differs from that of its offsets."""
 
     def __len__(self) -> int:
         return 1_000_000
@@ -162,7 +162,7 @@ class LyingColumn(BinaryColumn):
 
 
 class DuckColumn:
-    """What has the attributes of a column, each of them another one each time."""
+    """An object with the attributes of a column, each of which changes with every access."""
 
     def __init__(self, offsets: Any, data: Any, validity: Any) -> None:
         self._attributes = {
@@ -224,7 +224,7 @@ def test_what_is_no_column(builder: BatchBuilder, wrong: Any) -> None:
 
 
 def meddle(builder: BatchBuilder) -> list[Callable[[], object]]:
-    """Return what code in between may do to the builder."""
+    """Return the things that code which runs in between may do to the builder."""
     return [
         lambda: builder.append(5, b"inner", LONG),
         lambda: builder.append_many([LONG] * 3, 5),
@@ -329,7 +329,7 @@ def test_errors_at_every_call(builder: BatchBuilder, error: type[BaseException])
 
 @EXTENSION.mark
 def test_sizes_that_do_not_fit() -> None:
-    """Sizes above an int32, and two below it that are not together; nothing of this memory is ever touched."""
+    """Sizes above an int32, and two below it whose sum is above it; nothing of this memory is ever touched."""
     builder = batch_builder_class("native")(2**40)
     builder.append(1, None, b"v")
     with mmap.mmap(-1, 2**31) as pages, memoryview(pages) as huge, huge[: 2**30] as half:
@@ -340,7 +340,7 @@ def test_sizes_that_do_not_fit() -> None:
     assert len(held(builder)) == 1
 
 
-# --- objects that nobody made -----------------------------------------------------------------------------------------
+# --- objects made without their constructor ---------------------------------------------------------------------------
 
 
 def native_types() -> list[Any]:
@@ -373,7 +373,7 @@ def test_every_type_of_the_extension_survives_what_it_is_not_made_for() -> None:
 
 
 def exercise(thing: Any, name: str) -> None:
-    """Use an attribute in all the ways there are."""
+    """Use an attribute in every possible way."""
     value = swallow(lambda: getattr(thing, name))
     swallow(lambda: setattr(thing, name, None))
     swallow(lambda: delattr(thing, name))
@@ -383,7 +383,7 @@ def exercise(thing: Any, name: str) -> None:
 
 
 def swallow(action: Callable[[], Any]) -> Any:
-    """Do something that may raise: here only a crash is a failure."""
+    """Call a function that may raise: only a crash is a failure here."""
     try:
         return action()
     except Exception:
@@ -397,17 +397,17 @@ def test_positions_out_of_the_buffer(engine: str, position: int) -> None:
         record_batch_class(engine)(bytes(HEADER_BYTES), position)
 
 
-# --- big structures that go -------------------------------------------------------------------------------------------
+# --- deep structures that are freed -----------------------------------------------------------------------------------
 
 
 class Link(bytes):
-    """Bytes that hold something else."""
+    """Bytes that hold another object."""
 
     next: object
 
 
 def test_a_long_chain_of_records_is_freed() -> None:
-    """Freeing them must not use the C stack for each."""
+    """Freeing them must not take C stack for each record."""
     link, held = Link(b""), set[int]()
     link.next, end = held, weakref.ref(held)
     record = Record(0, 0, None, link)
@@ -423,13 +423,13 @@ def test_a_long_chain_of_records_is_freed() -> None:
 @EXTENSION.mark
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_list_of_records_is_nowhere_to_be_seen_while_it_is_filled(at_once: bool) -> None:
-    """While headers are made the collector may run, and its list of all lists must not include that one."""
+    """The collector may run while headers are made, and its list of all lists must not include the half-filled one."""
     builder = batch_builder_class("native")(2**30)
     for index in range(37):
         builder.append(1, None, b"v", [("h", b"")] * 3 if index else ())
     data, seen = builder.build(), list[int]()
     batch = record_batch_class("native")(data)
-    held = [thing for thing in gc.get_objects() if type(thing) is list]  # what others left is theirs, and keeps its id
+    held = [thing for thing in gc.get_objects() if type(thing) is list]  # lists of earlier tests, with their ids
     others = {id(thing) for thing in held}
 
     def look(phase: str, info: object) -> None:

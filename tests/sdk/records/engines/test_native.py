@@ -1,8 +1,8 @@
-"""The extension keeps its memory straight: buffers stay alive as long as anything points into them, and are let go
-after.
+"""The extension manages its memory correctly: buffers stay alive as long as anything points into them, and are released
+afterwards.
 
-Method: views, records and sealed batches outlive what they came from; counts of references before and after; objects
-used in ways they are not made for.
+Method: views, records and sealed batches outlive their sources; reference counts before and after; objects used in ways
+they are not made for.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_short_and_long_records_are_read_alike(size: int) -> None:
         builder.append(*row)
     data = builder.build()
     expected = record_batch_class("python")(data).records()
-    for kind in (bytes, bytearray):  # the last record ends where the memory does
+    for kind in (bytes, bytearray):  # the last record ends where the memory ends
         batch = record_batch_class("native")(kind(data))
         assert [record.__reduce__() for record in batch.records()] == [record.__reduce__() for record in expected]
         assert [(view.timestamp_ms, view.key, view.value) for view in batch.views()] == rows
@@ -119,7 +119,7 @@ def test_objects_that_were_not_made() -> None:
     for _ in range(2):
         with pytest.raises(BufferError, match="sealed and has records"):
             memoryview(builder)
-        assert builder.seal() == b""  # it has no memory, which must not be given out either
+        assert builder.seal() == b""  # it has no memory, so none may be returned
 
 
 def test_a_batch_that_is_made_again_stays_what_it_was() -> None:
@@ -134,7 +134,7 @@ def test_a_batch_that_is_made_again_stays_what_it_was() -> None:
 
 
 def test_no_memory_is_given_out_that_nobody_wrote() -> None:
-    for _ in range(3):  # what the last batch leaves behind is reserved for the next
+    for _ in range(3):  # the size of the last batch is reserved for the next
         batch_of()
         builder: Any = batch_builder_class("native")(2**20, Compression.GZIP)
         builder.append(1, None, b"value")

@@ -1,6 +1,6 @@
-"""The extension fills columns only in memory that has room for them, whatever it is given.
+"""The extension fills columns only in memory that has room for them, whatever its arguments.
 
-Method: calls as `columns.py` makes them, with batches, ranges and memory that are wrong in every way.
+Method: calls like those of `columns.py`, with batches, ranges and memory that are wrong in every way.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_columns_into_memory_that_does_not_fit() -> None:
             module.read_columns(batches, ranges, lambda _: (bytearray(512), places))
 
     def take(_: int) -> Any:
-        batches.clear()  # too late to matter
+        batches.clear()  # it changes too late to matter
         return bytearray(512), places
 
     assert sum(module.read_columns(batches, [None, None], take)[0]) == rows

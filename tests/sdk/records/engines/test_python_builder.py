@@ -1,7 +1,7 @@
-"""Both builders write the same bytes, take what fits, and refuse what no broker would take.
+"""Both builders write the same bytes, accept all that fits, and refuse batches that no broker would accept.
 
-Method: the same calls on the Python builder and on the extension's; every option and limit once; what was written is
-read.
+Method: the same calls on the Python builder and on the extension's; every option and limit once; each batch is read
+back.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_a_delete_horizon_of_0_is_one(builder_class: type[BatchBuilder]) -> None
 
 def test_a_batch_is_full(builder_class: type[BatchBuilder]) -> None:
     builder = builder_class(HEADER_BYTES + 20)
-    assert builder.append(1, None, b"x" * 100) == 0  # the first is taken whatever its size
+    assert builder.append(1, None, b"x" * 100) == 0  # the first record is accepted whatever its size
     assert builder.append(2, None, b"") is None
     assert builder.append_many([b""], 2) == 0
     assert builder.append_columns(column(b""), 2) == 0
@@ -181,7 +181,7 @@ def test_seal_is_a_view_and_can_be_repeated(builder_class: type[BatchBuilder], c
     assert (again.producer_id, again.base_sequence) == (8, 5)
     assert [record.value for record in again.records()] == [value for _, _, value, _ in ROWS]
     del builder
-    assert again.records_count == len(ROWS)  # the view keeps the memory
+    assert again.records_count == len(ROWS)  # the view keeps the memory alive
 
 
 def test_nothing_follows_the_seal(builder_class: type[BatchBuilder]) -> None:

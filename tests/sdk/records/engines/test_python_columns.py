@@ -1,4 +1,4 @@
-"""Columns that Python makes of records hold them, from batches of any magic; `test_columns.py` tries all engines.
+"""The columns that Python makes of records match them, for batches of any magic; `test_columns.py` tests all engines.
 
 Method: a batch and a message together, with and without ranges and headers.
 """

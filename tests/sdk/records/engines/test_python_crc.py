@@ -1,6 +1,6 @@
-"""Without the extension the checksum comes from the package `crc32c`; `test_crc.py` compares the two.
+"""Without the extension the package `crc32c` computes the checksum; `test_crc.py` compares the two.
 
-Method: known values, at once and in two pieces.
+Method: known values, in one piece and in two.
 """
 
 from __future__ import annotations

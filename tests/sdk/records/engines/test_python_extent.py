@@ -1,6 +1,6 @@
-"""The extent that Python finds is that of the extension, as long as batches are whole and of magic 2.
+"""Python finds the same extent as the extension, as long as batches are whole and of magic 2.
 
-Method: batches one after the other, cut at every byte; `test_extent.py` has the other cases.
+Method: batches in a row, cut at every byte; `test_extent.py` has the other cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The columns of an index are read alike by the extension and by Python, and damage is noticed.
+"""The extension and Python read the columns of an index alike, and notice damage.
 
 Method: columns packed by hand; every byte of a small file changed; random numbers in both.
 """

@@ -1,7 +1,7 @@
 """The last record of each key is kept, in the order of writing, alike in the extension and in Python.
 
-Method: a dictionary as the model, with random batches of few and of many keys; batches of every kind one after the
-other, cut at every byte, and with each byte changed.
+Method: a dictionary as the model, with random batches of few and of many keys; batches of every kind in a row, cut at
+every byte, and with each byte changed.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_nothing_is_taken_of_a_damaged_batch(kind: Kind) -> None:
         damaged[position] ^= 0x41
         records = kind()
         stopped = records.add(PLAIN + bytes(damaged))
-        # The leader's epoch is not covered by the checksum.
+        # The checksum does not cover the leader epoch.
         assert (stopped, len(records)) == ((len(PLAIN), 2) if not 12 <= position < 16 else (len(PLAIN + NEXT), 4))
 
 

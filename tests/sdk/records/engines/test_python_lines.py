@@ -1,6 +1,6 @@
 """The `RecordLines` of the Python engine reads long records without making objects of their headers.
 
-Method: a record on each side of the length from which on it does so; `tests/sdk/records/test_lines.py` has the rest.
+Method: a record on each side of the length at which that begins; `tests/sdk/records/test_lines.py` has the rest.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def test_long_records(size: int, headers: tuple[tuple[str, bytes | None], ...]) 
 
 def test_a_long_record_that_lies() -> None:
     data = bytearray(batch_of([(7, b"key", b"v" * 300_000, ())]))
-    data[-1] = 4  # so many headers more
+    data[-1] = 4  # this many headers more
     with pytest.raises(DecodeError, match=r"records\[0\] at byte 0: it is cut"):
         written(bytes(data))
 
 
 def test_a_record_of_an_old_format_goes_back() -> None:
-    """Each says so for itself: the next one begins anew."""
+    """`backward` is about the last record only: the next record resets it."""
     lines = RecordLines([].append)
     told: list[int | None] = []
     for offset in (5, 3, 4, 3):

@@ -1,6 +1,6 @@
-"""The walk over produced records finds the same on both engines, down to the differences that overflow.
+"""Both engines find the same in produced records, down to the time differences that overflow.
 
-Method: records of every shape, whole and damaged; times at the ends of their range, computed by hand.
+Method: records of every shape, whole and damaged; times at the limits of their range, computed by hand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Records of every engine are read-only, equal and hash alike, and survive copying and pickling; views of them too.
+"""Records of every engine are read-only, equal and hash alike, and survive copying and pickling; so do views of them.
 
 Method: the same records from the constructors of all engines and from batches; every attribute set and deleted; every
-argument of a wrong type.
+argument with a wrong type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VALUES: tuple[Any, ...] = (1, 2, b"k", b"v", (("h", None), ("i", b"x")), 3, "top
 
 
 def decoded() -> list[Any]:
-    """Return one record, as each engine decodes it, and as a view."""
+    """Return one record as each engine decodes it, and as a view."""
     builder = batch_builder_class("python")()
     builder.append(2, b"k", b"v", [("h", None)])
     batches = [record_batch_class(name)(builder.build()) for name in AVAILABLE]
@@ -49,9 +49,9 @@ def test_attributes(record_class: Any) -> None:
 
 
 def test_what_a_record_has_is_listed() -> None:
-    """`help(Record)` says it, and the same on every engine; type checkers read the one in Python."""
+    """`help(Record)` lists it, alike on every engine; type checkers read the class in Python."""
     for record_class in CLASSES:
-        # From Python 3.13 on the compiler takes the indent from docstrings; Cython leaves it.
+        # From Python 3.13 on the compiler strips the indent from docstrings; Cython leaves it.
         assert inspect.getdoc(record_class) == inspect.getdoc(python_record.Record)
     text = inspect.getdoc(python_record.Record) or ""
     assert re.findall(r"^    (\w+): ", text, re.MULTILINE)[: len(NAMES)] == [*NAMES]
@@ -131,7 +131,7 @@ def test_decoded_records_are_equal() -> None:
 
 
 def test_views_pass_for_records() -> None:
-    """Of the engine that is asked, lazy or not."""
+    """A view is an instance of its engine's record class, lazy or not."""
     builder = batch_builder_class("python")()
     builder.append(2, b"k", b"v", [("h", None)])
     for name in AVAILABLE:
@@ -166,7 +166,7 @@ def test_copies(protocol: int) -> None:
         for copied in (copy.copy(record), copy.deepcopy(record), pickle.loads(pickle.dumps(record, protocol))):
             assert copied == record
             assert type(copied) is Record
-        assert b"native" not in pickle.dumps(record, protocol)  # it can be read where there is no extension
+        assert b"native" not in pickle.dumps(record, protocol)  # it can be unpickled without the extension
 
 
 @pytest.mark.parametrize("record_class", CLASSES)

@@ -1,6 +1,6 @@
-"""The rows of the Python engine, in the buffers of Arrow's plain layout, byte by byte.
+"""The rows of the Python engine, in buffers of Arrow's plain layout, byte by byte.
 
-Method: a batch with every kind of null; what `tests/sdk/records/test_rows.py` compares on all engines is left to it.
+Method: a batch with every kind of null; `tests/sdk/records/test_rows.py` compares all engines.
 """
 
 from __future__ import annotations

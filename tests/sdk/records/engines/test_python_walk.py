@@ -1,6 +1,6 @@
-"""What is in a buffer is a batch of its magic, or an error says why not; `test_walk.py` walks on all engines.
+"""Each batch of a buffer is a batch of its magic, or an error says why not; `test_walk.py` tests all engines.
 
-Method: a batch and a message; fields of the first bytes changed.
+Method: a batch and a message; fields at their beginning are changed.
 """
 
 from __future__ import annotations

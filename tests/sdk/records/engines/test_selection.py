@@ -1,6 +1,6 @@
-"""The engine of the records is the one that the environment asks for.
+"""The environment chooses the engine of the records.
 
-Method: a process of its own for each value of KAFKAWIRE_ENGINE.
+Method: a new process for each value of KAFKAWIRE_ENGINE.
 """
 
 from __future__ import annotations

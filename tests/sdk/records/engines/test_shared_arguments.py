@@ -1,6 +1,6 @@
-"""What builders are given is refused with its name, the value and the limits; see also `test_python_builder.py`.
+"""Builders refuse wrong arguments with their name, value and limits; see also `test_python_builder.py`.
 
-Method: each check with what it takes and what it refuses.
+Method: each check with arguments that it accepts and that it refuses.
 """
 
 from __future__ import annotations

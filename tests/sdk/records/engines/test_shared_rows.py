@@ -1,6 +1,6 @@
-"""Names of columns are checked, and every limit is one that a batch of rows can have.
+"""Names of columns are checked, and every limit allows at least one batch of rows.
 
-Method: names that are there, that are not, and as an iterator.
+Method: names that exist, names that do not, and an iterator of names.
 """
 
 from __future__ import annotations
