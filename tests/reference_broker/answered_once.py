@@ -1,4 +1,4 @@
-"""A look at every delayed operation of a broker: none may be completed twice."""
+"""Checks every delayed operation of a broker: none may be completed twice."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["answered_once"]
 
 @contextmanager
 def answered_once(failures: list[AssertionError]) -> Iterator[None]:
-    """Take note of operations that are completed more than once."""
+    """Record operations that are completed more than once."""
     complete = DelayedOperation.complete
 
     def completed(self: DelayedOperation, response: Message) -> None:
-        # A deletion goes on when its client has been told that it takes too long.
+        # A deletion goes on after its client was answered that it takes too long.
         if self.response is not None and not isinstance(response, DeleteTopicsResponse):
             failures.append(AssertionError(f"{self.response} was answered before, now {response}"))
         complete(self, response)

@@ -1,4 +1,4 @@
-"""A broker without sockets: requests go through the codecs of client and broker, time is what the test says."""
+"""A broker without sockets: requests go through the codecs of client and broker, and the test sets the time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["LISTENER", "NOT_ASKED", "NOW_MS", "BrokerBench", "all_steps", "versi
 
 NOW_MS = 1_700_000_000_000
 
-#: The authorized operations that a response has if nobody asked for them.
+#: The authorized operations in a response if the request did not ask for them.
 NOT_ASKED = -(2**31)
 
 LISTENER = Listener("PLAINTEXT", Address("", 9092), Address("broker", 9092))
@@ -48,7 +48,7 @@ def versions_of(key: ApiKey) -> range:
 
 
 def all_steps(delayed: DelayedOperation) -> int:
-    """Do the rest of a request; return in how many pieces."""
+    """Handle the rest of a request; return the number of pieces that it took."""
     steps = 0
     while delayed.steps is not None:
         delayed.step()
@@ -57,18 +57,18 @@ def all_steps(delayed: DelayedOperation) -> int:
 
 
 class BrokerBench:
-    """A core on a disk, and short ways to ask it.
+    """A core on a disk, with shortcuts for requests.
 
     Args:
         data: the data directory, a folder or a disk.
         background: see `Background`.
-        options: of the broker.
+        options: the broker's options.
     """
 
     def __init__(self, data: Path | Disk, background: Background = at_once, /, **options: object) -> None:
         self.disk: Disk = MachineDisk(data) if isinstance(data, Path) else data
         self.background = background
-        # One partition of the offsets topic, so that a test knows where a group is; changes of one are not gathered.
+        # One partition of the offsets topic, so that a test knows where a group is; changes of a group are not batched.
         self.options = {"offsets_topic_num_partitions": 1, "group_consumer_assignment_interval_ms": 0, **options}
         self.now_ms = NOW_MS
         self.peer = Peer(LISTENER, "host")
@@ -76,7 +76,7 @@ class BrokerBench:
         self.core = self._open()
 
     def new_numbers(self) -> Iterator[int]:
-        """Return what the ids of topics are made of."""
+        """Return the numbers that topic ids are made of."""
         return count(1)
 
     def _open(self) -> Core:
@@ -88,7 +88,7 @@ class BrokerBench:
         listeners = {LISTENER.name: LISTENER.advertised}
         core = Core(directory, options, lambda: f"id{next(numbers)}", self.now_ms, listeners)
         while core.groups.is_loading or core.transactions.is_loading:
-            # What cannot be read is tried again after a pause.
+            # A failed read is tried again after a pause.
             self.now_ms = max(self.now_ms, core.timers.next_deadline_ms or 0)
             core.advance(self.now_ms)
         return core
@@ -104,7 +104,7 @@ class BrokerBench:
         self.core = self._open()
 
     def restart_again(self) -> None:
-        """Start once more, after a start that failed."""
+        """Start again after a failed start."""
         self.core = self._open()
 
     def ask(self, message: Message, version: int | None = None, client_id: str = "client") -> Any:
@@ -133,12 +133,12 @@ class BrokerBench:
         return Call(self.core.requests.services, request, self.peer, self.now_ms)
 
     def use(self, **parts: object) -> None:
-        """Give parts of the test to the handlers that name them."""
+        """Provide parts of the test to the handlers that name them."""
         given, before = {**self.core.parts, **parts}, self.core.requests
         self.core.requests = Dispatcher(load(), given, before.services, before.frame_bytes_max)
 
     def begin(self, message: Message, version: int | None = None) -> DelayedOperation:
-        """Do the first piece of a large request, as its client sent it; return what is left of it."""
+        """Handle the first piece of a large request, as its client sent it; return the rest of the work."""
         api = APIS[ApiKey(message.SCHEMA.key or 0)]
         request = Request(api, api.stable_versions.last if version is None else version, 0, "client", message, 1)
         answer = self.core.requests.handle(self.call(request), message)
@@ -146,7 +146,7 @@ class BrokerBench:
         return answer
 
     def ask_then(self, message: Message, version: int | None, answered: Callable[[Any], None]) -> None:
-        """Ask, and pass on the response when it comes."""
+        """Send a request, and pass on the response when it comes."""
         response = self.ask(message, version)
         if isinstance(response, DelayedOperation):
             response.then(answered)
@@ -167,7 +167,7 @@ class BrokerBench:
         self.core.advance(self.now_ms)
 
     def create(self, name: str = "t", partitions: int = 1, **configs: str) -> bytes:
-        """Create a topic, with configurations named with underscores; return its id."""
+        """Create a topic, with underscores in the names of configurations; return its id."""
         Config = CreateTopicsRequest.CreatableTopicConfig
         given = [Config(config.replace("_", "."), value) for config, value in configs.items()]
         topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1, configs=given)

@@ -1,7 +1,7 @@
-"""What brokers answer to changes of configurations: one table for Apache Kafka and for the reference broker.
+"""Brokers' answers to changes of configurations: one table for Apache Kafka and the reference broker.
 
-`tests/kafka/test_config_cases.py` asks both; `tests/reference_broker/apis/test_incremental_alter_configs.py` asks a
-broker without sockets.
+`tests/kafka/test_config_cases.py` sends the cases to both,
+`tests/reference_broker/apis/test_incremental_alter_configs.py` to a broker without sockets.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Case(NamedTuple):
     """A change that is only validated.
 
     Attributes:
-        kind: of the resource.
-        name: of the resource.
-        operations: what is asked.
-        code: the answer; NONE if the change is possible.
-        message: the text of the answer.
-        kafka: Kafka's answer, where it is another one; the reason stands beside it.
+        kind: the kind of the resource.
+        name: the name of the resource.
+        operations: the operations of the request.
+        code: the error code of the answer; NONE if the change is possible.
+        message: the message of the answer.
+        kafka: Kafka's answer, where it differs; a comment in the table says why.
     """
 
     kind: int
@@ -95,7 +95,7 @@ _NOT_FOR_ALL = "Cannot update these configs at default cluster level, broker id 
 _INTERVAL = "interval must be between 100 and 3600000 (1 hour)"
 _LEVELS = "as it is not a supported log level. Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
 
-#: None of them depends on another.
+#: The cases are independent of each other.
 CASES: Final = (
     # Topics.
     _topic(("retention.ms", SET, "5000")),
@@ -135,7 +135,7 @@ CASES: Final = (
     _topic(("remote.storage.enable", SET, "true"), code=CONFIG,
            message="Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log "
            "storage."),
-    # Kafka has no answer for an operation that nobody knows.
+    # Kafka does not answer a request with an unknown operation.
     Case(ConfigResourceType.TOPIC, TOPIC, (("retention.ms", 9, "1"),), REQUEST, "Unknown operation type: 9",
          (ErrorCode.UNKNOWN_SERVER_ERROR, None)),
     _case(ConfigResourceType.TOPIC, "absent", ("retention.ms", SET, "1"), code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -188,13 +188,13 @@ CASES: Final = (
     _broker(("group.consumer.assignment.interval.ms", SET, "999999"), code=REQUEST,
             message="group.consumer.assignment.interval.ms must be less than or equal to "
             "group.consumer.max.assignment.interval.ms"),
-    # Kafka tells where it lost its way in the text.
+    # Kafka's message is that of its internal error.
     _broker(("max.connections.per.ip.overrides", SET, "a"), code=REQUEST,
             message="Error parsing configuration property 'max.connections.per.ip.overrides': 'a' is not "
             "ADDRESS:NUMBER; a name of a host can be given at the start",
             kafka=(REQUEST, "Error parsing configuration property 'max.connections.per.ip.overrides': begin 0, end -1, "
                    "length 1")),
-    # Without effect here; Kafka does not want too many threads at once.
+    # No effect here; Kafka limits how many threads may be added at once.
     _broker(("num.io.threads", SET, "100"), kafka=(
         REQUEST, "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "
         "failed for num.io.threads=100, value should not be greater than double the current value 8 for configuration "
@@ -262,7 +262,7 @@ CASES: Final = (
             message="APPEND operation is not allowed for the BROKER_LOGGER resource"),
     _logger(("root", SET, "INFO"), name="2", code=REQUEST, message="Unexpected node id. Expected 1, but received 2"),
     _logger(("root", SET, "INFO"), name="", code=REQUEST, message="Node id must be an integer, but it is: "),
-    # What else there is.
+    # Other resources.
     _case(0, "x", ("a", SET, "b"), code=REQUEST, message="Unknown resource type 0"),
     _case(99, "x", ("a", SET, "b"), code=REQUEST, message="Unknown resource type 99"),
 )  # fmt: skip

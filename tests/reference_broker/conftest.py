@@ -1,4 +1,4 @@
-"""What the tests of the broker share."""
+"""Fixtures that the tests of the broker share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def bench(tmp_path: Path) -> BrokerBench:
 
 
 class _Defects(logging.Handler):
-    """Keeps the lines with a traceback."""
+    """Keeps the log lines that have a traceback."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,9 +31,9 @@ class _Defects(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def defects(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail if the broker has logged a traceback: it goes on after a defect, so that answers alone do not tell.
+    """Fail if the broker has logged a traceback: it goes on after a defect, so answers alone do not reveal one.
 
-    Tests that plant one are marked with `defect`, and fail if none is logged.
+    Tests that plant a defect are marked with `defect`, and fail if no traceback is logged.
     """
     found = _Defects()
     logging.getLogger("kafkawire").addHandler(found)

@@ -1,7 +1,7 @@
-"""Clients that meet faults: what they ask is tried again, as real clients do.
+"""Clients that survive faults: they retry requests as real clients do.
 
-A client's work is a generator: it yields a request and gets the response, or yields a number of milliseconds to wait.
-`Driver` runs several at once, and finds requests that nobody ever answers.
+A client's program is a generator: it yields a request and gets the response, or yields a number of milliseconds to
+wait. `Driver` runs several at once, and detects requests that are never answered.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = [
     "produce_request",
 ]
 
-#: What a client asks for: a request with its version, or milliseconds to wait. It gets the response, or the time.
+#: A client yields a request with its version, or milliseconds to wait. It gets the response, or the time.
 Program = Generator[tuple[Message, int | None] | int, Any, None]
 
-#: How often something is tried, and the pause in between.
+#: The number of tries, and the pause between two tries.
 _TRIES = 4
 _PAUSE_MS = 200
 
-#: Tries while the transaction before is being completed: markers are tried again after pauses of up to 5 s.
+#: Tries while the previous transaction is being completed: markers are retried after pauses of up to 5 s.
 _CONCURRENT_TRIES = 40
 
-#: No request may be without an answer for longer, when all work in the background is done.
+#: The longest time without an answer to a request when all background work is done.
 _ANSWER_MS = 20_000
 
-#: Answers that a disk that fails may cause; after them the same request is sent again.
+#: Error codes that a failing disk may cause; the client sends the same request again.
 _RETRIABLE = frozenset(
     {
         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -66,7 +66,7 @@ class Driver:
 
     Args:
         bench: the broker.
-        settle: lets some background work happen, or all of it.
+        settle: runs some of the background work, or all of it.
     """
 
     def __init__(self, bench: BrokerBench, settle: Callable[[bool], None] = lambda is_all: None) -> None:
@@ -89,7 +89,7 @@ class Driver:
     def _wait(
         self, ready: deque[tuple[Program, Any]], asleep: list[tuple[int, Program]], pending: set[Program]
     ) -> None:
-        """Let time pass until somebody goes on."""
+        """Let time pass until a client can go on."""
         bench = self.bench
         began_ms = bench.now_ms
         self._settle(True)
@@ -132,7 +132,7 @@ class Driver:
         response.then(answered)
 
     def wait(self, milliseconds: int) -> None:
-        """Let time pass in steps, with the work that it gives rise to."""
+        """Let time pass in steps, and do the work that becomes due."""
         end_ms = self.bench.now_ms + milliseconds
         while self.bench.now_ms < end_ms:
             self.bench.advance(min(1_000, end_ms - self.bench.now_ms))
@@ -141,19 +141,19 @@ class Driver:
 
 
 class Given(NamedTuple):
-    """What producers are called; no two are ever the same."""
+    """The ids and epochs of producers; no two producers may have the same."""
 
     producer_id: int
     epoch: int
 
 
 class Clients:
-    """What all clients share.
+    """The state that all clients share.
 
     Attributes:
-        given: every producer that the broker has named.
-        ids: the producer ids among them, by their holders.
-        is_strict: whether nothing may fail now.
+        given: every producer id and epoch from the broker.
+        ids: the holder of each producer id.
+        is_strict: whether no request may fail now.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class Clients:
         self.is_strict = False
 
     def take(self, owner: object, producer: Given) -> None:
-        """Note a producer's name."""
+        """Record a producer's id and epoch."""
         assert producer not in self.given, f"{producer} was given twice"
         assert self.ids.setdefault(producer.producer_id, owner) == owner, f"{producer} has two owners"
         self.given.add(producer)
@@ -173,8 +173,8 @@ class Client:
 
     Attributes:
         shared: see `Clients`.
-        is_stuck: whether it has given up until the broker starts again.
-        error: why.
+        is_stuck: whether it has given up until the broker restarts.
+        error: the reason why it has given up.
     """
 
     def __init__(self, shared: Clients) -> None:
@@ -185,7 +185,7 @@ class Client:
     def ask(
         self, request: Message, version: int | None, code_of: Callable[[Any], int]
     ) -> Generator[tuple[Message, int | None] | int, Any, Any]:
-        """Ask until the answer is no error that passes; return the response, None if the tries are used up."""
+        """Retry a request while the error is transient; return the response, None if the tries are used up."""
         tries = 0
         while True:
             response = yield request, version
@@ -199,7 +199,7 @@ class Client:
             yield _PAUSE_MS
 
     def give_up(self) -> None:
-        """Do nothing more until the broker starts again."""
+        """Do nothing more until the broker restarts."""
         assert not self.shared.is_strict, f"{self}: {self.error.name}"
         self.is_stuck = True
 
@@ -219,16 +219,16 @@ def produce_code(response: Any) -> int:
 
 
 class Writer(Client):
-    """An idempotent producer of numbers: the one at offset n is n, or something is lost, doubled or out of order.
+    """An idempotent producer of numbers: unless offset n holds n, a record is lost, duplicated or out of order.
 
     Args:
         shared: see `Clients`.
-        topic: where it writes.
+        topic: the topic that it writes to.
 
     Attributes:
-        sent: how many were sent.
-        acknowledged: those that were acknowledged.
-        times: when each was sent.
+        sent: how many numbers were sent.
+        acknowledged: the numbers that were acknowledged.
+        times: the time when each was sent.
     """
 
     def __init__(self, shared: Clients, topic: str) -> None:
@@ -260,7 +260,7 @@ class Writer(Client):
         yield from self._deliver(number)
 
     def recover(self) -> Program:
-        """Send again what was not acknowledged."""
+        """Send the unacknowledged numbers again."""
         self.is_stuck = False
         if self.producer is None:
             yield from self.begin()
@@ -293,7 +293,7 @@ class Writer(Client):
         self.acknowledged.add(number)
 
     def skip(self, now_ms: int) -> Program:
-        """Send a batch with a gap before it, which has to be refused."""
+        """Send a batch after a gap in the sequence numbers; the broker has to refuse it."""
         if self.producer is None or not self.acknowledged:
             return
         batch = self.batch(b"refused", self.sent + 10, now_ms)
@@ -306,7 +306,7 @@ class Committer(Client):
 
     Args:
         shared: see `Clients`.
-        topic: whose offset it is.
+        topic: the topic of the offset.
     """
 
     group_id = "committer"

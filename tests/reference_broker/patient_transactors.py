@@ -1,4 +1,4 @@
-"""A transactional producer that meets faults; see `patient_clients.py`."""
+"""A transactional producer that survives faults; see `patient_clients.py`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Transacted:
     """A transaction.
 
     Attributes:
-        name: the first part of its values, and its group.
-        counts: how many records were sent, by topic.
-        is_commit_asked: whether its producer has asked for a commit.
-        is_committed: whether that was acknowledged.
+        name: the prefix of its values, and the name of its group.
+        counts: the number of records sent, by topic.
+        is_commit_asked: whether its producer has requested the commit.
+        is_committed: whether the commit was acknowledged.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Transacted:
     is_committed: bool = False
 
     def values(self, topic: str) -> list[bytes]:
-        """Return what was sent to a topic."""
+        """Return the values that were sent to a topic."""
         return [f"{self.name} {number}".encode() for number in range(self.counts.get(topic, 0))]
 
 
@@ -49,13 +49,13 @@ class Transactor(Client):
     Args:
         shared: see `Clients`.
         transactional_id: its id.
-        version: of transactions.
-        timeout_ms: of its transactions.
+        version: the transaction version.
+        timeout_ms: the timeout of its transactions.
         offsets_of: the topic whose offsets it commits.
 
     Attributes:
         transactions: all of them, in order.
-        before: what it was called before.
+        before: its previous id and epoch.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Transactor(Client):
         return f"the transactor {self.transactional_id}"
 
     def begin(self) -> Program:
-        """Get an id and an epoch; a transaction that was open before is aborted."""
+        """Get an id and an epoch, which aborts an open transaction."""
         request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
         response = yield from self.ask(request, None, lambda found: found.error_code)
         if response is not None:
@@ -88,7 +88,7 @@ class Transactor(Client):
             self._is(Given(response.producer_id, response.producer_epoch))
 
     def recover(self) -> Program:
-        """Begin again."""
+        """Start over."""
         self.is_stuck = False
         yield from self.begin()
 
@@ -103,13 +103,13 @@ class Transactor(Client):
     def transact(
         self, topics: dict[str, int], end: bool | None, now_ms: int, meanwhile: Program | None = None
     ) -> Program:
-        """Make a transaction with offsets.
+        """Run a transaction with offsets.
 
         Args:
-            topics: how many batches of one record each topic gets.
-            end: whether it is committed or aborted; None leaves it open.
+            topics: the number of batches of one record for each topic.
+            end: whether to commit or abort; None leaves it open.
             now_ms: the time.
-            meanwhile: done before the end.
+            meanwhile: a program to run before the end.
         """
         if self.is_stuck or self._producer is None:
             return
@@ -121,7 +121,7 @@ class Transactor(Client):
         if meanwhile is not None:
             yield from meanwhile
         if end is not None and self._producer is not None:
-            # What has failed is aborted, as a producer has to.
+            # A failed transaction is aborted, as a producer must do.
             yield from self._end(made, is_commit=end and not self.is_stuck)
 
     def _send(self, made: Transacted, topic: str, count: int, now_ms: int) -> Program:
@@ -198,7 +198,7 @@ class Transactor(Client):
             self._is(Given(response.producer_id, response.producer_epoch))
 
     def haunt(self, topic: str, now_ms: int) -> Program:
-        """Send as a producer of long ago, which has to be refused."""
+        """Send with the previous id and epoch; the broker has to refuse that."""
         if not self.before:
             return
         for producer in (self.before[0], self.before[-1]):

@@ -1,4 +1,4 @@
-"""A client of a broker over TCP that asks one thing at a time, and what the tests of the broker ask."""
+"""A client over TCP that sends one request at a time, with the requests that the tests of the broker need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class Client:
-    """One connection, asking one thing at a time."""
+    """A connection that sends one request at a time."""
 
     def __init__(self, bootstrap: str, apis: ApiRegistry = KAFKA_APIS) -> None:
         host, _, port = bootstrap.rpartition(":")

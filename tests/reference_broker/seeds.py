@@ -1,4 +1,4 @@
-"""Seeded sequences by the hundred thousand, from the command line."""
+"""Runs of hundreds of thousands of seeded sequences, from the command line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 __all__ = ["run_seeds"]
 
-#: How many sequences pass between two lines of progress.
+#: The number of sequences between two progress lines.
 _PROGRESS = 1_000
 
 
 def run_seeds(run: Callable[[int], None]) -> None:
-    """Run what the arguments of the program say: how many sequences, and the first seed.
+    """Run sequences; the program's arguments are their number and the first seed.
 
     Args:
         run: runs one sequence; raises AssertionError.

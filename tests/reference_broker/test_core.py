@@ -1,6 +1,6 @@
-"""What a broker knows outlives it: topics, records, offsets and groups, whether it was closed or crashed.
+"""A broker's state survives a restart: topics, records, offsets and groups, whether it was closed or crashed.
 
-Method: a broker without sockets is started again on the same files.
+Method: a broker without sockets is restarted on the same files.
 """
 
 import errno
@@ -73,7 +73,7 @@ def test_rolled_segments_are_synced_and_noted(tmp_path):
 
 
 def test_offsets_topic_is_synced_as_the_broker_asks():
-    """Committed offsets were never synced, whatever `log.flush.interval.messages` said."""
+    """Committed offsets were once never synced, whatever the value of `log.flush.interval.messages`."""
     bench = BrokerBench(disk := MemoryDisk(), **{"log.flush.interval.messages": 1})
     stable(bench)
     (log,) = bench.offsets_topic().logs

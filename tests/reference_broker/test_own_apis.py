@@ -1,6 +1,6 @@
-"""Handlers of somebody's own APIs pass the same chain as the broker's, and nothing that they do ends the broker.
+"""Handlers of a user's own APIs pass the same chain as the broker's, and cannot end the broker.
 
-Method: a broker in a thread, whose handler of the example's API does what the test says; a client that sends one
+Method: a broker in a thread, whose handler of the example's API runs a function of the test; a client that sends one
 request at a time.
 """
 
@@ -49,21 +49,21 @@ from tests.reference_broker.raw_client import TIMEOUT_SECONDS, Client
 GREET = OWN[OwnKey.GREET]
 BOTH = ApiRegistry(APIS, OWN)
 
-#: Responses of own APIs are no larger than this here.
+#: The size limit here on responses of a user's own APIs.
 FRAME_BYTES_MAX = 10_000
 
-#: What is no greeting.
+#: Results that are not greetings.
 SEVEN: Any = [7]
 
 REQUEST = GreetRequest([GreetRequest.Person("Ann")])
 
 
 class Outcome(BaseException):
-    """As test frameworks have them."""
+    """An error like those of test frameworks."""
 
 
 class Greeter:
-    """The handler: does what the test says."""
+    """The handler: runs the test's function."""
 
     handle: Callable[[Call, GreetRequest], Any]
 
@@ -111,7 +111,7 @@ def later(make: Callable[[], Any]) -> Callable[[Call, Any], DelayedOperation]:
 
 
 def still_serves(client: Client, greeter: Greeter) -> bool:
-    """Return whether the broker answers its own API and ours, on the same connection."""
+    """Return whether the broker answers Kafka's APIs and the example's, on the same connection."""
     greeter.handle = lambda call, request: GreetResponse()
     return client.ask(REQUEST, 2, GreetResponse) == GreetResponse() and bool(client.metadata().brokers)
 
@@ -131,7 +131,7 @@ def test_it_is_advertised_beside_the_others(client: Client) -> None:
 
 
 def test_api_versions_in_an_unknown_version_is_answered_as_ever(broker: Broker) -> None:
-    """What Apache Kafka says then has one entry, its own."""
+    """Apache Kafka's answer then has one entry, that of ApiVersions."""
     ours = APIS[ApiKey.API_VERSIONS].versions
     unknown = ours.last + 1
     with Client(broker.bootstrap) as client:
@@ -273,7 +273,7 @@ def test_one_delayed_answer_to_two_requests(
     greeter.handle = handle
     client.send(REQUEST, 2)
     with Client(broker.bootstrap, BOTH) as other:
-        other.metadata()  # the first request is there by now, on a connection that was made before
+        other.metadata()  # the first request has arrived by now, because its connection is older
         assert other.ask(REQUEST, 2, GreetResponse).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert client.receive(GreetResponse) == GreetResponse(throttle_time_ms=5)
         assert still_serves(other, greeter)

@@ -1,6 +1,6 @@
-"""`serve` runs until a signal, with an interpreter set up for it, and leaves the process as it was.
+"""`serve` runs until a signal, with adjusted interpreter settings, and restores the process afterwards.
 
-Method: it runs in this process, which sends itself the signal once clients could connect.
+Method: `serve` runs in this process, which sends itself the signal once clients can connect.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANYWHERE = Address("127.0.0.1", 0)
 
 @pytest.fixture(autouse=True)
 def hangup_ends_a_process() -> Iterator[None]:
-    """These tests may run below `nohup`, which ignores it."""
+    """These tests may run under `nohup`, which ignores SIGHUP."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -112,7 +112,7 @@ def test_a_start_that_fails_leaves_the_process_as_it_was() -> None:
 
 
 class Exited(Exception):
-    """Stands for the end of the process."""
+    """Represents the end of the process."""
 
 
 def test_a_disk_that_hangs_does_not_keep_the_process_whose_status_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

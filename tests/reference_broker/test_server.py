@@ -1,6 +1,6 @@
 """Clients reach the broker over TCP: requests, long polls, large fetches, limits, stop, crash and restart.
 
-Method: a broker on a free port of this machine; everything that is waited for has a time limit.
+Method: a broker on a free port of this machine; every wait has a time limit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def broker(tmp_path):
 
 
 def test_the_next_timer_is_set_once_those_that_are_due_have_fired(monkeypatch):
-    """Those may have set and cancelled others; for what has been done nobody wakes up again."""
+    """Requests may have set and cancelled other timers; no wake-up may remain for finished work."""
     broker, woken = Broker(MemoryDisk()), []
     timers = SimpleNamespace(next_deadline_ms=5)
     core = SimpleNamespace(timers=timers, advance=lambda now_ms: setattr(timers, "next_deadline_ms", 100))
@@ -201,7 +201,7 @@ def test_large_announcements_take_no_memory(tmp_path):
             for number in names:
                 os.set_blocking(number, False)
                 poll.register(number, select.EPOLLOUT)
-            # One after the other ends with a whole request, a bad one.
+            # One connection after the other ends with a complete but invalid request.
             while sent_bytes < 1_000 * MEBIBYTE and (ready := poll.poll(TIMEOUT_SECONDS)):
                 for number, event in ready:
                     is_gone = bool(event & (select.EPOLLHUP | select.EPOLLERR))
@@ -224,7 +224,7 @@ def resident_bytes() -> int:
 
 @pytest.mark.parametrize("is_reset", [False, True])
 def test_clients_that_go_while_nobody_reads_them_are_noticed(broker, is_reset):
-    """Their connections would count until the longest poll has ended."""
+    """Otherwise their connections would count until the longest poll has ended."""
     with Client(broker.bootstrap) as client:
         client.topic()
         for _ in range(3):
@@ -240,7 +240,7 @@ def test_clients_that_go_while_nobody_reads_them_are_noticed(broker, is_reset):
 
 
 def test_nothing_is_left_of_a_connection(broker):
-    """Without waiting for the garbage collector, which has little to do in a broker."""
+    """The garbage collector is not needed for this; in a broker it seldom runs."""
     gc.collect()
     gc.disable()
     try:
@@ -409,7 +409,7 @@ def test_a_broker_that_has_stopped_leaves_nothing_on_the_loop():
         del broker
         await asyncio.sleep(0)
         for thread in threading.enumerate():
-            if thread.name == "kafkawire-broker-close":  # it may not have ended when it has said that all is closed
+            if thread.name == "kafkawire-broker-close":  # it may run on after its report
                 thread.join(TIMEOUT_SECONDS)
         gc.collect()
         assert stopped() is None

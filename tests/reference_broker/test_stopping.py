@@ -1,6 +1,6 @@
-"""A broker that is stopped answers what it has stored, wakes who waits, and does not wait for ever.
+"""A stopping broker answers requests whose data it has stored, wakes waiting clients, and does not wait forever.
 
-Method: clients over TCP in the middle of something; everything that is waited for has a time limit.
+Method: clients over TCP in the middle of a request; every wait has a time limit.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def are_ending(broker):
 
 
 def test_stop_of_a_client_that_goes_on_sending(tmp_path):
-    """Its responses reach it although there are requests that nobody reads any more."""
+    """Its responses reach it although the broker leaves further requests unread."""
     broker = BackgroundBroker(tmp_path)
     broker.start()
     stored = 0
@@ -110,7 +110,7 @@ def test_stop_answers_members_that_wait_for_others(tmp_path):
 
 
 def is_waiting(broker):
-    """Wait until a member waits."""
+    """Wait until a member's join is delayed."""
     with Client(broker.bootstrap) as other:
         for _ in range(TIMEOUT_SECONDS * 1000):
             (group,) = other.ask(DescribeGroupsRequest(["g"]), 5, DescribeGroupsResponse).groups
@@ -198,7 +198,7 @@ def test_broker_is_stopped_from_several_threads(tmp_path):
 
 
 def test_stop_while_clients_reset_their_connections(tmp_path):
-    """The broker has not noticed yet, because it does not read while a request waits."""
+    """The broker has not noticed yet, because it does not read while a request is delayed."""
     broker = BackgroundBroker(tmp_path)
     broker.start()
     for _ in range(5):

@@ -1,9 +1,9 @@
-"""Whatever call of the disk fails, wherever the power goes: each record once, each transaction whole or not at all.
+"""Whichever disk call fails and whenever the power is cut, each record exists once, and each transaction is atomic.
 
-Method: a scripted workload of everything that the broker stores (`transaction_workload.py`) on a disk in memory; at a
-call of the disk something happens (`transaction_failures.py`), then a broker starts on what is left, and is compared
-with what clients were told. Here a sample, a different one for each kind; all calls, with each kind, by
-`python -m tests.reference_broker.transaction_failures`.
+Method: a scripted workload of everything that the broker stores (`transaction_workload.py`) on a disk in memory; a
+fault happens at a disk call (`transaction_failures.py`), then a broker starts on the remaining files, and its data is
+compared with the answers that clients got. This module takes a sample, a different one for each kind of fault;
+`python -m tests.reference_broker.transaction_failures` takes all calls with each kind.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from kafkawire.reference_broker.storage.disk.memory import DiskCall
 from tests.reference_broker.transaction_failures import CALLS, KINDS, prepared, run_case
 from tests.thorough import sampled
 
-#: Every so many calls are taken; each kind begins with another one.
+#: One in this many calls is tried; each kind begins with a different one.
 EVERY = 101
 
-#: Of the paths that the workload has to do with.
+#: Parts of the paths that the workload touches.
 _PARTS = (
     ".cleaned",
     ".creating",

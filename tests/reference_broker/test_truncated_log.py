@@ -1,7 +1,7 @@
-"""A consumer finds out that a crash has cut the log below its position, and reads what was written there since.
+"""A consumer detects that a crash has cut the log below its position, and reads the records written there since.
 
 Method: a broker is killed, the end of its log is cut off as by a power cut, and other records are written before the
-consumer asks again. Without an epoch of its own, the new log would look like the old one gone on.
+consumer fetches again. Without its own leader epoch, the new log would look like a continuation of the old one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def write(bootstrap: str, name: str, first: int, end: int) -> None:
 
 
 async def read(consumer: Consumer, last: str) -> list[tuple[int, str]]:
-    """Return the offsets and values up to one."""
+    """Return the offsets and values up to a given value."""
     found: list[tuple[int, str]] = []
     async for record in consumer:
         found.append((record.offset, bytes(record.value or b"").decode()))

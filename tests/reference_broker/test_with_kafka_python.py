@@ -1,4 +1,4 @@
-"""kafka-python lists, creates, produces and consumes in a group against the broker.
+"""kafka-python lists and creates topics, produces, and consumes in a group with the broker.
 
 Method: a script in a process of its own, since kafka-python uses deprecated functions, which are errors here.
 """

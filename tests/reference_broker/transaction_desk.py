@@ -1,4 +1,4 @@
-"""A transaction coordinator that says what the test wants."""
+"""A transaction coordinator whose answers the test chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["TransactionDesk"]
 
 
 class TransactionDesk:
-    """Agrees to everything that is not refused, at once or when it is told to.
+    """Agrees to every partition that is not refused, at once or when the test says so.
 
     Attributes:
         asked: (transactional id, producer id, epoch, partitions, version) of each question.

@@ -1,6 +1,6 @@
-"""Faults at the calls of the workload of transactions, one after the other: `python -m … [KIND …] [--every N]`.
+"""Faults at the disk calls of the transaction workload, one after the other: `python -m … [KIND …] [--every N]`.
 
-What a fault is depends on the number of the call and the kind alone, so that each case can be repeated.
+A fault depends only on its kind and the number of the call, so that each case can be repeated.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def _calls_of_the_workload() -> list[DiskCall]:
     return calls
 
 
-#: Of a run without faults.
+#: The number of calls in a run without faults.
 CALLS = _calls_of_the_workload()
 
 
 def _started(disk: MemoryDisk, workload: TransactionWorkload, *arguments: Any) -> tuple[MemoryDisk, BrokerBench]:
-    """Start a broker; if it does not start, the operator starts it again."""
+    """Start a broker; if it does not start, the operator tries again."""
     try:
         return disk, workload.bench(disk, *arguments)
     except OSError:
@@ -99,7 +99,7 @@ def _cut_twice(number: int) -> tuple[int, ...]:
 
 
 def _fail(number: int, code: int) -> tuple[int, ...]:
-    """Let a call fail; the broker goes on, and is restarted in the middle of the workload and after it."""
+    """Let a call fail; the broker goes on, and is restarted during the workload and after it."""
     disk, workload = prepared()
     disk.plan = fail_at(number, code)
     disk, bench = _started(disk, workload)
@@ -130,7 +130,7 @@ def _first_then(first: Plan, cut_at: int) -> Plan:
 
 
 def _behind(number: int, *, is_cut: bool) -> tuple[int, ...]:
-    """The same with background work that is behind, by chance: syncs are shared, appends wait for new segments."""
+    """The same with background work that is randomly late: appends share syncs, and wait for new segments."""
     chance, work = random.Random(number), HeldWork()
     disk, workload = prepared()
 
@@ -145,7 +145,7 @@ def _behind(number: int, *, is_cut: bool) -> tuple[int, ...]:
     return _checked(workload, disk.crash(chance.choice((None, number))))
 
 
-#: What can be done at a call.
+#: The faults that can happen at a call.
 KINDS: Mapping[str, Callable[[int], tuple[int, ...]]] = {
     "kill": lambda number: _cut(number, is_lossy=False),
     "power": lambda number: _cut(number, is_lossy=True),
@@ -159,7 +159,7 @@ KINDS: Mapping[str, Callable[[int], tuple[int, ...]]] = {
 
 
 def run_case(kind: str, number: int) -> tuple[int, ...]:
-    """Do one thing at one call, check what is left, and return how many records there are.
+    """Cause one fault at one call, check the remaining data, and return the number of records.
 
     Raises:
         AssertionError: a promise was not kept.
@@ -168,7 +168,7 @@ def run_case(kind: str, number: int) -> tuple[int, ...]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run cases, print what was found, and return the exit status."""
+    """Run cases, print the results, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.reference_broker.transaction_failures")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; the default is all")
     parser.add_argument("--every", type=int, default=1, help="take every n-th call")

@@ -1,8 +1,8 @@
-"""A scripted workload of everything that the broker stores, and the check of what is left after a disk has failed.
+"""A scripted workload of everything that the broker stores, and the check of its data after a disk failure.
 
 Idempotent producers, transactions over partitions of several topics and the offsets topic, timeouts, commits, topics
-that are deleted and made again, retention, DeleteRecords, compaction, rolls and a restart. Every log syncs each batch:
-what was acknowledged has to be there.
+that are deleted and created again, retention, DeleteRecords, compaction, rolls and a restart. Every log syncs each
+batch: acknowledged data must survive.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TOPICS: dict[str, dict[str, str]] = {
 }
 _SHORT = "short"
 
-#: Every log syncs each batch, and those of the coordinators roll and are compacted all the time as well.
+#: Every log syncs each batch, and the coordinators' logs also roll and are compacted all the time.
 _OPTIONS: dict[str, object] = {
     "transaction_state_log_num_partitions": 1,
     "log_flush_interval_messages": 1,
@@ -53,15 +53,15 @@ _OPTIONS: dict[str, object] = {
     "log_segment_delete_delay_ms": 1_000,
 }
 
-#: Until the longest of the transactions has timed out, and its markers were tried again.
+#: Long enough for the longest transaction to time out and for its markers to be retried.
 _CALM_MS = 80_000
 
-#: Lets some background work happen, or all of it.
+#: Runs some of the background work, or all of it.
 Settle = Callable[[bool], None]
 
 
 class Bench(BrokerBench):
-    """A broker that gives no id that another one has given."""
+    """A broker that never repeats a topic id of an earlier one."""
 
     _numbers = count(1)
 
@@ -70,12 +70,12 @@ class Bench(BrokerBench):
 
 
 class Janitor(Client):
-    """Who deletes records, and a topic, and makes it again.
+    """A client that deletes records, deletes a topic, and creates it again.
 
     Attributes:
-        deleted_to: up to where records were deleted, with an acknowledgement.
-        asked_to: likewise, asked for.
-        ids: of the topics that were made, by name.
+        deleted_to: the end offset of acknowledged deletions.
+        asked_to: the end offset of requested deletions.
+        ids: the ids of the created topics, by name.
         gone: ids of topics whose deletion was acknowledged.
     """
 
@@ -87,7 +87,7 @@ class Janitor(Client):
         self.maybe_gone: set[bytes] = set()
 
     def create(self, name: str, configs: dict[str, str]) -> Program:
-        """Make a topic."""
+        """Create a topic."""
         entries = [CreateTopicsRequest.CreatableTopicConfig(*entry) for entry in configs.items()]
         request = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(name, 1, 1, configs=entries)])
         response = yield from self.ask(request, None, lambda found: found.topics[0].error_code)
@@ -104,7 +104,7 @@ class Janitor(Client):
             self.gone.add(topic_id)
 
     def renew(self, name: str) -> Program:
-        """Delete a topic, and make another one of its name."""
+        """Delete a topic, and create another one with its name."""
         if name in self.ids:
             yield from self.delete(name)
         yield from self.create(name, {})
@@ -121,7 +121,7 @@ class Janitor(Client):
 
 
 class TransactionWorkload:
-    """What was asked of a broker, and what it answered.
+    """The requests to a broker and its answers.
 
     Attributes:
         janitor: see `Janitor`.
@@ -129,7 +129,7 @@ class TransactionWorkload:
         committer: see `Committer`.
         steady: a producer of transactions of version 2.
         old: one of version 1.
-        lazy: one that leaves transactions open, which time out.
+        lazy: one that leaves transactions open until they time out.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class TransactionWorkload:
         self.old = Transactor(self.shared, "old", TransactionVersion.TV_1, "numbers")
         self.lazy = Transactor(self.shared, "lazy", TransactionVersion.TV_2, "numbers", timeout_ms=2_000)
         self.transactors = [self.steady, self.old, self.lazy]
-        #: The broker that was served last: time does not go back with a restart.
+        #: The latest broker: time does not go back at a restart.
         self._bench: BrokerBench | None = None
 
     @staticmethod
@@ -150,7 +150,7 @@ class TransactionWorkload:
         return Bench(disk, *arguments, **_OPTIONS)
 
     def prepare(self, bench: BrokerBench) -> None:
-        """Make the topics, and begin with all clients; nothing may fail."""
+        """Create the topics, and start all clients; nothing may fail."""
         self.shared.is_strict = True
         driver = Driver(bench)
         for name, configs in _TOPICS.items():
@@ -168,7 +168,7 @@ class TransactionWorkload:
 
         Args:
             bench: the broker.
-            settle: lets some background work happen, or all of it.
+            settle: runs some of the background work, or all of it.
         """
         self._bench = bench
         driver = Driver(bench, settle)
@@ -180,18 +180,18 @@ class TransactionWorkload:
         short = steady.transact({_SHORT: 1, **both}, True, bench.now_ms, janitor.renew(_SHORT))
         self._round(driver, short, old.transact({"right": 2}, True, 0))
         driver.run(janitor.delete_records("numbers", 3))
-        driver.wait(16_000)  # the lazy one times out, retention and compaction come by
+        driver.wait(16_000)  # the lazy producer times out, retention and compaction run
         self._look(bench)
         driver.run(steady.begin(), self.writers[0].skip(bench.now_ms))
         driver.run(steady.haunt("left", bench.now_ms), lazy.begin())
         driver.run(old.transact(both, None, 0), lazy.transact(both, True, bench.now_ms))
-        driver.run(old.begin())  # what it has left open is aborted
+        driver.run(old.begin())  # its open transaction is aborted
         settle(True)
         self._restart(bench)
         driver.run(*self._recover(bench))
         self._round(driver, steady.transact(both, True, bench.now_ms), old.transact(both, True, 0))
         driver.run(janitor.delete_records("numbers", 5), janitor.renew(_SHORT))
-        driver.wait(31_000)  # what was sent at first is old by now
+        driver.wait(31_000)  # the first records are old by now
         self._round(driver, steady.transact({_SHORT: 1, **both}, True, bench.now_ms), lazy.transact(both, False, 0))
         driver.run(self.writers[0].skip(bench.now_ms), old.transact(both, None, 0))
         self._look(bench)
@@ -213,14 +213,14 @@ class TransactionWorkload:
         try:
             bench.restart()
         except OSError:
-            # Reading failed: the operator starts it again.
+            # Reading failed: the operator restarts the broker.
             bench.restart_again()
 
     def _look(self, bench: BrokerBench) -> None:
-        """Read everything, as consumers do all the time; a read may fail."""
+        """Read all records, as consumers do all the time; a read may fail."""
         for name in _TOPICS:
             log = bench.core.directory.topics[name].logs[0]
-            # While a response is being sent, there is no other answer than the end of the connection.
+            # Once a response is being sent, the broker can only close the connection.
             with contextlib.suppress(OSError):
                 data = fetch(bench, name, log.log_start_offset, IsolationLevel.READ_COMMITTED)
                 assert data.error_code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -228,7 +228,7 @@ class TransactionWorkload:
     # The check.
 
     def check_works_on(self, bench: BrokerBench) -> None:
-        """Check that a broker whose disk has failed serves what the fault has not met."""
+        """Check that a broker whose disk has failed serves everything that the fault did not touch."""
         directory = bench.core.directory
         bench.create("fresh")
         assert not bench.produce(produced(b"fresh"), "fresh").error_code
@@ -243,7 +243,7 @@ class TransactionWorkload:
                 assert fetch(bench, name, 0, IsolationLevel.READ_COMMITTED).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     def check(self, bench: BrokerBench) -> tuple[int, ...]:
-        """Check what a broker has that was started on what is left; return how many records each topic has.
+        """Check the data of a broker started on the remaining files; return the number of records of each topic.
 
         Nothing may fail any more.
         """
@@ -258,7 +258,7 @@ class TransactionWorkload:
         driver = Driver(bench)
         driver.run(*self._recover(bench))
         self._check_everything(bench)
-        # The workload goes on, and transactions that nobody ends are ended.
+        # The workload goes on, and abandoned transactions are ended.
         both = {"left": 1, "right": 1}
         driver.run(self.lazy.transact(both, None, bench.now_ms))
         self._round(driver, self.steady.transact(both, True, bench.now_ms), self.old.transact(both, True, 0))
@@ -284,7 +284,7 @@ class TransactionWorkload:
             data = fetch(bench, writer.topic, offset, IsolationLevel.READ_UNCOMMITTED)
             assert not data.error_code
             values = [int(value) for value in values_in(data.records)]
-            # A fetch gives whole batches, and those here have one record.
+            # A fetch returns whole batches, and these have one record each.
             assert values == list(range(offset, offset + len(values))), f"{writer}: {values} at {offset}"
             assert values, f"{writer}: nothing at {offset}"
             found += values
@@ -347,7 +347,7 @@ _COORDINATORS = ("__consumer_offsets", "__transaction_state")
 
 
 def fetch(bench: BrokerBench, name: str, offset: int, isolation: IsolationLevel) -> Any:
-    """Return what a consumer gets from partition 0 of a topic."""
+    """Return the response of a consumer's fetch from partition 0 of a topic."""
     partition = FetchRequest.FetchPartition(0, fetch_offset=offset, partition_max_bytes=2**20)
     topics = [FetchRequest.FetchTopic(name, partitions=[partition])]
     request = FetchRequest(topics=topics, max_bytes=2**20, isolation_level=isolation)
@@ -355,7 +355,7 @@ def fetch(bench: BrokerBench, name: str, offset: int, isolation: IsolationLevel)
 
 
 def read_committed(bench: BrokerBench, name: str) -> list[bytes]:
-    """Return the values that a consumer of committed records reads, up to the last stable offset."""
+    """Return the values that a `read_committed` consumer reads, up to the last stable offset."""
     log = bench.core.directory.topics[name].logs[0]
     offset, values = log.log_start_offset, []
     while offset < log.last_stable_offset:
@@ -363,7 +363,7 @@ def read_committed(bench: BrokerBench, name: str) -> list[bytes]:
         assert not data.error_code, f"{name} at {offset}: {data.error_code}"
         found, next_offset = committed_in(data.records, data.aborted_transactions or (), offset)
         if next_offset == offset:
-            break  # compaction has left nothing behind it
+            break  # compaction has removed everything after this offset
         values += [value for _, value in found]
         offset = next_offset
     return values
@@ -384,7 +384,7 @@ def read_all(bench: BrokerBench, name: str) -> list[bytes]:
 
 
 def offset_of(bench: BrokerBench, group_id: str) -> int:
-    """Return the offset that a group has committed, -1 for none."""
+    """Return the committed offset of a group, -1 for none."""
     asked = [OffsetFetchRequest.OffsetFetchRequestTopics("numbers", partition_indexes=[0])]
     groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id, topics=asked)]
     (group,) = bench.ask(OffsetFetchRequest(groups=groups, require_stable=True), 9).groups

@@ -1,4 +1,4 @@
-"""A broker without sockets that has the topics of `asked_cases.py`, and is asked what they ask."""
+"""A broker without sockets that has the topics of `asked_cases.py` and answers their requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["check", "fill"]
 
 
 def fill(bench: BrokerBench) -> BrokerBench:
-    """Make the topics of the cases."""
+    """Create the topics of the cases."""
     for name, count in TOPICS.items():
         bench.create(name, count)
     assert not bench.produce(bytes(RECORDS), next(iter(TOPICS))).error_code

@@ -1,7 +1,7 @@
-"""Requests about a cluster, and what Apache Kafka 4.3 answers to each, in every version that has the request.
+"""Requests about a cluster, and the answer of Apache Kafka 4.3 to each, in every version that has the request.
 
-The answers are a real broker's; `tests/kafka/test_asked_cases.py` asks it again. Addresses, ids and the size of the
-volume stand for any that are there. In one place ours differ: Kafka fails on an empty name without a cursor.
+A real broker gave the answers; `tests/kafka/test_asked_cases.py` asks it again. Addresses, ids and the size of the
+volume are placeholders for any value. Our answers differ in one place: Kafka fails on an empty name without a cursor.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ __all__ = ["RECORDS", "TOPICS", "Case", "cases", "comparable", "name_of", "versi
 
 A, B, C = "zzz.asked.a", "zzz.asked.b", "zzz.asked.c"
 
-#: The topics that requests are about, with their partitions; their names come after those of any other test.
+#: The topics of the requests, with their partitions; their names sort after those of any other test.
 TOPICS = {A: 3, B: 2, C: 1}
 
-#: What is stored in partition 0 of the first.
+#: The records in partition 0 of the first topic.
 RECORDS = produced(b"value")
 
 _FIRST = "zzz."
 
-#: What differs from broker to broker, and is compared only as to whether it is there.
+#: Fields that differ between brokers: the comparison only looks at whether they are present.
 _FACTS = {"cluster_id", "host", "log_dir", "port", "topic_id", "total_bytes", "usable_bytes"}
 _ANY_ID, _ANY_PORT, _ANY_BYTES = b"x" * 16, 9092, 1
 
-#: What a broker allows whom it does not check.
+#: The operations that a broker without an authorizer allows.
 _TOPIC_OPERATIONS, _CLUSTER_OPERATIONS = 0b110111111000, 0b1111110100000
 
 NODE = (1,)
@@ -54,10 +54,10 @@ class Case(NamedTuple):
     """A request and its answer.
 
     Attributes:
-        name: what it is about.
-        request: what is asked.
-        response: what Kafka answers; None if it closes the connection.
-        ours: what the reference broker answers, where that is something else.
+        name: says what the case is about.
+        request: the request.
+        response: Kafka's answer; None if Kafka closes the connection.
+        ours: the reference broker's answer, where it differs.
     """
 
     name: str
@@ -67,12 +67,12 @@ class Case(NamedTuple):
 
     @property
     def expected(self) -> Message | None:
-        """What the reference broker answers."""
+        """The reference broker's answer."""
         return self.response if self.ours is None else self.ours
 
 
 def name_of(case: Case) -> str:
-    """Return the name of a case, for the ids of tests."""
+    """Return the name of a case, for test ids."""
     return f"{APIS[_key(case)].name}: {case.name}"
 
 
@@ -99,7 +99,7 @@ def _key(case: Case) -> ApiKey:
 
 
 def comparable(value: Any, version: int) -> Any:
-    """Return a response without what differs from broker to broker, with the topics of the cases alone."""
+    """Return a response with only the topics of the cases, and without the fields that differ between brokers."""
     if isinstance(value, Message):
         fields = [field for field in value.FIELDS if version in field.versions]
         return {
@@ -151,7 +151,7 @@ def _describe_cluster() -> Iterator[Case]:
         yield Case(f"endpoint type {wanted:d}", Request(False, wanted), refused)
 
 
-#: A topic of an answer, with its partitions or its error code.
+#: A topic in an answer, with its partitions or its error code.
 _Topic = tuple[str, list[int] | ErrorCode]
 
 #: The topics of the cases, and more partitions than they have.

@@ -38,7 +38,7 @@ def join(bench: BrokerBench, group: str = "g", instance: str | None = None) -> s
 
 
 def stable(bench: BrokerBench, group: str = "g", instance: str | None = None) -> str:
-    """Join a group as its only member and assign; return the member id."""
+    """Join a group as its only member and send the assignment; return the member id."""
     member_id = join(bench, group, instance)
     assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id, b"assignment")
     response = bench.ask(SyncGroupRequest(group, 1, member_id, instance, assignments=[assignment]), 3)

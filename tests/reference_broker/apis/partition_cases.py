@@ -1,6 +1,6 @@
-"""Requests for more partitions, and what Apache Kafka 4.3 answers: a node whose id is 1, with topics that a test names.
+"""Requests for more partitions, and the answers of Apache Kafka 4.3, from a node with id 1; a test names the topics.
 
-In a case, `one` and `two` stand for topics with as many partitions.
+In a case, `one` and `two` stand for topics with one and two partitions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["CASES", "PRESENT", "Case", "answers_of"]
 Topic = CreatePartitionsRequest.CreatePartitionsTopic
 Assignment = CreatePartitionsRequest.CreatePartitionsAssignment
 
-#: How many partitions each topic has before every case.
+#: The number of partitions of each topic before every case.
 PRESENT = {"one": 1, "two": 2}
 
-#: Code and text.
+#: Error code and message.
 Answer = tuple[ErrorCode, str | None]
 
-#: A topic, how many partitions it is to have, and the brokers of the new ones.
+#: A topic, the number of partitions asked for, and the brokers of the new ones.
 Wanted = tuple[str, int, Sequence[Sequence[int]] | None]
 
 DONE: Answer = (ErrorCode.NONE, None)
@@ -52,14 +52,14 @@ def includes(what: str) -> Answer:
 
 
 class Case(NamedTuple):
-    """A request, and its answer.
+    """A request and its answer.
 
     Attributes:
-        name: of the case.
-        wanted: what is asked.
-        answers: by topic.
-        timeout_ms: of the request.
-        is_real: whether topics grow if nothing is wrong.
+        name: the name of the case.
+        wanted: the topics of the request.
+        answers: the answers by topic.
+        timeout_ms: the timeout of the request.
+        is_real: whether topics grow if the request is valid.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Case(NamedTuple):
     is_real: bool = False
 
     def request(self, names: Mapping[str, str]) -> CreatePartitionsRequest:
-        """Return the request; `names` has the topics that stand for `one` and `two`."""
+        """Return the request; `names` gives the topic names to use for `one` and `two`."""
         topics = [
             Topic(names.get(name, name), count, None if brokers is None else [Assignment(each) for each in brokers])
             for name, count, brokers in self.wanted
@@ -77,7 +77,7 @@ class Case(NamedTuple):
         return CreatePartitionsRequest(topics, self.timeout_ms, not self.is_real)
 
     def expected(self, names: Mapping[str, str]) -> Mapping[str, Answer]:
-        """Return the answers for topics of other names."""
+        """Return the answers with the topics renamed."""
         return {
             names.get(name, name): (code, text and text.replace(f"topic {name} ", f"topic {names.get(name, name)} "))
             for name, (code, text) in self.answers.items()
@@ -85,7 +85,7 @@ class Case(NamedTuple):
 
 
 def answers_of(response: CreatePartitionsResponse) -> Mapping[str, Answer]:
-    """Return the answers of a response, each topic once."""
+    """Return the answers in a response, which has each topic once."""
     answers = {each.name: (ErrorCode(each.error_code), each.error_message) for each in response.results}
     assert len(answers) == len(response.results)
     return answers

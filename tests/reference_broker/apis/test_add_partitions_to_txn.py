@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn adds all partitions or none; brokers may add those of internal topics, and verify.
+"""AddPartitionsToTxn adds all partitions or none; brokers may also add partitions of internal topics, and verify.
 
 Method: a broker without sockets.
 """

@@ -1,6 +1,6 @@
-"""AlterConfigs replaces all configurations of a resource; those that are not named return to their defaults.
+"""AlterConfigs replaces all configurations of a resource; those that the request omits return to their defaults.
 
-Method: a broker without sockets; what `tests/kafka/test_config_cases.py` compares with Apache Kafka.
+Method: a broker without sockets; `tests/kafka/test_config_cases.py` compares the answers with Apache Kafka's.
 """
 
 from __future__ import annotations

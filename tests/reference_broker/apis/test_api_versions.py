@@ -1,4 +1,4 @@
-"""ApiVersions lists what is served, in every version, and responds to an unknown version.
+"""ApiVersions lists the APIs that are served, in every version, and responds to an unknown version.
 
 Method: a broker without sockets; an unknown version is a request without a message, as the connection passes it on.
 """

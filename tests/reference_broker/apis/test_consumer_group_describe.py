@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe shows members, what they own and are to own; ListGroups shows the group's type.
+"""ConsumerGroupDescribe shows members with their current and target assignments; ListGroups shows the group's type.
 
 Method: a broker without sockets and a group of one member.
 """

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat carries what members send and get; errors come with a text.
+"""ConsumerGroupHeartbeat carries the fields that members send and receive; errors come with a message.
 
 Method: a broker without sockets.
 """

@@ -1,6 +1,6 @@
-"""Topics get more partitions, which are there at once; what cannot be is refused as Apache Kafka refuses it.
+"""Topics get more partitions, which can be used at once; impossible requests are refused as Apache Kafka refuses them.
 
-Method: the cases that `tests/kafka/test_create_partitions.py` asks a real Kafka, too; then what new partitions are for,
+Method: the cases that `tests/kafka/test_create_partitions.py` also sends to a real Kafka; then new partitions in use,
 in a broker without sockets on a disk in memory.
 """
 
@@ -151,7 +151,7 @@ def test_a_request_adds_a_number_of_partitions_at_most(
 
 
 def test_groups_stay_where_they_are_when_their_topic_grows() -> None:
-    """As in Kafka, until the next start: what a transaction says of a group must end where the group is."""
+    """As in Kafka, until the next start: a transaction's offsets must be committed where the group is."""
     bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=2)
     bench.offsets_topic()
     client = Transacting(bench)

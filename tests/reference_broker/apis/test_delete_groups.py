@@ -1,6 +1,6 @@
-"""DeleteGroups forgets empty groups and their offsets, for good.
+"""DeleteGroups deletes empty groups and their offsets for good.
 
-Method: a broker without sockets; the broker is started again to see that the groups stay away.
+Method: a broker without sockets; the broker is restarted to show that the groups stay deleted.
 """
 
 import pytest

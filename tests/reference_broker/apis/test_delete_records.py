@@ -1,4 +1,4 @@
-"""DeleteRecords moves the start of a partition, durably, and says why if it does not.
+"""DeleteRecords moves the start of a partition durably, or answers with the reason why not.
 
 Method: a broker without sockets; the table of answers is Kafka's.
 """
@@ -32,7 +32,7 @@ def filled(bench):
 
 
 def ask(bench, *asked, version=None) -> Any:
-    """Ask for (topic, partition, offset); return (partition, low watermark, error) of each."""
+    """Send DeleteRecords for (topic, partition, offset); return (partition, low watermark, error) of each."""
     topics = [Topic(name, [Partition(number, offset)]) for name, number, offset in asked]
     response = bench.ask(DeleteRecordsRequest(topics, 1000), version)
     if isinstance(response, DelayedOperation):

@@ -1,6 +1,6 @@
-"""DescribeCluster lists the one broker, and refuses what only controllers list, as Apache Kafka.
+"""DescribeCluster lists the one broker, and refuses the endpoints that only controllers list, as Apache Kafka does.
 
-Method: a broker without sockets, asked the cases of a table that holds Kafka's answers.
+Method: a broker without sockets, sent the cases of a table that holds Kafka's answers.
 """
 
 import pytest

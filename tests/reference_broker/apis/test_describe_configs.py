@@ -57,7 +57,7 @@ def test_defaults_have_the_brokers_names(bench):
     result = ask(bench, ConfigResourceType.TOPIC, "plain", include_synonyms=True)
     shown = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
     assert shown["segment.bytes"] == [("log.segment.bytes", "1073741824", ConfigSource.DEFAULT_CONFIG)]
-    # Nothing of Kafka's brokers has milliseconds for the third by default.
+    # By default, Kafka's brokers have no value in milliseconds for the third one.
     assert shown["preallocate"] == [("log.preallocate", "false", ConfigSource.DEFAULT_CONFIG)]
     assert shown["segment.ms"] == []
 

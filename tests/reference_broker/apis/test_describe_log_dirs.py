@@ -1,7 +1,7 @@
-"""DescribeLogDirs shows what the data directory holds, and what it may still take.
+"""DescribeLogDirs shows the contents of the data directory and its free space.
 
-Method: a broker without sockets, asked the cases of a table that holds Apache Kafka's answers; then on disks of known
-sizes, and on disks and with logs that have failed.
+Method: a broker without sockets, sent the cases of a table that holds Apache Kafka's answers; then disks of known
+sizes, and disks and logs that have failed.
 """
 
 import errno

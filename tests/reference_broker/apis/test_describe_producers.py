@@ -1,6 +1,6 @@
-"""DescribeProducers tells what a log knows of its producers, in Apache Kafka's order.
+"""DescribeProducers describes the active producers of a log, in Apache Kafka's order.
 
-Method: a broker without sockets; transactions that are open, ended, and not there.
+Method: a broker without sockets; transactions that are open, ended, or missing.
 """
 
 import pytest
@@ -36,7 +36,7 @@ def test_producers(bench):
         )
         for producer in partition.active_producers
     ]
-    # A marker leaves no sequence numbers of its own.
+    # A marker has no sequence numbers of its own.
     assert found == [(1, 0, 0, NOW_MS, -1, 3), (18, 2, 1, NOW_MS, 9, -1), (4, 0, 0, NOW_MS, -1, -1)]
 
 

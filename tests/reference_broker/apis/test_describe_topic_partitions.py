@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions goes through topics by name, page by page.
+"""DescribeTopicPartitions lists topics by name, page by page.
 
-Method: a broker without sockets, asked the cases of a table that holds Apache Kafka's answers; then pages of all sizes
-until the last, topics that go meanwhile, and a log that is offline.
+Method: a broker without sockets, sent the cases of a table that holds Apache Kafka's answers; then pages of all sizes
+up to the last one, topics that are deleted between pages, and a log that is offline.
 """
 
 import pytest
@@ -63,7 +63,7 @@ def test_a_page_is_of_one_moment(bench):
 
 
 def test_partition_on_a_disk_that_has_failed(bench):
-    """These are the answers of a Kafka with two directories, one of which is gone."""
+    """The answers are those of an Apache Kafka with two log directories, one of which has failed."""
     bench.create("t", 2)
     bench.core.directory.log("t", 1).fail(OSError(5, "broken"))
     (topic,) = bench.ask(DescribeTopicPartitionsRequest([Named("t")])).topics

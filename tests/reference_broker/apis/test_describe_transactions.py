@@ -1,4 +1,4 @@
-"""DescribeTransactions shows the state of each id that is asked about.
+"""DescribeTransactions shows the state of each transactional id in the request.
 
 Method: a broker without sockets.
 """

@@ -1,4 +1,4 @@
-"""EndTxn commits and aborts in every version; from 5 on, it raises the epoch.
+"""EndTxn commits and aborts in every version; from version 5 on, it also raises the epoch.
 
 Method: a broker without sockets.
 """

@@ -1,6 +1,6 @@
 """Fetch reads in every version, waits for data, respects its limits, and returns errors at once.
 
-Method: a broker without sockets; a delayed fetch is completed by producing or by letting time pass.
+Method: a broker without sockets; a delayed fetch completes when a test produces or lets time pass.
 """
 
 from functools import partial
@@ -233,7 +233,7 @@ def test_what_does_not_wait(bench, message):
 
 @pytest.fixture
 def transactions(bench):
-    """Return a way to write transactions to the one partition of a topic."""
+    """Return a writer of transactions to the only partition of a topic."""
     bench.create()
     return Transactions(bench.core.directory.topics["t"].logs[0])
 

@@ -1,4 +1,4 @@
-"""FindCoordinator names this broker for groups and transactions, and nobody for what it does not coordinate.
+"""FindCoordinator names this broker for groups and transactions, and no broker for other kinds of keys.
 
 Method: a broker without sockets.
 """
@@ -71,7 +71,7 @@ def test_nobody(bench, kind, version, code):
     ],
 )
 def test_partitions_of_share_groups(bench, key, is_one):
-    """The keys are those that an Apache Kafka 4.3.0 takes; a client repeats no request that cannot be answered."""
+    """The keys are those that Apache Kafka 4.3.0 accepts; clients do not retry a request that can never succeed."""
     request = FindCoordinatorRequest(key_type=CoordinatorType.SHARE, coordinator_keys=[key])
     (found,) = bench.ask(request, 6).coordinators
     assert found.error_code == (ErrorCode.COORDINATOR_NOT_AVAILABLE if is_one else ErrorCode.INVALID_REQUEST)

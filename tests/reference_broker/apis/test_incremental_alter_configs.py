@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs changes single configurations, which take effect, and survive a restart and a crash.
 
-Method: the table of answers that Apache Kafka gives, too (`config_cases.py`); changes of each kind of resource on a
+Method: the table of answers that Apache Kafka also gives (`config_cases.py`); changes of each kind of resource on a
 broker without sockets, with restarts and crashes after each, and with a disk that fails.
 """
 
@@ -36,7 +36,7 @@ def bench(tmp_path: Path) -> BrokerBench:
 
 
 def alter(bench, *resources, version=None, validate_only=False):
-    """Ask for changes, (kind, name, operations) each, and return (code, message) for each."""
+    """Request the changes, each (kind, name, operations), and return (code, message) for each."""
     asked = [Resource(kind, name, [Config(*each) for each in operations]) for kind, name, operations in resources]
     response = bench.ask(IncrementalAlterConfigsRequest(asked, validate_only), version)
     assert [(each.resource_type, each.resource_name) for each in response.responses] == [
@@ -46,7 +46,7 @@ def alter(bench, *resources, version=None, validate_only=False):
 
 
 def described(bench, kind, name, config):
-    """Return the value of a configuration, and where it is from; (None, None) if it is not shown."""
+    """Return the value of a configuration and its source; (None, None) if it is not shown."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(kind, name, [config])
     (result,) = bench.ask(DescribeConfigsRequest([resource])).results
     return next(((entry.value, entry.config_source) for entry in result.configs), (None, None))

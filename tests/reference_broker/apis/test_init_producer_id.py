@@ -1,6 +1,6 @@
-"""InitProducerId gives each producer an id of its own, also after a restart, in every version.
+"""InitProducerId gives each producer a unique id, even after a restart, in every version.
 
-Method: a broker without sockets; background work is held back by the test where it matters.
+Method: a broker without sockets; the test holds back background work where it matters.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_a_reservation_that_fails_gives_no_ids_and_is_reported_once(caplog: pyte
 
 
 def test_a_producer_that_asks_again_keeps_its_id(bench: BrokerBench) -> None:
-    bench.ask(InitProducerIdRequest(None))  # so that no id is like an epoch
+    bench.ask(InitProducerIdRequest(None))  # so that no id equals an epoch
     first = Transacting(bench)
     producer_id, epoch = first.producer
     assert producer_id != epoch

@@ -1,4 +1,4 @@
-"""JoinGroup carries every version's ways to the coordinator.
+"""JoinGroup passes the fields of every version on to the coordinator.
 
 Method: a broker without sockets; the coordinator's behaviour itself is tested in `groups/classic/`.
 """

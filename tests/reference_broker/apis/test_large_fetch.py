@@ -1,6 +1,6 @@
-"""A fetch of many partitions is read in pieces, and nothing that happens between two of them is lost.
+"""A fetch of many partitions is handled in pieces, and no change between two of them is lost.
 
-Method: a broker without sockets, and requests that are done one step at a time.
+Method: a broker without sockets, and requests that are handled one step at a time.
 """
 
 from typing import Any
@@ -13,18 +13,18 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import all_steps
 from tests.reference_broker.storage.produced_batches import produced
 
-#: So many partitions are read in several turns.
+#: Enough partitions to be read in several turns.
 MANY = 2_000
 
 
 def of_many(first: int = 0, **fields: Any) -> FetchRequest:
-    """Ask for partition 0 of `t`, and for many that do not exist."""
+    """Fetch partition 0 of `t`, and many partitions that do not exist."""
     partitions = [FetchRequest.FetchPartition(number, partition_max_bytes=1000) for number in range(first, MANY)]
     return FetchRequest(topics=[FetchRequest.FetchTopic("t", partitions=partitions)], **fields)
 
 
 def begun(bench, request: FetchRequest) -> DelayedOperation:
-    """Return the answer to a request of which the first piece is done."""
+    """Return the answer to a request after its first piece was handled."""
     answer = bench.begin(request, 12)
     assert answer.response is None
     return answer

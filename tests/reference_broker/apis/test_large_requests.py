@@ -1,7 +1,7 @@
-"""A large request of any kind is done in pieces: each entry of each loop over it counts, even one without content.
+"""A large request of any kind is handled in pieces: each entry of each loop over it counts, even an empty one.
 
-Method: a broker without sockets; the turns that a request takes are counted, before its answer is asked for elsewhere
-and while its response is made of that.
+Method: a broker without sockets; the test counts the turns that a request takes, both until it waits for another part
+of the broker and while its response is built afterwards.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from tests.reference_broker.apis.group_of_one import commit
 from tests.reference_broker.broker_bench import BrokerBench, all_steps
 from tests.reference_broker.storage.produced_batches import produced
 
-#: So many entries take many turns, both of a request and of what follows when something was waited for.
+#: Enough entries to take many turns, both in a request and in the work after a wait.
 MANY = 1_000
 
-#: Entries of a turn once something was waited for.
+#: Entries per turn after a wait.
 LATE_AT_A_TIME = 500
 
-#: Partitions of a produce request that are looked at in a turn.
+#: Partitions of a produce request that are handled in one turn.
 LOOKED_AT_A_TIME = 2_000
 
 NUMBERS = list(range(MANY))
@@ -87,13 +87,13 @@ COMMITTED = [CommittedPartition(number) for number in NUMBERS]
 
 
 class Large(NamedTuple):
-    """A request of `MANY` entries, and how often they are gone through.
+    """A request of `MANY` entries, and the number of loops over them.
 
     Attributes:
-        request: what is asked.
-        loops: over the entries, up to the response or to what it waits for.
-        late_loops: those after something was waited for.
-        version: None for the highest stable one.
+        request: the request.
+        loops: the number of loops over the entries up to the response, or up to the wait.
+        late_loops: the number of loops after the wait.
+        version: the version to send; None for the highest stable one.
     """
 
     request: Message
@@ -122,7 +122,7 @@ LARGE = [
     Large(DescribeTransactionsRequest(NAMES), 4),
     Large(FindCoordinatorRequest(coordinator_keys=NAMES), 4),
     Large(JoinGroupRequest("g", 10_000, protocols=[Protocol(name) for name in NAMES]), 1),
-    # A hundred members leave together, so that a tenth of a loop is added.
+    # A hundred members leave together, which adds a tenth of a loop.
     Large(LeaveGroupRequest("g", members=[LeaveGroupRequest.MemberIdentity(name) for name in NAMES * 10]), 10.1, 10),
     Large(ListOffsetsRequest(topics=[ListedTopic("t", [ListedPartition(number) for number in NUMBERS])]), 2),
     Large(ListOffsetsRequest(topics=[ListedTopic(name) for name in NAMES]), 2),

@@ -1,6 +1,6 @@
-"""ListGroups lists groups in every version, by state and type where that can be asked for.
+"""ListGroups lists groups in every version, by state and type in the versions that have these filters.
 
-Method: a broker without sockets, one stable and one empty group; then one of each type, by what is in the log.
+Method: a broker without sockets, one stable and one empty group; then a log with a group of each type.
 """
 
 import pytest

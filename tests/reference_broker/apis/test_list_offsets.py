@@ -1,4 +1,4 @@
-"""ListOffsets finds ends, times and the newest record, each from the version on that knows it.
+"""ListOffsets finds ends, timestamps and the newest record, each since the version that introduced it.
 
 Method: a broker without sockets, a log of three batches with known timestamps.
 """

@@ -1,4 +1,4 @@
-"""ListTransactions filters by state, producer id, age and expression, as far as the version knows them.
+"""ListTransactions filters by state, producer id, age and expression, as far as the version has these filters.
 
 Method: a broker without sockets.
 """
@@ -33,7 +33,7 @@ def listed(bench, version=2, **filters):
 
 
 def turns_until(bench, delayed):
-    """Return how often others had their turn before an answer came."""
+    """Return the number of turns that other requests got before the answer came."""
     turns = 0
     while delayed.response is None:
         bench.advance(0)
@@ -88,7 +88,7 @@ def test_expressions_that_take_long_are_answered_later(filled):
 
 
 def test_ids_of_many_characters(filled):
-    """Sets of all their characters together would take memory with the square of how many there are."""
+    """Sets of all their characters together would take memory that grows with the square of their number."""
     ids = [name + "".join(map(chr, range(first, first + 3_000))) for name, first in (("p-", 0x4E00), ("q-", 0xAC00))]
     for each in ids:
         assert filled.ask(InitProducerIdRequest(each, 1_000)).error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Metadata shows brokers and topics in every version, and makes topics where that is wanted.
+"""Metadata shows brokers and topics in every version, and creates topics if the request allows that.
 
 Method: a broker without sockets.
 """
@@ -136,7 +136,7 @@ def test_one_request_makes_no_more_partitions_than_create_topics_would(caplog, n
 @pytest.mark.parametrize("version", [10, 11])
 @pytest.mark.parametrize("by_name", [False, True])
 def test_ids_are_not_taken_in_the_first_versions_that_have_them(bench, version, by_name):
-    """The name of the response could not be null there."""
+    """The topic name in the response cannot be null in these versions."""
     topic_id = bench.create()
     asked = Topic(topic_id, "t") if by_name else Topic(name=None)
     (topic,) = bench.ask(MetadataRequest([asked], False), version).topics

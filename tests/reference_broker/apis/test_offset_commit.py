@@ -1,6 +1,6 @@
-"""OffsetCommit remembers offsets in every version, across restarts and crashes, and refuses what Kafka refuses.
+"""OffsetCommit stores offsets in every version, across restarts and crashes, and refuses what Kafka refuses.
 
-Method: a broker without sockets; what was committed is read from the store, also after starting again on the same
+Method: a broker without sockets; the committed offsets are read from the store, also after a restart on the same
 files.
 """
 
@@ -126,7 +126,7 @@ def test_response_to_a_commit_of_many_partitions_is_made_in_turns(bench):
 
 
 def test_long_run_of_commits_stays_small_and_is_loaded_after_compaction():
-    """60,000 commits of 10 partitions took 42 MB and 4 s to start."""
+    """After 60,000 commits of 10 partitions, the log took 42 MB, and a start took 4 s."""
     bench = BrokerBench(MemoryDisk())
     bench.create(partitions=10)
     small = {"cleanup.policy": "compact", "segment.ms": "1000", "segment.index.bytes": "240"}

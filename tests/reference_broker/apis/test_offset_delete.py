@@ -1,4 +1,4 @@
-"""OffsetDelete deletes offsets of known partitions that nobody reads, for good.
+"""OffsetDelete permanently deletes offsets of known partitions to which no member subscribes.
 
 Method: a broker without sockets.
 """

@@ -1,6 +1,6 @@
 """OffsetFetch returns committed offsets in every version: of one group, of several, of all partitions.
 
-Method: a broker without sockets, offsets committed before.
+Method: a broker without sockets, with offsets already committed.
 """
 
 import pytest
@@ -48,7 +48,7 @@ def test_one_group(bench, topic_id, version):
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
 def test_all_offsets_of_a_group_may_not_be_asked_for_too_often(bench, topic_id, version):
-    """Their metadata counts."""
+    """The size of the metadata counts."""
     commit(bench, 7, metadata="m" * 4_000)
     repeated_max = bench.core.options.queued_max_request_bytes // 2 // 4_000
     for count, error in ((repeated_max // 2, ErrorCode.NONE), (repeated_max + 2, ErrorCode.POLICY_VIOLATION)):

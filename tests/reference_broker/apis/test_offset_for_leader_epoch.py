@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch says where epochs end, as the checkpoint has them, and fences those who know another leader.
+"""OffsetForLeaderEpoch returns where epochs end, from the checkpoint, and fences clients with another leader epoch.
 
-Method: a broker without sockets; a log whose epochs begin at 2 and 4, after what Apache Kafka answered to the same.
+Method: a broker without sockets; a log whose epochs begin at 2 and 4, with the answers of Apache Kafka to the same log.
 """
 
 import pytest

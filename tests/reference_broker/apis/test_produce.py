@@ -1,4 +1,4 @@
-"""Produce appends in every version, answers with offsets, refuses what Kafka refuses, and says nothing with `acks` 0.
+"""Produce appends in every version, answers with offsets, refuses what Kafka refuses, and is silent with `acks` 0.
 
 Method: a broker without sockets; the log is read back through Fetch.
 """
@@ -164,7 +164,7 @@ def test_a_request_that_is_done_in_steps_is_answered(bench):
 
 
 def rolling_bench(work, disk):
-    """Return a broker on whose topic the next batch waits for a new segment."""
+    """Return a broker with a topic whose next batch waits for a new segment."""
     bench = BrokerBench(disk, work)
     bench.core.topics.create("t", 1, {"segment.bytes": str(len(produced(b"0")))}, lambda result: None)
     work.run()
@@ -215,7 +215,7 @@ def sequenced(sequence, *values, producer_id=0, epoch=0, **options):
 
 
 def answers(bench, *batches):
-    """Produce batches one by one; return code and offset of each."""
+    """Produce batches one by one; return the code and offset of each."""
     found = []
     for batch in batches:
         (answer,) = bench.ask(request(Partition(0, batch)), 12).responses[0].partition_responses

@@ -1,6 +1,6 @@
-"""SaslHandshake says that there is nothing to log in to, as Apache Kafka.
+"""SaslHandshake answers that the listener has no authentication, as Apache Kafka does.
 
-Method: a broker without sockets, asked the cases of a table that holds Kafka's answers.
+Method: a broker without sockets, sent the cases of a table that holds Kafka's answers.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""SyncGroup carries every version's ways to the coordinator.
+"""SyncGroup passes the fields of every version on to the coordinator.
 
 Method: a broker without sockets and a group of one member.
 """

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets count when the transaction commits, in every version, also if the broker restarts meanwhile.
+"""TxnOffsetCommit: offsets count once the transaction commits, in every version, even if the broker restarts first.
 
 Method: a broker without sockets, restarted between the steps.
 """
@@ -146,7 +146,7 @@ def test_pending_offsets_keep_a_group():
     x.commit_offset(7)
     x.end()
     x.commit_offset(9)
-    bench.core.transactions.unload()  # nobody aborts it
+    bench.core.transactions.unload()  # nothing aborts it
     bench.advance(600_000)
     assert [group.group_id for group in bench.core.groups.classic_groups()] == ["g"]
     assert x.fetch_offset(is_stable=False) == (7, NONE)

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers ends transactions in every version, and says of each partition what became of it, as Apache Kafka.
+"""WriteTxnMarkers ends transactions in every version, and gives a result for each partition, as Apache Kafka does.
 
 Method: a broker without sockets; the answers are those that Apache Kafka 4.3.0 gave to the same requests.
 """
@@ -71,7 +71,7 @@ def test_answers(bench, markers, codes):
 
 
 def test_a_hanging_transaction_is_aborted_by_hand(bench):
-    """As an administrator does it: the epoch of the producer, the transaction's version not known."""
+    """As an administrator does it: with the producer's epoch, and without the transaction version."""
     bench.create()
     log = bench.core.directory.topics["t"].logs[0]
     Transactions(log).append(7, b"x", epoch=3)

@@ -1,4 +1,4 @@
-"""Short ways to ask a broker about the transactions of one transactional id, for the tests of its APIs."""
+"""Shortcuts for the transactional requests of one transactional id, for the tests of their APIs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Transacting:
     """The transactional id `x`, with a producer that was just initialized.
 
     Args:
-        bench: the broker; topics `a` and `b` are created, and the coordinators' topics.
+        bench: the broker; topics `a` and `b` and the coordinators' topics are created.
     """
 
     def __init__(self, bench: BrokerBench) -> None:
@@ -71,7 +71,7 @@ class Transacting:
         return ErrorCode(self.bench.ask(request, version).error_code)
 
     def commit_offset(self, offset: int, version: int | None = None, **fields: Any) -> ErrorCode:
-        """Commit an offset of `a-0` with the transaction; return the code."""
+        """Commit an offset of `a-0` in the transaction; return the code."""
         Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         Partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
         topics = fields.pop("topics", None) or [
@@ -98,7 +98,7 @@ class Transacting:
     def end(
         self, is_commit: bool = True, version: int | None = None, producer: tuple[int, int] | None = None
     ) -> ErrorCode:
-        """End the transaction; the producer is then the one that the response names."""
+        """End the transaction, and go on with the producer that the response names."""
         response = self.bench.ask(EndTxnRequest("x", *(producer or self.producer), is_commit), version)
         if response.producer_id >= 0:
             self.producer = (response.producer_id, response.producer_epoch)

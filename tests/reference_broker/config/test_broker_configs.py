@@ -1,6 +1,6 @@
-"""What was changed hides what was given, and that the default; other names of a configuration count, too.
+"""A changed value overrides an option, and an option the default; synonyms of a configuration count, too.
 
-Method: tables of what is set where, with the values that come out; every configuration of Kafka is looked at.
+Method: tables of settings and their sources, with the effective values; every configuration of Kafka is covered.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_every_name_is_there() -> None:
 
 
 def test_options_are_those_of_the_table() -> None:
-    """What the table says of an option is what `BrokerOptions` declares."""
+    """The table of configurations agrees with the declarations in `BrokerOptions`."""
     for name, own in BrokerOptions.KAFKA_NAMES.items():
         key = BROKER_CONFIGS.get(name)
         if key is not None:  # Kafka does not show all of them

@@ -1,6 +1,6 @@
-"""A configuration file of an Apache Kafka configures this broker; mistakes are reported with their places.
+"""A configuration file of Apache Kafka configures this broker; mistakes are reported with their lines.
 
-Method: files as they are found in the wild, and one mistake after the other.
+Method: typical files, then one mistake at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kafkawire.reference_broker.config.config_file import read_config
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.sdk.errors import ConfigurationError
 
-#: What comes with Apache Kafka, shortened.
+#: The file that comes with Apache Kafka, shortened.
 SERVER_PROPERTIES = """\
 # The role of this server.
 process.roles=broker,controller
@@ -33,7 +33,7 @@ log.segment.bytes=1073741824
 
 @pytest.fixture
 def written(tmp_path):
-    """Return what writes a file and returns its path."""
+    """Return a function that writes a file and returns its path."""
 
     def write(text):
         path = tmp_path / "server.properties"

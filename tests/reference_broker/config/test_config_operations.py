@@ -1,4 +1,4 @@
-"""Operations change configurations one after the other, and those that cannot be done are refused first.
+"""Operations change configurations one after the other; impossible ones are refused before any change.
 
 Method: tables of configurations, operations and results.
 """

@@ -1,6 +1,6 @@
-"""Values are read and refused as Apache Kafka does, with its texts.
+"""Values are parsed and refused as Apache Kafka does, with its messages.
 
-Method: tables of values, of which `tests/kafka/` sends many to a real Kafka; configurations of topics have a module of
+Method: tables of values, many of which `tests/kafka/` sends to a real Kafka; configurations of topics have a module of
 their own, `test_topic_configs.py`.
 """
 

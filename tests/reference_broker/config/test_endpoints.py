@@ -1,4 +1,4 @@
-"""The size that leaves a buffer to the system is the one that Kafka uses."""
+"""The buffer size that stands for the system's default is the one that Kafka uses."""
 
 from kafkawire.reference_broker.config.endpoints import SYSTEM_BUFFER
 

@@ -1,6 +1,6 @@
 """A feature is announced only where its API is served.
 
-Method: the table of features is asked with made-up sets of APIs.
+Method: the table of features is queried with made-up sets of APIs.
 """
 
 from kafkawire.reference_broker.config.features import FEATURES, features

@@ -1,6 +1,6 @@
-"""Listeners are read as Kafka reads them, and each advertises what it should.
+"""Listeners are parsed as in Kafka, and each advertises the right address.
 
-Method: tables of options with the listeners, or the error, that they give.
+Method: tables of options with the listeners, or the error, that they produce.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Loggers have levels in Kafka's words, and those can be set.
+"""Loggers show their levels under Kafka's names, and accept them.
 
-Method: loggers of the test's own; refusals are in `config_cases.py`.
+Method: loggers of the test; refusals are in `config_cases.py`.
 """
 
 from __future__ import annotations

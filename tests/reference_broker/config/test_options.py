@@ -1,6 +1,6 @@
 """Options are known by both of their names, checked for type and range, and refused with the nearest match.
 
-Method: tables of what is given and what comes out.
+Method: tables of inputs and results.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Topic configurations are known by Kafka's names, checked, and turned into what a log goes by.
+"""Topic configurations have Kafka's names, are checked, and become the settings of a log.
 
 Method: tables of values; every default passes its own check.
 """
@@ -13,7 +13,7 @@ from kafkawire.sdk.records.produced import ProduceLimits
 
 INT_MAX, LONG_MAX = 2_147_483_647, 9_223_372_036_854_775_807
 
-#: The least and the greatest value of each number, from Apache Kafka's `LogConfig`.
+#: The minimum and maximum of each number, from Apache Kafka's `LogConfig`.
 RANGES = {
     "compression.gzip.level": (-1, 9),
     "compression.lz4.level": (1, 17),

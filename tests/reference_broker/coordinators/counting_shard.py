@@ -1,4 +1,4 @@
-"""A shard that adds up numbers by name and a log in memory, for the tests of the runtime."""
+"""A shard that adds up numbers by name, and a log in memory, for the tests of the runtime."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class StoredBatch(NamedTuple):
     """A batch of the log.
 
     Attributes:
-        base_offset: of the first record.
+        base_offset: the offset of the first record.
         records: keys and values.
-        transaction: that they belong to, if any.
-        marker: what the batch is instead of records, if it is one.
+        transaction: the transaction of the records, if any.
+        marker: the marker, if the batch is one; such a batch has no records.
     """
 
     base_offset: int
@@ -56,7 +56,7 @@ class StoredBatch(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """After the batch; a marker takes one offset."""
+        """The offset after the batch; a marker takes one offset."""
         return self.base_offset + max(len(self.records), 1)
 
     def data(self) -> Buffer:
@@ -71,12 +71,12 @@ class MemoryLog:
     """A log whose records are lists until they are read, and whose watermark, appends and failures the test controls.
 
     Attributes:
-        batches: of the log.
-        leader_epoch: of the partition.
-        max_batch_bytes: of what a request writes.
+        batches: the batches of the log.
+        leader_epoch: the leader epoch of the partition.
+        max_batch_bytes: the limit on a batch that a request writes.
         is_committed: whether appends move the high watermark at once.
-        held: appends that wait for the test, None to finish them at once.
-        error: of the next appends and reads.
+        held: appends that wait for the test; None to finish them at once.
+        error: the error of the next appends and reads; None if they succeed.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class MemoryLog:
             self.held.append(finish)
 
     def release(self) -> None:
-        """Finish the oldest append that is held."""
+        """Finish the oldest held append."""
         assert self.held
         self.held.pop(0)()
 
@@ -156,10 +156,10 @@ class CountingShard:
     """Numbers by name.
 
     Attributes:
-        numbers: what the records say.
-        replayed: how many records were replayed.
-        places: name, offset and producer id of each.
-        ended: transactions that have ended, with whether they were committed.
+        numbers: the numbers according to the records.
+        replayed: the number of records that were replayed.
+        places: name, offset and producer id of each replayed record.
+        ended: the ended transactions, each with whether it was committed.
         set: the timer that was set last.
         calls: `loaded` and `unloaded`, in order.
     """
@@ -215,7 +215,7 @@ class CountingShard:
         return Result(self.numbers.get(name))
 
     def add_in_transaction(self, name: str, number: int, producer_id: int) -> Result[None]:
-        """Set a number with a transaction."""
+        """Set a number in a transaction."""
         return Result(None, [record(name, number)], transaction=InTransaction(producer_id, 0, None))
 
     def end(self, producer_id: int, is_commit: bool) -> Result[None]:
@@ -223,6 +223,6 @@ class CountingShard:
         return Result(None, marker=LastMarker(Marker(producer_id, 0, is_commit, 0), TransactionVersion.TV_2))
 
     def add_later(self, name: str, number: int, deadline_ms: int) -> Result[None]:
-        """Set a number when the time has come."""
+        """Set a number at the given time."""
         self.set = self.timers.at(deadline_ms, lambda _: self.due.append(record(name, number)))
         return Result(None)

@@ -1,4 +1,4 @@
-"""A partition with a shard that adds numbers and a log in memory, and what it has replied."""
+"""A partition with a shard that adds numbers, a log in memory, and the partition's replies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Bench:
         log: None for an empty one.
 
     Attributes:
-        replies: what it has replied, of errors the codes.
+        replies: the partition's replies; an error is represented by its code.
     """
 
     def __init__(self, log: MemoryLog | None = None) -> None:
@@ -33,7 +33,7 @@ class Bench:
 
     @property
     def shard(self) -> CountingShard:
-        """What the partition serves."""
+        """The shard that the partition serves."""
         return self.partition.shard
 
     def ask(self, operation: Callable[[CountingShard], Result[Any]], now: int = 0) -> None:
@@ -49,12 +49,12 @@ class Bench:
         self.ask(lambda shard: shard.add(name, number), now)
 
     def get(self, name: str = "a", now: int = 0) -> None:
-        """Ask for a number."""
+        """Read a number."""
         self.ask(lambda shard: shard.get(name), now)
 
 
 def load(bench: Bench) -> int:
-    """Let a partition load to its end; return how many slices it took."""
+    """Load a partition completely; return the number of slices that it took."""
     slices = 0
     while bench.partition.state is PartitionState.LOADING:
         bench.partition.load_slice(0)

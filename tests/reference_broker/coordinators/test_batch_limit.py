@@ -1,4 +1,4 @@
-"""What a request writes fits into a batch of the topic; what nobody has asked for, or only deletes, is not limited.
+"""The records of a request must fit into one batch of the topic; records of timers, and deletions, are not limited.
 
 Method: a partition over a log in memory.
 """
@@ -16,7 +16,7 @@ NAME = "x" * 900
 
 
 def written(*records: CoordinatorRecord) -> tuple[ErrorCode | None, dict[str, int]]:
-    """Let a request write records after `NAME` is 1; return its error, and what the shard holds then."""
+    """Have a request write records once `NAME` is 1; return its error and the shard's numbers."""
     log = MemoryLog()
     log.max_batch_bytes = 1_000
     partition = CoordinatorPartition("topic-0", log, Timers(), CountingShard)

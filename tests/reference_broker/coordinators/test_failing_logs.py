@@ -1,4 +1,4 @@
-"""A partition whose log fails, before, while or after it is loaded, is not served, and everybody is answered.
+"""A partition whose log fails before, during or after loading is not served, and every request gets an answer.
 
 Method: as in `test_partition.py`.
 """

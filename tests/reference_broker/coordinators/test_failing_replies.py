@@ -1,6 +1,6 @@
-"""A callback that fails on a reply of a partition is logged, gets an error instead, and does not hold up the others.
+"""If a callback fails on a reply, that is logged, the callback gets an error instead, and the others are not held up.
 
-Method: as in `test_partition.py`; two who fail ask before one who does not; texts are read of one failure at a time.
+Method: as in `test_partition.py`; two failing callers ask before a healthy one; messages are checked one at a time.
 """
 
 from __future__ import annotations

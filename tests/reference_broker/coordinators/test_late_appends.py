@@ -1,4 +1,4 @@
-"""Nobody waits for long for an append that takes long, which counts when it comes; deadlines follow the clock's jumps.
+"""No request waits long for a slow append, which still counts when it ends; deadlines follow jumps of the clock.
 
 Method: as in `test_partition.py`; the log holds its appends.
 """

@@ -1,4 +1,4 @@
-"""Loading replays the last record of each key, in the order of the log, in slices, and what is written meanwhile.
+"""Loading replays the last record of each key, in log order and in slices, and records written in the meantime.
 
 Method: a log in memory; slices are counted.
 """
@@ -27,7 +27,7 @@ def filled(*batches):
 
 
 class NotingShard(CountingShard):
-    """Notes the order of what is replayed."""
+    """Records the order of replayed records."""
 
     def __init__(self, timers):
         super().__init__(timers)
@@ -214,7 +214,7 @@ def test_what_is_deleted_takes_along_what_is_pending(compression):
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_batch_that_claims_an_offset_behind_the_end_is_damage(compression):
-    """What follows it would be left out, and nothing could ever replace what it says."""
+    """The records after it would be left out, and nothing could ever replace its value."""
 
     class Damaged(MemoryLog):
         def read(self, offset, max_bytes):

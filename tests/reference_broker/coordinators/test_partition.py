@@ -1,4 +1,4 @@
-"""A partition replies when what it says is committed, in order, once, whatever fails; its shard is what its log says.
+"""A partition replies once, in order, after the write is committed, whatever fails; its shard agrees with its log.
 
 Method: a shard that adds numbers, and a log in memory whose appends, watermark and failures the test controls.
 """

@@ -1,6 +1,6 @@
 """A partition of a coordinator answers every request, and after any trouble it behaves like one newly loaded.
 
-Goal: whenever an operation runs, the shard has the state that the log says. The reply to a write is sent once the write
+Goal: whenever an operation runs, the shard's state agrees with the log. The reply to a write is sent once the write
 is committed, in order, and no request waits longer than promised. A slow or failing log, an unload and a timer leave no
 trace once they are over.
 
@@ -100,10 +100,10 @@ def replayed(batches: list[StoredBatch]) -> object:
 
 
 class Scene:
-    """A partition, its log and its requests.
+    """A partition with its log and its requests.
 
     Attributes:
-        answers: the replies to each request; the code instead of an error.
+        answers: the replies to each request; an error is represented by its code.
     """
 
     def __init__(self, log: MemoryLog, now_ms: int) -> None:
@@ -180,7 +180,7 @@ class Scene:
         self._ask(lambda shard: shard.end(producer_id, is_commit))
 
     def set_later(self, name: str, number: int, delay_ms: int) -> None:
-        deadline_ms = self.now_ms + delay_ms  # by the clock as it is now, whenever the operation runs
+        deadline_ms = self.now_ms + delay_ms  # by the current clock, whenever the operation runs
         self._ask(lambda shard: shard.add_later(name, number, deadline_ms))
 
     # Trouble.
@@ -215,7 +215,7 @@ class Scene:
         self.timers.shift(milliseconds)
 
     def unload(self) -> None:
-        """Unload the partition, and load it again as soon as its log says what came of the last append."""
+        """Unload the partition, and load it again as soon as its log reports the result of the last append."""
         if self.partition.state is PartitionState.ACTIVE and self.log.error is None:
             self.partition.close()
             assert all(self.answers), "a request waits for a partition that is unloaded"
@@ -226,7 +226,7 @@ class Scene:
         self.load()
 
     def end_of_trouble(self) -> None:
-        """Let the log work, and have every request answered."""
+        """Let the log work until every request is answered."""
         self.mend()
         while self.log.held:
             self.release()

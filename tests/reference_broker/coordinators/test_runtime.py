@@ -1,4 +1,4 @@
-"""The runtime finds the partition of a request, or says NOT_COORDINATOR; loading again begins with an empty shard.
+"""The runtime finds the partition of a request, or says NOT_COORDINATOR; a reload begins with an empty shard.
 
 Method: as in `test_partition.py`.
 """

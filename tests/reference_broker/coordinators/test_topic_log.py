@@ -1,6 +1,6 @@
-"""A partition's log as a coordinator's: records come back, the high watermark is the log's, errors are reported.
+"""A partition's log as a coordinator uses it: records come back, the high watermark is the log's, errors are reported.
 
-Method: a log on a disk in memory; work in the background waits until the test runs it.
+Method: a log on a disk in memory; background work waits until the test runs it.
 """
 
 from __future__ import annotations

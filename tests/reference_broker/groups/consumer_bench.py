@@ -1,4 +1,4 @@
-"""A coordinator of consumer groups over a log in memory, and short ways to be a member of either protocol."""
+"""A coordinator of consumer groups over a log in memory, with shortcuts for the requests of either protocol."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConsumerBench(GroupBench):
         self.topics["t"] = TopicFacts(T, 4)
 
     def loaded(self) -> ConsumerBench:
-        """Return a coordinator that has read what this one wrote."""
+        """Return a new coordinator that has loaded the log of this one."""
         again = ConsumerBench(self.log)
         again.topics.update(self.topics)
         while again.groups.is_loading:
@@ -51,9 +51,9 @@ class ConsumerBench(GroupBench):
         texts: list[str] | None = None,
         **changes: Any,
     ) -> Any:
-        """Send a heartbeat; return the response, or the code of an error; or its answers, if they are given.
+        """Send a heartbeat; return the response or an error's code, or `answers` if it is given.
 
-        Texts of errors are added to `texts`.
+        Error messages are appended to `texts`.
         """
         joining = {"rebalance_timeout_ms": REBALANCE_MS, "topics": ["t"], "owned": {}}
         fields: dict[str, Any] = {"instance_id": None, "rack_id": None, "rebalance_timeout_ms": -1, "topics": None}
@@ -72,19 +72,19 @@ class ConsumerBench(GroupBench):
         return only(waiting) if answers is None else waiting
 
     def resolve(self, now: int = 0) -> None:
-        """Let what regular expressions stand for be looked up, as far as that has begun."""
+        """Run the resolution of regular expressions that has begun."""
         while (deadline := self.timers.next_deadline_ms) is not None and deadline <= now:
             self.timers.fire(now)
 
     def join_classic(self, member_id: str = "", owned: tuple[int, ...] = (), now: int = 0, **changes: Any) -> list[Any]:
-        """Join by the classic protocol, as a cooperative consumer of the topic does; return the answers."""
+        """Join by the classic protocol as a cooperative consumer of the topic does; return the answers."""
         names = changes.pop("names", ("cooperative-sticky",))
         topics = changes.pop("topics", ("t",))
         protocols = tuple((name, subscription(topics, {"t": owned})) for name in names)
         return self.join(member_id, now, **{"protocols": protocols, **changes})
 
     def sync_classic(self, member_id: str, generation: int, now: int = 0, **changes: Any) -> Any:
-        """Send SyncGroup; return the partitions of the topic that are assigned, or the code of an error."""
+        """Send SyncGroup; return the assigned partitions of the topic, or an error's code."""
         response = only(self.sync(member_id, generation, None, now, **changes))
         return response.error_code or parts_of(response.assignment).get("t", [])
 

@@ -1,8 +1,8 @@
-"""Random sequences of requests to a group whose members speak either protocol, for the machine alone and beside Apache
-Kafka.
+"""Random sequences of requests to a group whose members speak either protocol, for the coordinator alone and beside
+Apache Kafka.
 
-A `Script` chooses requests by what was answered before: mostly what a member would send next, sometimes what it should
-not. Everything comes from one seed.
+A `Script` chooses each request from the earlier answers: mostly one that a member would send next, sometimes one that
+it should not send. Everything comes from one seed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Beat(NamedTuple):
 
 
 class Join(NamedTuple):
-    """JoinGroup; `needs_id` is what version 4 brought."""
+    """JoinGroup; `needs_id`: whether a new member has to get an id first, as in version 4 and later."""
 
     member_id: str
     instance: str | None
@@ -53,7 +53,7 @@ class Join(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """SyncGroup; `assigns` is what a leader of a classic group hands out, by member id."""
+    """SyncGroup; `assigns` has the assignments from the leader of a classic group, by member id."""
 
     member_id: str
     instance: str | None
@@ -89,16 +89,16 @@ Asked = Beat | Join | Sync | Heartbeat | Leave | Commit
 
 @dataclass
 class Known:
-    """What a client knows of its membership.
+    """A client's knowledge of its membership.
 
     Attributes:
         member_id, instance: its identity.
-        is_classic: which protocol it speaks.
-        epoch: the last it was told.
-        topics, regex: what it reads.
-        owned: what it was assigned, and has revoked nothing of.
-        protocol: of its generation.
-        leads: the members whose assignments it hands out.
+        is_classic: whether it speaks the classic protocol.
+        epoch: the last epoch that it received.
+        topics, regex: its subscription.
+        owned: the partitions that it was assigned and has not revoked.
+        protocol: the protocol of its generation.
+        leads: the members that it assigns partitions to.
         is_told: whether it has to join again.
         session_ms, rebalance_ms: its timeouts.
     """
@@ -123,12 +123,12 @@ class Script:
     """Chooses the next request.
 
     Attributes:
-        random: all chance.
-        names: topics that may be read.
-        sizes: how many partitions each has, for leaders.
-        ids: member ids to take.
-        sessions_ms, rebalances_ms: timeouts to take.
-        regexes: expressions to take.
+        random: the only source of randomness.
+        names: topics for subscriptions.
+        sizes: the number of partitions of each topic, for leaders.
+        ids: member ids to choose from.
+        sessions_ms, rebalances_ms: timeouts to choose from.
+        regexes: expressions to choose from.
         known: memberships, oldest first.
     """
 
@@ -165,7 +165,7 @@ class Script:
         return Commit(one.member_id, one.instance, epoch)
 
     def step(self, one: Known) -> Asked:
-        """Return what a member sends next that behaves."""
+        """Return the next request of a well-behaved member."""
         if one.is_classic:
             if one.is_told or one.protocol is None:
                 return self.rejoin(one)
@@ -178,21 +178,21 @@ class Script:
         return Beat(one.member_id, one.epoch, one.instance, owned=said)
 
     def rejoin(self, one: Known) -> Join:
-        """Return what a classic member sends that has to join again."""
+        """Return the request of a classic member that has to join again."""
         owned = one.owned if "cooperative-sticky" in one.protocols[:1] else {}
         return Join(
             one.member_id, one.instance, one.protocols, one.topics, owned, True, one.session_ms, one.rebalance_ms
         )
 
     def sync(self, one: Known) -> Sync:
-        """Return what a classic member sends after it has joined."""
+        """Return the request of a classic member after it has joined."""
         assigns = tuple((name, self._share(place, len(one.leads))) for place, name in enumerate(one.leads))
         return Sync(one.member_id, one.instance, one.epoch, one.protocol, assigns)
 
     def _share(self, place: int, count: int) -> Owned:
         return {name: frozenset(range(place, self.sizes[name], count)) for name in self.names if name in self.sizes}
 
-    # Odd ones.
+    # Odd requests.
 
     def _new_beat(self) -> Beat:
         regex = self.random.choice(self.regexes) if self.regexes and self.random.random() < 0.3 else None
@@ -214,7 +214,7 @@ class Script:
         return Join("", self._instance(), protocols, self._topics(), {}, True, session_ms, rebalance_ms)
 
     def _change(self, one: Known) -> Asked:
-        """Return a request of a member that changes what it says of itself."""
+        """Return a request in which a member changes its subscription or another field."""
         if one.is_classic:
             return self.rejoin(replace(one, topics=self._topics()))
         beat = Beat(one.member_id, one.epoch, one.instance, owned=one.owned if self.random.random() < 0.5 else None)
@@ -246,7 +246,7 @@ class Script:
             owned = {name: frozenset(range(size)) for name, size in self.sizes.items()}
             return Beat(one.member_id, one.epoch, one.instance, owned=owned)
         if self.random.random() < 0.5:
-            # A client of the other protocol under the same id.
+            # A client that uses the other protocol with the same id.
             return Beat(one.member_id, one.epoch, one.instance, owned=one.owned)
         return self.rejoin(replace(one, topics=one.topics or self._topics()))
 
@@ -260,7 +260,7 @@ class Script:
         return Beat(one.member_id, LEAVE, one.instance)
 
     def _topics(self) -> tuple[str, ...]:
-        # Mostly everybody reads the same.
+        # Most members subscribe to the same topics.
         if self.random.random() < 0.5:
             return self.names[:2]
         return tuple(self.random.sample(self.names, self.random.randrange(len(self.names) + 1)))
@@ -274,12 +274,12 @@ class Script:
     # Learning.
 
     def answered(self, asked: Asked, response: Any, assigned: Owned | None = None) -> None:
-        """Learn from a response.
+        """Update the memberships from a response.
 
         Args:
             asked: the request.
             response: the message.
-            assigned: what it assigns, None if nothing is said.
+            assigned: its assignment; None if it has none.
         """
         code = getattr(response, "error_code", 0)
         if isinstance(asked, Beat):
@@ -339,7 +339,7 @@ class Script:
         known.session_ms, known.rebalance_ms = asked.session_ms, asked.rebalance_ms
 
     def _refused(self, member_id: str) -> None:
-        """Let a member begin anew, or go, or not notice."""
+        """Have a member start over, leave, or not notice."""
         for known in self.known:
             if known.member_id == member_id:
                 if self.random.random() < 0.4:

@@ -1,11 +1,11 @@
-"""A group whose members speak either protocol under random requests, with a log that waits, fails and is read again,
-and topics that come, grow and go.
+"""A group with members of either protocol under random requests, with a log that is slow, fails and is reloaded, and
+topics that are created, grow and are deleted.
 
     python -m tests.reference_broker.groups.consumer_simulation SEQUENCES [SEED]
 
-Checked at every step: a partition has one owner, epochs of a group never go back, a member that is expected to act has
-a deadline, a group is of one kind. At the end what the log says equals what the coordinator says, members that
-behave get everything in a bounded number of rounds, silence empties the group, and each request was answered once.
+Checked at every step: a partition has one owner, the epochs of a group never decrease, a member that has to act has a
+deadline, and a group is of one kind. At the end, the log agrees with the coordinator, well-behaved members get all
+partitions in a bounded number of rounds, silence empties the group, and each request was answered once.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ SIZES = {"a": 3, "b": 5, "c": 1}
 IDS = ("m0", "m1", "m2", "m3")
 REGEXES = ("[ab]", "b|d.*", ".*")
 
-#: Timeouts of honest clients and of those who want to break something.
+#: Timeouts of honest clients and of malicious ones.
 SESSIONS_MS = (0, 1, 1_000, 10_000, 1_800_000)
 REBALANCES_MS = (0, 1, 500, 10_000, 60_000, 2**31 - 1)
 TIMES_MS = (0, 0, 0, 1, 99, 1_000, 10_001, 45_001, 300_000)
 
 _STEPS = 40
 
-#: Timers that fire until a group without clients is empty.
+#: The most timers that may fire until a group without clients is empty.
 _QUIET_STEPS = 5_000
 
-#: Rounds of heartbeats after which members that behave have everything: each revokes, joins and syncs in turn, once the
-#: expressions have been looked up again.
+#: Rounds of heartbeats after which well-behaved members have all partitions: each revokes, joins and syncs in turn,
+#: once the expressions have been resolved again.
 _ROUNDS = 24
 
 
@@ -62,7 +62,7 @@ class ConsumerSimulation:
     """One sequence.
 
     Args:
-        seed: of everything that is chosen.
+        seed: the seed of every choice.
     """
 
     def __init__(self, seed: int) -> None:
@@ -99,7 +99,7 @@ class ConsumerSimulation:
         self.agree()
         self.fall_silent()
 
-    # BackgroundQueue.
+    # Steps.
 
     def step(self) -> None:
         """Do something at random."""
@@ -127,7 +127,7 @@ class ConsumerSimulation:
             self.change_topics()
 
     def change_topics(self) -> None:
-        """Let a topic come, grow or go."""
+        """Create a topic, let it grow, or delete it."""
         name = self.random.choice(("a", "b", "c", "d"))
         if name not in self.sizes:
             self.sizes[name] = self.random.randrange(1, 5)
@@ -155,14 +155,14 @@ class ConsumerSimulation:
         self.now = end
 
     def release(self) -> None:
-        """Finish the appends that are held."""
+        """Finish the held appends."""
         log = self.bench.log
         while log.held:
             log.release()
         log.held = None
 
     def reload(self) -> None:
-        """Unload the coordinator and load it from its log; what was waiting is answered."""
+        """Unload the coordinator and load it from its log; waiting requests are answered."""
         self.bench.groups.unload()
         assert all(answers for _, answers in self.asked), "a request was left unanswered by unloading"
         self.bench.groups.load(self.now)
@@ -223,7 +223,7 @@ class ConsumerSimulation:
         return {topics[name].topic_id: part for name, part in owned.items() if name in topics and part}
 
     def assigned(self, response: Any) -> Owned | None:
-        """Return what a response assigns, by topic name."""
+        """Return the assignment in a response, by topic name."""
         names = {facts.topic_id: name for name, facts in self.bench.topics.items()}
         if isinstance(response, ConsumerGroupHeartbeatResponse):
             if response.assignment is None:
@@ -248,7 +248,7 @@ class ConsumerSimulation:
         return shard._changes.deadlines
 
     def check(self) -> None:
-        """Check what must always hold."""
+        """Check the invariants."""
         assert all(len(answers) <= 1 for _, answers in self.asked), "a request was answered twice"
         group, classic = self.group(), self.classic()
         if group is None:
@@ -281,18 +281,18 @@ class ConsumerSimulation:
                 assert self.deadlines().is_set(Deadline.SESSION, "g", member_id), "a member that would stay for ever"
 
     def agree(self) -> None:
-        """Check that the log says what the coordinator says."""
+        """Check that the log agrees with the coordinator."""
         again = self.bench.loaded()
         here, there = self.group(), next(iter(again.groups.consumer_groups()), None)
         assert (here is None) == (there is None)
         if here is not None and there is not None:
-            # What a group remembers to be quick is no part of its state.
+            # A group's caches are not part of its state.
             for each in (each for each in fields(ConsumerGroup) if each.compare):
                 assert getattr(here, each.name) == getattr(there, each.name), each.name
         assert again.groups.offsets("g") == self.bench.groups.offsets("g")
 
     def converge(self) -> None:
-        """Let all members of a consumer group behave until everybody has what it is to have."""
+        """Let all members of a consumer group behave well until each has its target assignment."""
         group: ConsumerGroup | None = None
         for _ in range(_ROUNDS):
             self.now += 1_000
@@ -302,12 +302,12 @@ class ConsumerSimulation:
             for member in list(group.members.values()):
                 self.behave(group, member)
                 if self.group() is not group:
-                    return  # it has become a classic one
+                    return  # it has become a classic group
             self.fire()
             if self.group() is not group:
                 return
             self.check()
-            # One that is new, and stands for nothing more, changes the assignment too: it may have replaced another.
+            # A new expression that matches nothing more changes the assignment too: it may have replaced another.
             is_found = regexes_of(group.subscriptions) <= set(group.resolved) and all(
                 self.group_topics(group, each) >= self.wanted_topics(each) for each in group.subscriptions
             )
@@ -324,7 +324,7 @@ class ConsumerSimulation:
             if name in self.bench.topics
             for number in range(self.bench.topics[name].partitions)
         }
-        # Until its epoch is raised, a group that was a classic one keeps what its leader chose, whatever that was.
+        # Until its epoch is raised, a former classic group keeps the assignment of its leader, whatever that was.
         assert self.first is not None
         first_epoch, chosen = self.first
         is_chosen = group.epoch == first_epoch and set(group.owners) == chosen
@@ -332,10 +332,10 @@ class ConsumerSimulation:
         assert is_chosen or has_owners, "every partition that somebody reads has an owner"
 
     def orphans(self, group: ConsumerGroup) -> set[tuple[bytes, int]]:
-        """Return what members were to have before they asked for an expression that stands for nothing of it.
+        """Return former targets of members whose expression does not match these topics.
 
-        When it is resolved, the group's epoch is raised only if it stands for something, or if the topics of the whole
-        group change. Apache Kafka 4.3.0 leaves such partitions without an owner, too, until the epoch is raised.
+        When the expression is resolved, the group's epoch is raised only if it matches a topic, or if the topics of the
+        whole group change. Apache Kafka 4.3.0 also leaves such partitions without an owner until the epoch is raised.
         """
         ids = {name: facts.topic_id for name, facts in self.bench.topics.items()}
         return {
@@ -348,7 +348,7 @@ class ConsumerSimulation:
         }
 
     def wanted_topics(self, subscription: Subscription) -> set[str]:
-        """Return the names of a subscription, of which an expression has those that exist."""
+        """Return the topic names of a subscription; an expression gives the existing topics that match."""
         names, regex = subscription
         return {*names, *(name for name in self.bench.topics if regex and re.fullmatch(regex, name))}
 
@@ -357,7 +357,7 @@ class ConsumerSimulation:
         return topics_of([subscription], group.resolved)
 
     def fire(self) -> None:
-        """Let everything happen that is due."""
+        """Run everything that is due."""
         for _ in range(_QUIET_STEPS):
             deadline = self.bench.timers.next_deadline_ms
             if deadline is None or deadline > self.now:
@@ -366,14 +366,14 @@ class ConsumerSimulation:
         raise AssertionError("something is always due")
 
     def round_is_quiet(self, group: ConsumerGroup) -> bool:
-        """Return whether another heartbeat of everybody would change nothing."""
+        """Return whether another heartbeat of every member would change nothing."""
         before = self.bench.log.next_offset
         for member in list(group.members.values()):
             self.behave(group, member)
         return self.bench.log.next_offset == before
 
     def behave(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """Send what an honest client sends next, which has revoked what it was asked to."""
+        """Send the next request of an honest client that has revoked partitions as asked."""
         name, instance = member.member_id, member.instance_id
         if member.epoch < 0:
             self.ask(sequences.Leave(((name, instance),)))
@@ -399,7 +399,7 @@ class ConsumerSimulation:
             assert not code or code == ErrorCode.REBALANCE_IN_PROGRESS, code
 
     def fall_silent(self) -> None:
-        """Let everybody be silent: the group must be empty in the end, and nothing unanswered."""
+        """Let all clients be silent: in the end, the group must be empty and every request answered."""
         for _ in range(_QUIET_STEPS):
             group, classic = self.group(), self.classic()
             is_empty = classic is None or (classic.state is GroupState.EMPTY and not classic.pending_members)
@@ -417,7 +417,7 @@ class ConsumerSimulation:
 
 
 class _Learning(list[Any]):
-    """The answers to a request, from which the script learns."""
+    """The answers to a request; they update the script."""
 
     def __init__(self, simulation: ConsumerSimulation, asked: Asked) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A group coordinator over a log in memory, and short ways to ask it, for the tests of groups."""
+"""A group coordinator over a log in memory, with shortcuts for requests, for the tests of groups."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
 
-#: Changes of a KIP-848 group are not gathered, unless a test says so.
+#: Changes of a KIP-848 group are not batched, unless a test says so.
 _DEFAULTS = GroupLimits.of(read_options({"group_consumer_assignment_interval_ms": 0}))
 
 
 class ChangingTopics(UserDict[str, TopicFacts], Topics):
-    """Topics that a test lets come, grow and go."""
+    """Topics that a test can create, let grow and delete."""
 
     _came = 0
     _changes = 0
@@ -61,13 +61,13 @@ class GroupBench:
     """A coordinator of groups; the group is `g` unless a test says otherwise.
 
     Args:
-        log: where the records are.
-        logs: of the partitions, if there is not just one; none for a topic that does not exist yet.
-        limits: of groups.
+        log: the log that has the records.
+        logs: the logs of several partitions; none for a topic that does not exist yet.
+        limits: the limits of groups.
 
     Attributes:
-        refused: what the coordinator of transactions says, None if it agrees.
-        next_ids: random parts of member ids to be given out, the last first; others follow.
+        refused: the error from the transaction coordinator; None if it agrees.
+        next_ids: random parts of the next member ids, the last one first; others follow.
     """
 
     def __init__(self, log: MemoryLog | None = None, logs: list[MemoryLog] | None = None, **limits: Any) -> None:
@@ -97,14 +97,14 @@ class GroupBench:
         refused: Callable[[BrokerError], None],
         now_ms: int,
     ) -> None:
-        """Stand in for the coordinator of transactions."""
+        """Stand in for the transaction coordinator."""
         if self.refused is None:
             verified(None)
         else:
             refused(self.refused)
 
     def loaded(self) -> GroupBench:
-        """Return a coordinator that has read what this one wrote."""
+        """Return a new coordinator that has loaded the log of this one."""
         again = GroupBench(self.log)
         again.topics.update(self.topics)
         while again.groups.is_loading:
@@ -129,7 +129,7 @@ class GroupBench:
         answers: list[Any] | None = None,
         **changes: object,
     ) -> list[Any]:
-        """Join; return the answers, none yet if it is delayed."""
+        """Join; return the answers, an empty list as long as the join is delayed."""
         answers = [] if answers is None else answers
         fields: dict[str, Any] = {
             "group_id": "g",
@@ -203,7 +203,7 @@ class GroupBench:
     def commit_in_transaction(
         self, generation: int, member_id: str, instance: str | None = None, group_id: str = "g"
     ) -> list[Any]:
-        """Commit an offset of the topic's first partition with a transaction; return the answers, codes."""
+        """Commit an offset of the topic's first partition in a transaction; return the answers, codes."""
         answers: list[Any] = []
         self.groups.commit_in_transaction(
             Commit(group_id, generation, member_id, instance),
@@ -222,20 +222,20 @@ class GroupBench:
 
 
 def code_of(outcome: object) -> object:
-    """Return the code of an outcome, NONE if there is nothing to say, or what was said."""
+    """Return the code of an error, NONE for an empty outcome, or the outcome itself."""
     if outcome is None:
         return ErrorCode.NONE
     return outcome.code if isinstance(outcome, BrokerError) else outcome
 
 
 def only(answers: list[Any]) -> Any:
-    """Return the one answer."""
+    """Return the only answer."""
     (answer,) = answers
     return answer
 
 
 def form(bench: GroupBench, *protocols_of_members: tuple[str, ...]) -> list[Any]:
-    """Let members join an empty group together (an initial delay of 100 ms holds it open); return their answers."""
+    """Let members join an empty group together (an initial delay of 100 ms keeps it open); return their answers."""
     joined = [bench.join(protocols=protocols) for protocols in protocols_of_members]
     # Twice, since more than one member came.
     bench.timers.fire(100)

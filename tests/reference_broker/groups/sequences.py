@@ -1,7 +1,7 @@
-"""Random sequences of group requests, for the machine alone and beside Apache Kafka.
+"""Random sequences of group requests, for the coordinator alone and beside Apache Kafka.
 
-A `Script` chooses requests by what was answered before: mostly what a member would send next, sometimes what it should
-not. Everything comes from one seed.
+A `Script` chooses each request from the earlier answers: mostly one that a member would send next, sometimes one that
+it should not send. Everything comes from one seed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",), 
 
 
 class Join(NamedTuple):
-    """JoinGroup; `needs_id` is what version 4 brought."""
+    """JoinGroup; `needs_id`: whether a new member has to get an id first, as in version 4 and later."""
 
     member_id: str
     instance: str | None
@@ -73,7 +73,7 @@ Asked = Join | Sync | Heartbeat | Leave | Commit | Describe | Delete
 
 @dataclass
 class Known:
-    """What a client knows of its membership."""
+    """A client's knowledge of its membership."""
 
     member_id: str
     instance: str | None = None
@@ -87,9 +87,9 @@ class Script:
     """Chooses the next request.
 
     Attributes:
-        random: all chance.
+        random: the only source of randomness.
         sessions_ms, rebalances_ms: the timeouts that members choose from.
-        known: memberships that were answered, oldest first.
+        known: memberships from answers, oldest first.
     """
 
     random: Random
@@ -127,15 +127,15 @@ class Script:
         return Describe() if kind == "describe" else Delete()
 
     def rejoin(self, known: Known) -> Join:
-        """Return what a member sends in a rebalance."""
+        """Return the request of a member in a rebalance."""
         return self._join(known.member_id, known.instance, needs_id=True)
 
     def sync(self, known: Known) -> Sync:
-        """Return what a member sends after it has joined."""
+        """Return the request of a member after it has joined."""
         return Sync(known.member_id, known.instance, known.generation, tuple(known.leads), known.protocol)
 
     def answered(self, asked: Asked, response: Any) -> None:
-        """Learn from the response to a join."""
+        """Update the memberships from the response to a join."""
         if not isinstance(asked, Join) or not response.member_id:
             return
         leads = [member.member_id for member in response.members]
@@ -149,10 +149,10 @@ class Script:
         return Join(member_id, instance, protocols, needs_id, session_ms, rebalance_ms)
 
     def _somebody(self) -> Known:
-        """Return a membership, sometimes one that never was, or an old generation of it."""
+        """Return a membership, sometimes one that never existed, or an old generation of one."""
         if not self.known or self.random.random() < 0.05:
             return Known("nobody", self.random.choice((None, None, "i")), self.random.randrange(3))
-        # The youngest are those that can still do something.
+        # The youngest ones can still make valid requests.
         weights = [2**number for number in range(len(self.known))]
         one = self.random.choices(self.known, weights)[0]
         if self.random.random() < 0.05:

@@ -1,10 +1,10 @@
-"""A group coordinator under a random sequence of requests, with a log that waits, fails and is read again.
+"""A group coordinator under a random sequence of requests, with a log that is slow, fails and is reloaded.
 
     python -m tests.reference_broker.groups.simulation SEQUENCES [SEED]
 
-Checked at every step: the group's parts fit together, generations only grow, a generation has one leader, who learns
-exactly the members, and an assignment is what the leader sent. At the end nothing is left unanswered or was answered
-twice, silence empties the group in a bounded number of steps, and the next member becomes its leader.
+Checked at every step: the group is consistent, generations only grow, a generation has one leader, which receives
+exactly the list of members, and assignments are those that the leader sent. At the end, each request was answered
+once, silence empties the group in a bounded number of steps, and the next member becomes its leader.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tests.reference_broker.seeds import run_seeds
 
 __all__ = ["Simulation", "run"]
 
-#: Timeouts of honest clients and of those who want to break something.
+#: Timeouts of honest clients and of malicious ones.
 SESSIONS_MS = (0, 1, 1_000, 10_000, 1_800_000)
 REBALANCES_MS = (-1, 0, 1, 500, 10_000, 60_000, 2**31 - 1)
 
-#: BackgroundQueue of time: nothing, a little, about a session, more than anything waits for.
+#: Steps of time: nothing, a little, about a session, more than the longest wait.
 TIMES_MS = (0, 0, 0, 1, 99, 1_000, 10_001, 300_000)
 
 HONEST_SESSIONS_MS = (10_000, 1_800_000)
@@ -35,8 +35,8 @@ HONEST_TIMES_MS = (0, 1, 99, 3_000, 5_000)
 
 _STEPS = 40
 
-#: Timers that fire until a group without clients is empty: while one is silent for its half hour, the others are looked
-#: at every second.
+#: The most timers that may fire until a group without clients is empty: while one member is silent for half an hour,
+#: the others are checked every second.
 _QUIET_STEPS = 20_000
 
 
@@ -44,12 +44,12 @@ class Simulation:
     """One sequence.
 
     Args:
-        seed: of everything that is chosen.
+        seed: the seed of every choice.
     """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        #: Half of the sequences are of honest clients in a hurry, the other half want to break something.
+        #: Half of the sequences have honest clients in a hurry, the other half malicious ones.
         is_honest = self.random.random() < 0.5
         self.times_ms = HONEST_TIMES_MS if is_honest else TIMES_MS
         self.script = Script(
@@ -77,7 +77,7 @@ class Simulation:
             self.check()
         self.settle()
 
-    # BackgroundQueue.
+    # Steps.
 
     def step(self) -> None:
         """Do something at random."""
@@ -102,7 +102,7 @@ class Simulation:
             self.round()
 
     def round(self) -> None:
-        """Let everybody join again, and send SyncGroup."""
+        """Let every member join again and send SyncGroup."""
         for known in list(self.script.known):
             self.ask(self.script.rejoin(known))
         self.advance(self.random.choice(self.times_ms))
@@ -121,7 +121,7 @@ class Simulation:
         self.now = end
 
     def move_log(self) -> None:
-        """Let appends or replication wait, or go on."""
+        """Hold back or resume appends or replication."""
         log = self.bench.log
         if log.held is not None:
             self.release()
@@ -134,21 +134,21 @@ class Simulation:
             log.commit(log.next_offset)
 
     def release(self) -> None:
-        """Finish the appends that are held."""
+        """Finish the held appends."""
         log = self.bench.log
         while log.held:
             log.release()
         log.held = None
 
     def reload(self) -> None:
-        """Unload the coordinator and load it from its log; what was waiting is answered."""
+        """Unload the coordinator and load it from its log; waiting requests are answered."""
         self.bench.groups.unload()
         waiting = [answers for answers in self.answers if not answers]
         assert not waiting, f"{len(waiting)} requests were left unanswered by unloading"
         self.load()
 
     def load(self) -> None:
-        """Load what the log holds."""
+        """Load the log."""
         self.bench.log.is_committed = True
         self.bench.log.commit(self.bench.log.next_offset)
         self.bench.groups.load(self.now)
@@ -157,7 +157,7 @@ class Simulation:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: the log may know less than clients were told in a generation that was not assigned."""
+        """Reset the checks: the log may lack what clients learned in a generation that got no assignment."""
         self.group, self.generation = None, 0
         self.leaders.clear()
 
@@ -229,7 +229,7 @@ class Simulation:
         assert group.state is GroupState.STABLE
         assert asked.generation == group.generation_id
         if response.assignment and asked.instance is None:
-            # A static member may have been given its part under an earlier id.
+            # A static member may have received its assignment under an earlier id.
             assert response.assignment in self.assigned[asked.generation, asked.member_id]
 
     # Invariants.
@@ -239,7 +239,7 @@ class Simulation:
         return next((group for group in self.bench.groups.classic_groups() if group.group_id == "g"), None)
 
     def check(self) -> None:
-        """Check what must always hold."""
+        """Check the invariants."""
         if self.failures:
             raise self.failures[0]
         assert all(len(answers) <= 1 for answers in self.answers), "a request was answered twice"
@@ -252,7 +252,7 @@ class Simulation:
         assert group.generation_id >= self.generation, "generations only grow"
         self.generation = group.generation_id
         members = group.members
-        # What timers do waits for an append that is held.
+        # The effect of timers waits for a held append.
         is_held = self.bench.log.held is not None
         assert all(member.member_id == member_id for member_id, member in members.items())
         assert group.static_members == {
@@ -262,7 +262,7 @@ class Simulation:
         assert not set(group.pending_members) & set(members)
         assert (group.leader_id in members) == bool(members)
         assert not members or group.state is not GroupState.EMPTY
-        # A group whose members have all gone while it was joining still waits for ids that were handed out.
+        # A group that lost all its members during a join still waits for pending member ids.
         assert members or group.state in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE)
         for member in members.values():
             assert member.session_timer is not None
@@ -278,7 +278,7 @@ class Simulation:
             assert group.rebalance_timer.is_pending or is_held, f"nothing would ever end {group.state}"
 
     def settle(self) -> None:
-        """Let everybody be silent; then a new client must get everything."""
+        """Let all clients be silent; then a new client must get all partitions."""
         bench = self.bench
         self.release()
         bench.log.is_committed = True
@@ -309,7 +309,7 @@ class Simulation:
         self.agree()
 
     def agree(self) -> None:
-        """Check that the log says what the coordinator says."""
+        """Check that the log agrees with the coordinator."""
         again = self.bench.loaded()
         for group in self.bench.groups.classic_groups():
             same = {other.group_id: other for other in again.groups.classic_groups()}.get(group.group_id)
@@ -338,7 +338,7 @@ class Checked(list[Any]):
             else:
                 self._simulation.synced(self._asked, response)
         except AssertionError as error:
-            # The coordinator would take it for a defect of its own, and answer it.
+            # The coordinator would treat it as its own defect, and answer with an error.
             self._simulation.failures.append(error)
 
 

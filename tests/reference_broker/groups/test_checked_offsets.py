@@ -1,6 +1,6 @@
-"""Each offset of a request gets a code, and an error of the group replaces those of what the group was given.
+"""Each offset in a request gets a code, and an error of the group replaces the codes of the offsets that reached it.
 
-Method: partitions of a topic with two of them, and of none.
+Method: partitions of a topic with two partitions, and of an unknown topic.
 """
 
 from __future__ import annotations

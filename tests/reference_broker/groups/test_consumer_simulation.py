@@ -1,5 +1,5 @@
-"""Groups of both protocols stay alive and keep their promises under random requests, adversarial timeouts, topics that
-change and a failing log.
+"""Groups of both protocols stay alive and keep their promises under random requests, adversarial timeouts, changing
+topics and a failing log.
 
 Method: seeded sequences, checked step by step (`consumer_simulation.py`); a failure prints its seed.
 """
@@ -11,11 +11,11 @@ import pytest
 from tests.reference_broker.groups.consumer_simulation import run
 from tests.thorough import sampled
 
-#: In blocks, so that several processes share them.
+#: In blocks, so that several processes can share them.
 SEQUENCES, BLOCK = 600, 100
 
-#: Sequences that once failed: an upgrade by a member that reads nothing, a member that takes another's place, a topic
-#: that was deleted under members of the classic protocol alone.
+#: Sequences that once failed: an upgrade by a member without a subscription, a member that takes another's place, a
+#: topic that was deleted while the group had only members of the classic protocol.
 FOUND = (551, 814, 890, 54_077)
 
 

@@ -1,4 +1,4 @@
-"""The coordinator finds the shard of a group, and says so where there is none yet; every request is answered once.
+"""The coordinator finds the shard of a group, or answers that there is none yet; every request is answered once.
 
 Method: a coordinator over logs in memory, also without any.
 """

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments of classic consumers are read in each version, and written as consumers read them."""
+"""Subscriptions and assignments of classic consumers are decoded in each version, and encoded as consumers expect."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Offsets expire with their groups, or go with their topic; a step at a time.
+"""Offsets expire with their group or are deleted with their topic, in small steps.
 
-Method: a coordinator over a log in memory; another one reads the log.
+Method: a coordinator over a log in memory; a second one reads the log.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Groups and members take every edge of their tables, and no other.
+"""Groups and members take every edge of their state tables, and no other.
 
-Method: the random sequences of `consumer_simulation.py`, as many as it takes. The state of a consumer group is computed
-from other facts: it is looked at before and after each operation. States that only a later release writes are in
-consumer/test_reconciliation.py.
+Method: the random sequences of `consumer_simulation.py`, as many as are needed. The state of a consumer group is
+derived from other facts, so it is compared before and after each operation. States that only a later release writes
+are in consumer/test_reconciliation.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.reference_broker.groups.shard import GroupShard
 from tests.edges import taken
 from tests.reference_broker.groups.consumer_simulation import run
 
-#: The last edge is taken in number 48.
+#: Sequence 48 takes the last edge.
 SEQUENCES = 60
 
 Taken = tuple[
@@ -35,7 +35,7 @@ Taken = tuple[
 
 @pytest.fixture(scope="module")
 def steps() -> Taken:
-    """Return the edges of classic groups, of members and of consumer groups that the sequences take."""
+    """Return the edges of classic groups, members and consumer groups that the sequences take."""
     derived: set[tuple[ConsumerGroupState, ConsumerGroupState]] = set()
     replay = CoordinatorPartition._replay
 

@@ -1,6 +1,6 @@
-"""Groups change between the classic protocol and KIP-848 while they have members, and the log says the same.
+"""Groups change between the classic protocol and KIP-848 while they have members, and the log agrees.
 
-Method: a coordinator over a log in memory; another one reads the log.
+Method: a coordinator over a log in memory; a second one reads the log.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""An outbox hands over what one step wrote, once, and tells every writer what became of it.
+"""An outbox passes on the records of a step once, and reports the result to every writer.
 
-Method: records and callbacks put in by hand.
+Method: records and callbacks added by hand.
 """
 
 from __future__ import annotations

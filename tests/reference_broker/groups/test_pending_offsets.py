@@ -1,6 +1,6 @@
-"""Pending offsets count when they are committed, unless something later counts already; what is deleted is forgotten.
+"""Pending offsets count once they are committed, unless a later offset already counts; deleted ones are dropped.
 
-Method: tables of events with record offsets, and what counts afterwards.
+Method: tables of events with record offsets, and the offset that counts afterwards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The limits of groups are what the broker's options say; the defaults are Kafka's, apart from two.
+"""The limits of groups follow the broker's options; the defaults are Kafka's, apart from two.
 
-Only the size of what a member says is limited without an option.
+Only the limit on the size of a member's own data has no option.
 
-Method: options that differ from each other, and the values by name; a member that just fits, and one that does not.
+Method: options with distinct values, checked by name; a member that just fits, and one that does not.
 """
 
 import pytest

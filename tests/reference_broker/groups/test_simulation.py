@@ -1,4 +1,4 @@
-"""Groups stay alive and keep their promises under random requests, timeouts that want to break them, and a failing log.
+"""Groups stay alive and keep their promises under random requests, adversarial timeouts and a failing log.
 
 Method: seeded sequences, checked step by step (`simulation.py`); a failure prints its seed.
 """
@@ -10,7 +10,7 @@ import pytest
 from tests.reference_broker.groups.simulation import run
 from tests.thorough import sampled
 
-#: In blocks, so that several processes share them.
+#: In blocks, so that several processes can share them.
 SEQUENCES, BLOCK = 600, 100
 
 

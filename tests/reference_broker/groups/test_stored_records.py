@@ -1,6 +1,6 @@
-"""What Apache Kafka notes beside the groups that are served can be of any release; their own records cannot.
+"""Records of groups that are not served may come from any Kafka release; records of served groups may not.
 
-Method: records with the bytes of a version that nobody knows yet.
+Method: records with the bytes of a future version.
 """
 
 from __future__ import annotations

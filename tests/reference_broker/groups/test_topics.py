@@ -1,4 +1,4 @@
-"""What is known of topics."""
+"""What groups know about topics."""
 
 from __future__ import annotations
 

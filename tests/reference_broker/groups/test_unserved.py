@@ -1,6 +1,6 @@
-"""Share and streams groups keep their ids: other requests for them are refused as by Apache Kafka, their records stay.
+"""Share and streams groups keep their ids: other requests for them are refused as in Apache Kafka; their records stay.
 
-Method: a log in memory gets the records that Apache Kafka writes for such groups; a coordinator reads it.
+Method: a log in memory with the records that Apache Kafka writes for such groups; a coordinator reads it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.reference_broker.groups.group_bench import code_of, only
 
 ENTRY = Committed(1, -1, "", 0, ZERO_UUID)
 
-#: What Apache Kafka writes for a group with the member `m`.
+#: The records that Apache Kafka writes for a group with the member `m`.
 SHARE = [
     CoordinatorRecord(types.ShareGroupMemberMetadataKey("g", "m"), types.ShareGroupMemberMetadataValue()),
     CoordinatorRecord(types.ShareGroupMetadataKey("g"), types.ShareGroupMetadataValue(2)),
@@ -81,7 +81,7 @@ def listed(bench):
 
 
 def asked(bench):
-    """Return what all requests for the group are answered."""
+    """Return the answers to all requests for the group."""
     answers = []
     bench.groups.leave("g", [("m", None)], answers.append, 0)
     for epoch in (0, 1, -1):

@@ -1,4 +1,4 @@
-"""Topics that somebody asks about are created with the broker's defaults, all or none, and the log says why not.
+"""Requested topics are created with the broker's defaults, all or none, and the log says why if they are not.
 
 Method: a broker without sockets, on a disk in memory.
 """

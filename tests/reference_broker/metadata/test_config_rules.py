@@ -1,6 +1,6 @@
 """Configurations are checked by name, by value, and against each other.
 
-Method: whole configurations of resources; single refusals are in `config_cases.py`, which Apache Kafka gives, too.
+Method: whole configurations of resources; `config_cases.py` has single refusals, which Apache Kafka also gives.
 """
 
 from __future__ import annotations

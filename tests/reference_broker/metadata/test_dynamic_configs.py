@@ -1,7 +1,7 @@
-"""Changes of configurations are made in turn, kept on the disk, and limited.
+"""Configuration changes are made in order, kept on disk, and limited.
 
-Method: a directory in memory and one on files, read again after every change; a disk that fails, a background that
-waits, and files that are damaged.
+Method: a directory in memory and one on real files, read again after every change; a failing disk, background work
+that waits, and damaged files.
 """
 
 from __future__ import annotations

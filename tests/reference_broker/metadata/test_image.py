@@ -1,4 +1,4 @@
-"""A change of the metadata is a new image, which shares with the old one what stayed the same, and a delta.
+"""A metadata change creates a delta and a new image, which shares the unchanged parts with the old one.
 
 Method: images of a few topics; a sequence of random changes is compared with a dictionary.
 """

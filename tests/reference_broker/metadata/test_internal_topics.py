@@ -1,6 +1,6 @@
-"""Internal topics are created as Kafka creates them, whichever request is the first to need them.
+"""Internal topics are created as in Kafka, whichever request needs them first.
 
-Method: a broker without sockets; the values are those of an Apache Kafka 4.3.0.
+Method: a broker without sockets; the values are those of Apache Kafka 4.3.0.
 """
 
 import logging
@@ -70,7 +70,7 @@ def test_created_for_a_coordinator(bench, key_type, name):
 
 @pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))
 def test_create_topics_gives_what_the_client_asks_for(bench, name):
-    """As in Kafka, where this is the way to other settings."""
+    """As in Kafka, where users choose other settings this way."""
     (result,) = bench.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(name, 7, 1)])).topics
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 7)
 

@@ -1,6 +1,6 @@
-"""An auto-created topic gets the broker's defaults, and only a name that Kafka allows.
+"""An auto-created topic gets the broker's defaults, and must have a name that Kafka allows.
 
-Method: a broker without sockets; what CreateTopics can ask for is tested in `apis/test_create_topics.py`.
+Method: a broker without sockets; `apis/test_create_topics.py` tests the options of CreateTopics.
 """
 
 import errno
@@ -67,7 +67,7 @@ def test_names_collide_from_the_start_of_creation_and_after_a_restart():
 
 
 def test_a_name_is_not_compared_with_every_other(bench):
-    """A request may have thousands of names, and a broker as many topics."""
+    """A request may have thousands of names, and a broker thousands of topics."""
 
     class Unlisted(dict[str, Topic]):
         def __iter__(self) -> NoReturn:
@@ -78,7 +78,7 @@ def test_a_name_is_not_compared_with_every_other(bench):
 
 
 def test_names_of_topics_that_were_never_made_are_not_kept():
-    """Clients may try any number of them while the disk is full."""
+    """Clients may try any number of names while the disk is full."""
     bench = BrokerBench(disk := MemoryDisk())
     disk.plan = fail_sometimes(0, 1.0, errno.ENOSPC)
     made: list[TopicImage | BrokerError] = []

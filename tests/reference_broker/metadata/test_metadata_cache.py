@@ -1,6 +1,6 @@
-"""Each listener gets each delta once, in order, also those that come while others are told.
+"""Each listener gets each delta once and in order, even deltas published while others are being notified.
 
-Method: listeners that note what they hear, and publish or fail while they do.
+Method: listeners that record their deltas, and publish or fail inside the call.
 """
 
 from __future__ import annotations

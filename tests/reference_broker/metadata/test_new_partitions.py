@@ -1,6 +1,6 @@
-"""More partitions are asked for by a number that is an increase, and on brokers that there are.
+"""A request for more partitions must name a larger number and existing brokers.
 
-Method: each check with what it takes and refuses; the texts are in `apis/partition_cases.py`.
+Method: each check with valid and invalid values; the messages are in `apis/partition_cases.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a client may ask for when it creates a topic; every form is tried in `apis/test_create_topics.py`."""
+"""The checks on requests to create topics; `apis/test_create_topics.py` tries every form of a request."""
 
 import pytest
 

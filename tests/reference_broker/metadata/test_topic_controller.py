@@ -1,6 +1,6 @@
-"""Whoever changes topics tells those who ask when the image has the change.
+"""The controller of topics notifies its callers once the image has the change.
 
-Method: each change that `TopicController` names, asked of a broker that is alone.
+Method: each change in `TopicController`, requested from a broker that is alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A listener takes in clients up to the limits, and goes on after it could not.
+"""A listener accepts clients up to the limits, and recovers after a failed accept.
 
-Method: a listener on a free port, on an event loop of the test; the limit of open files of this process is lowered.
+Method: a listener on a free port, on the test's own event loop; this process's limit on open files is lowered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 20
 
 
 class Wire(asyncio.Protocol):
-    """A connection; the test sees which, and when it is closed."""
+    """A connection that records itself for the test, and when it is closed."""
 
     def __init__(self, client: socket.socket, peer: Peer, gone: Callable[[], None]) -> None:
         self.is_immediate = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -39,7 +39,7 @@ class Wire(asyncio.Protocol):
 
 
 class Bench:
-    """A listener, and those who have come."""
+    """A listener and its connections."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.wires: list[Wire] = []
@@ -66,7 +66,7 @@ def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gon
             assert await asyncio.get_running_loop().sock_recv(third, 1) == b""
             assert len(bench.wires) == 2
             assert all(wire.is_immediate for wire in bench.wires)
-            # Linux doubles what it is told, for its own notes.
+            # Linux doubles the value, to leave room for its own bookkeeping.
             assert all(wire.send_bytes in (BUFFERS.send_bytes, 2 * BUFFERS.send_bytes) for wire in bench.wires)
             assert str(bench.wires[0].peer) == "User:ANONYMOUS at /127.0.0.1 on PLAINTEXT"
             first.close()
@@ -85,8 +85,8 @@ def test_connections_are_taken_in_up_to_the_limit_and_again_when_others_have_gon
     assert len(caplog.messages) == 1
 
 
-#: Descriptors that are always in use: with no more than these, none can become free meanwhile, whatever earlier tests
-#: have left to the garbage collector.
+#: Descriptors that are always in use: if the limit is this number, none can become free in the meantime, whatever
+#: earlier tests have left to the garbage collector.
 STANDARD_STREAMS = 3
 
 

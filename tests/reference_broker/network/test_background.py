@@ -1,6 +1,6 @@
-"""Work runs on another thread, in order, and its end is reported on the event loop.
+"""Work runs on another thread, in order, and its result is reported on the event loop.
 
-Method: an event loop of the test; work is held up until the test lets it go.
+Method: the test's own event loop; work is held up until the test releases it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_kill_waits_for_nothing_begins_nothing_and_tells_nobody():
 def test_several_at_once_from_another_thread():
     async def run() -> None:
         background, both = BackgroundWork(), threading.Barrier(2)
-        places: list[int] = []  # those of who met at the barrier, which breaks where one waits alone
+        places: list[int] = []  # the results of work that met at the barrier, which breaks if one waits alone
         works: list[Callable[[], Any]] = [lambda: places.append(both.wait(TIMEOUT_SECONDS))] * 4
         await asyncio.get_running_loop().run_in_executor(None, background.each, works)
         assert sorted(places) == [0, 0, 1, 1]

@@ -1,6 +1,6 @@
-"""A client's connection sends in order whatever the socket takes, and counts what it holds.
+"""A client's connection sends in order however much the socket accepts, and counts the bytes that it holds.
 
-Method: a pair of sockets with small buffers and a session that the test plays, on an event loop of the test.
+Method: a pair of sockets with small buffers and a session played by the test, on the test's own event loop.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_what_is_written_is_sent_before_the_end(tmp_path):
 
 @pytest.mark.parametrize("has_dropped", [False, True])
 def test_a_connection_ends_once(has_dropped):
-    """asyncio fails if a transport is closed while it says that it has sent everything."""
+    """asyncio fails if a transport is closed during the callback that reports that everything was sent."""
     data = bytes(1_000_000)
     errors: list[Any] = []
 
@@ -268,7 +268,7 @@ def test_requests_before_one_that_is_too_long_are_handled():
 
 
 def test_connection_is_read_while_there_is_memory_and_it_is_not_closed():
-    """What it is told counts at once: until the next time, it could take any amount."""
+    """Notices about memory take effect at once; otherwise a connection could take any amount until the next one."""
 
     async def test() -> None:
         bench = Bench()
@@ -288,7 +288,7 @@ def test_connection_is_read_while_there_is_memory_and_it_is_not_closed():
 
 
 def test_others_go_on_once_a_lost_connection_has_given_back_everything(monkeypatch):
-    """What it received, what it has not sent, and its turn; the last lets the next one go on."""
+    """Its received bytes, its unsent bytes, and its turn; giving up the turn lets the next one go on."""
 
     async def test() -> None:
         bench = Bench()

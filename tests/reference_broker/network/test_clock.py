@@ -1,6 +1,6 @@
-"""The clock follows the machine's, and tells of jumps.
+"""The clock follows the machine's clocks, and reports jumps.
 
-Method: both clocks of the machine are numbers that the test chooses.
+Method: the test sets both clocks of the machine.
 """
 
 from kafkawire.reference_broker.network.clock import JUMP_MS, BrokerClock

@@ -1,4 +1,4 @@
-"""Connections are counted, in all and by address."""
+"""Connections are counted in total and by address."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""Connections leave descriptors for files.
+"""Connections leave enough file descriptors for files.
 
-Method: counts that the test gives, and those of this process.
+Method: counts from the test, and the counts of this process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.reference_broker.storage.disk.reserves import few_connections
 
 
 class Bench:
-    """A process with 100 descriptors, of which the test says how many are open."""
+    """A process with a limit of 100 descriptors; the test sets the number of open ones."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int = 100) -> None:
         monkeypatch.setattr("resource.getrlimit", lambda which: (limit, limit))

@@ -1,4 +1,4 @@
-"""The event loop is the one that was asked for."""
+"""The event loop is of the requested kind."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Connections share memory: some wait, some go on beyond the limit, some are closed.
+"""Connections share a memory limit: some wait, some may exceed the limit, some are closed.
 
-Method: connections are numbers; time is one that the test chooses.
+Method: connections are numbers; the test sets the time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LIMIT_BYTES = 1_000
 
 
 class Connection:
-    """Receives one request after the other."""
+    """A connection that receives one request after the other."""
 
     def __init__(self, budget: MemoryBudget, frame_bytes: int) -> None:
         self.budget = budget
@@ -42,7 +42,7 @@ class Connection:
         self.budget.done(self)
 
     def respond(self, unsent_bytes: int) -> None:
-        """Write something of which the client does not take some bytes at once."""
+        """Write bytes, some of which the client does not read at once."""
         self.unsent_bytes = unsent_bytes
         self.budget.unsent(self, unsent_bytes)
 

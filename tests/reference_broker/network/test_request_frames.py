@@ -1,6 +1,6 @@
-"""Requests come out whole, however their bytes came; one that is too large is refused before its bytes are kept.
+"""Requests come out whole, however their bytes arrive; one that is too large is refused before its bytes are kept.
 
-Method: bytes are written to where the connection asks for them, cut at every place, or by chance from a seed.
+Method: bytes are written into the buffers that the connection provides, cut at every position or at seeded random ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def frame_bytes_max(key: int) -> int:
 
 
 class Connection:
-    """One of several that share a buffer."""
+    """One of several requests that share a buffer."""
 
     def __init__(self, shared: memoryview | None = None, *, is_short: bool = False) -> None:
         self.frames = RequestFrames(shared_buffer() if shared is None else shared, frame_bytes_max, LIMIT_BYTES)
@@ -57,7 +57,7 @@ def test_every_cut_of_small_requests():
 
 @pytest.mark.parametrize("size_bytes", [100, 2 * RECEIVE_BUFFER_BYTES])
 def test_requests_can_be_changed_in_place(size_bytes):
-    """So the broker stamps records where they are; a small request has no part in the shared buffer any more."""
+    """Thus the broker can stamp records in place; a small request is no longer part of the shared buffer."""
     shared = shared_buffer()
     connection = Connection(shared)
     data = frame(request(size_bytes))

@@ -1,4 +1,4 @@
-"""A connection counts what it holds, waits for memory where it must, and is not blamed for what the broker does.
+"""A connection counts the bytes that it holds, waits for memory if it must, and is not blamed for the broker's delays.
 
 Method: as in `test_client_wire.py`.
 """
@@ -105,7 +105,7 @@ def test_what_the_session_holds_counts_until_it_is_answered():
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_paused_connection_is_not_slow(is_first):
-    """Neither the one that may go on beyond the limit, nor one that waits behind it."""
+    """Neither the connection that may exceed the limit, nor one that waits behind it."""
     request = frame(bytes(100_000))
 
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""A client's connection on a pair of sockets with small buffers, and a session that the test plays."""
+"""A client's connection on a pair of sockets with small buffers, and a session played by the test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT_BYTES = 1_000_000
 
 
 class Played:
-    """What a wire tells its session."""
+    """A session that records the calls of its wire."""
 
     def __init__(self) -> None:
         self.frames: list[Buffer] = []
@@ -58,8 +58,8 @@ class Bench:
     """A wire and the client at its other end.
 
     Args:
-        shared: with other connections; None for a budget of its own.
-        ends: the two sockets; None for a pair without a network.
+        shared: a memory budget shared with other connections; None for one of its own.
+        ends: the two sockets; None for a local socket pair.
     """
 
     def __init__(self, shared: Shared | None = None, ends: tuple[socket.socket, socket.socket] | None = None) -> None:
@@ -101,6 +101,6 @@ class Bench:
 def on_a_loop(test: Coroutine[Any, Any, None]) -> None:
     async def run() -> None:
         await asyncio.wait_for(test, TIMEOUT_SECONDS)
-        await asyncio.sleep(0)  # closed connections need a turn of the loop to be gone
+        await asyncio.sleep(0)  # closing a connection takes a turn of the loop
 
     asyncio.run(run())

@@ -1,8 +1,8 @@
-"""Regular expressions and what Apache Kafka makes of them: which names match as a whole, or why it refuses one.
+"""Regular expressions with Apache Kafka's results: the names that match as a whole, or the reason for a refusal.
 
-The answers are those of RE2/J 1.8, which Apache Kafka 4.3.0 compiles expressions with, as `tests/kafka/Patterns.java`
-prints them; `tests/kafka/test_topic_patterns.py` asks it again. Ours differ in two places: of a `)` too many RE2/J says
-that it is an internal error, and it takes a capital letter for the same without case where ways begin with it.
+The answers come from RE2/J 1.8, with which Apache Kafka 4.3.0 compiles expressions; `tests/kafka/Patterns.java` prints
+them, and `tests/kafka/test_topic_patterns.py` checks them again. Ours differ in two places: RE2/J calls a surplus `)`
+an internal error, and ignores the case of a capital letter at which alternatives begin.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _ALL = "a A ab aB b ba aa aaa aab abc a.b a-b a_b a1 1 12 k K kk s S sk . - _ .a
 
 NAMES = _ALL.split()
 
-#: The names that match here, where Kafka gets it wrong.
+#: The names that match here; Kafka gets these wrong.
 OWN_MATCHES = {"A[bc]|(?i:a)b": frozenset({"ab"})}
 
-#: What is said here instead of Kafka's words.
+#: The messages of the reference broker in place of Kafka's.
 OWN_WORDS = {"regexp/syntax: internal error": "missing opening ("}
 
 
@@ -29,7 +29,7 @@ def _but(names: str) -> str:
 
 #: The names that match, by expression.
 _MATCHES = {
-    # What every expression consists of.
+    # Literals and other basics.
     "a": "a",
     "a|b": "a b",
     "a|": "a",
@@ -258,7 +258,7 @@ _MATCHES = {
     "(?:a?){3}b": "ab b aab",
     "(?:a|b){2,3}": "ab ba aa aaa aab",
     "(?:a{2}){2}|a": "a",
-    # Damage.
+    # Malformed expressions.
     "a\nb": "",
     "a b": "",
     "a#b": "",
@@ -272,7 +272,7 @@ _MATCHES = {
     "a/b": "",
 }
 
-#: The expressions that are refused, by the reason.
+#: Refused expressions, by reason.
 _REFUSED = {
     "invalid escape sequence": [
         r"\Aa\Z", r"\x6", r"\x", r"\x{}", r"\x{110000}", r"\x{61", r"\1", r"(a)\1", r"\8", r"\C", r"\E", r"\G", r"\K",
@@ -320,7 +320,7 @@ _REFUSED = {
 
 
 def answers() -> Iterator[tuple[str, frozenset[str] | str]]:
-    """Return expressions with the names that match, or the reason why it is refused."""
+    """Return each expression with the names that match, or with the reason why it is refused."""
     for text, names in _MATCHES.items():
         yield text, frozenset(names.split())
     for reason, texts in _REFUSED.items():

@@ -1,4 +1,4 @@
-"""Regular expressions made at random: everything that RE2/J knows, much that it does not, and damage."""
+"""Random regular expressions: all syntax of RE2/J, much that it lacks, and malformed ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ATOMS = [
     *_words("(?i) (?-i) (?s) (?m) (?U) (?) (?i-s) (?im-sU) (?i-i)"),
 ]  # fmt: skip
 
-#: What RE2/J refuses, at least in most places.
+#: Syntax that RE2/J refuses, at least in most places.
 REFUSED = [
     *_words(r"\Z \1 \8 \12 \C \G \h \H \R \X \K \N \k<n> \g1 \E \e \cA \u0041 \x \x4 \x{} \x{110000} \xg1 \i \\"),
     *_words(r"\p \pX \p{} \p{lu} \p{IsLatin} \p{L \P{^} \p{Cn} \p{L&} \pé"),
@@ -49,12 +49,12 @@ CLASS_ITEMS = [
 
 DAMAGE = r"()[]{}*+?|\^$.,:-<>=!#PQEdwpiULnxabA01&" + "\n"
 
-#: All names with at most two characters of a few that differ in what matters.
+#: All names of at most two characters, from a few characters that differ in relevant ways.
 SHORT_NAMES = ["", *("".join(name) for length in (1, 2) for name in product("aAkKs1_-.", repeat=length))]
 
 
 def expression(random: Random) -> str:
-    """Return an expression, which may be none."""
+    """Return an expression, which may be invalid."""
     text = _choice(random, 3)
     if random.random() < 0.2:
         text = _damaged(random, text)
@@ -62,7 +62,7 @@ def expression(random: Random) -> str:
 
 
 def names(random: Random, text: str, count: int) -> Iterator[str]:
-    """Return names of which an expression may match some."""
+    """Return names, some of which an expression may match."""
     letters = "".join(each for each in text if each.isascii() and (each.isalnum() or each in "._-")) + "aAkKsS1_-."
     for _ in range(count):
         yield "".join(random.choices(letters, k=random.randint(3, 8)))

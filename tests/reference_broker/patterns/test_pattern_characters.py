@@ -1,4 +1,4 @@
-"""Sets of characters: by range, by name, and without regard to case."""
+"""Sets of characters: by range, by name, and case-insensitive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL = Characters("aAbK_-.ß1")
 
 
 def shown(characters: Characters, bits: int | None, of: str) -> str:
-    """Return which of some characters are in a set."""
+    """Return those of the given characters that are in a set."""
     assert bits is not None
     return "".join(each for each in of if characters.bit(each) & bits)
 
@@ -86,7 +86,7 @@ def test_scripts_of_ascii() -> None:
 
 
 def test_memory_of_many_characters() -> None:
-    """A number for each character, of as many bits as there are, would take 50 MB here."""
+    """One number per character, with as many bits as there are characters, would take 50 MB here."""
     many = "".join(map(chr, range(0x4E00, 0x4E00 + 20_000)))
     tracemalloc.start()
     characters = Characters(many)

@@ -1,6 +1,6 @@
-"""Expressions mean what they mean in RE2/J, which says the same about those that it refuses.
+"""Expressions mean the same as in RE2/J, and are refused for the same reasons.
 
-Method: the table of RE2/J's answers; expressions made at random, which are taken or refused, but never fail.
+Method: the table of RE2/J's answers; random expressions, which are accepted or refused, but never fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Regular expressions over topic names mean what they mean in `re`, and none takes long.
+"""Regular expressions over topic names mean the same as in `re`, and none takes long.
 
-Method: expressions made at random, compared with `re.fullmatch` over names of a small alphabet; expressions that take
-`re` for ever, and those that reach a limit. What RE2/J takes and refuses is in `test_pattern_syntax.py`.
+Method: random expressions, compared with `re.fullmatch` over names of a small alphabet; expressions that take `re`
+forever, and expressions that reach a limit. `test_pattern_syntax.py` covers RE2/J's syntax.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_single_names(pattern: str, name: str, is_match: bool) -> None:
     ],
 )
 def test_names_with_lines(pattern: str, is_match: bool) -> None:
-    """Transactional ids, which are matched as well, have any character."""
+    """Transactional ids, which are also matched, may have any character."""
     assert TopicPattern(pattern, Characters("aß\n")).matches("a\nß") is is_match
 
 
@@ -124,7 +124,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_equal_sets_are_one_object() -> None:
-    """A step that is remembered counts as one, so it must not compare thousands of states."""
+    """A cached step counts as one step, so it must not compare thousands of states."""
     pattern = TopicPattern(".*" * 1_000)
     matching(pattern, ["aaaa", "ab", ""])
     sets = [each for (states, _, _), found in pattern._successors.items() for each in (states, found)]
@@ -158,7 +158,7 @@ def test_the_largest_that_are_allowed() -> None:
 
 @pytest.mark.parametrize("pattern", ["(a" + "|" * 8_000 + "){1000}", "(?:a|" + "b{0}" * 2_000 + "){1000}"])
 def test_ways_that_are_nothing_count_once(pattern: str) -> None:
-    """Each would be a way, or a part, of each repetition."""
+    """Otherwise each would be an alternative, or a part, of each repetition."""
     found, steps = matching(TopicPattern(pattern), ["aa", "ab"])
     assert found == {"aa"}
     assert sum(steps) < 10 * STATES_MAX

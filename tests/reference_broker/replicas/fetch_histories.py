@@ -1,7 +1,7 @@
-"""Histories of fetch sessions, with the answers of Apache Kafka 4.3.0, and what plays them to a broker.
+"""Histories of fetch sessions with the answers of Apache Kafka 4.3.0, and a player that runs them on a broker.
 
-Topics `a` (three partitions), `b` and `c` (one each) exist and are empty. Sessions are called by letters: `s` is the
-first that a history begins, `t` the second; `?` is one that does not exist.
+Topics `a` (three partitions), `b` and `c` (one each) exist and are empty. Letters denote sessions: `s` is the first
+session of a history, `t` the second; `?` is one that does not exist.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ HISTORIES: dict[str, list[Step]] = {
 
 
 class Player:
-    """Plays histories to a broker.
+    """Runs histories on a broker.
 
     Args:
         ask: sends a request in a version and returns the response.
@@ -321,5 +321,5 @@ class Player:
 
 
 def _batches(records: bytes) -> int:
-    """Return the number of batches; all have one size, the last may be cut."""
+    """Return the number of batches; all have the same size, and the last may be cut."""
     return len(records) // len(produced(b"v" * 100))

@@ -1,12 +1,12 @@
 """The client of a fetch session always knows what a full fetch would tell it.
 
-Goal: for each partition of the session, a response has all records, and whatever else the client does not know yet. A
+Goal: for each partition of the session, a response has all records, and any other state that is new to the client. A
 fetch waits only while there is nothing to read. A client that has lost its session begins a new one, and gets
 everything again.
 
-Method: stories of produced and deleted records, transactions, topics that come and go, partitions that the client adds
-and forgets, other clients that take the room, and time. Each response is compared with the response to a fetch without
-a session, and with what the client knew before.
+Method: stories of produced and deleted records, transactions, created and deleted topics, partitions that the client
+adds and forgets, other clients that evict the session, and time. Each response is compared with the response to a
+fetch without a session, and with the client's earlier knowledge.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BY_NAME = 12
 WAIT_MS = 500
 PRODUCER_ID = 7
 
-#: A topic and a partition. There are two partitions of `a`, which stays, and one of `b`, which comes and goes.
+#: A topic and a partition. `a` has two partitions and stays; `b` has one, and is deleted and created again.
 Place = tuple[str, int]
 
 PLACES = [("a", 0), ("a", 1), ("b", 0)]
@@ -58,11 +58,11 @@ KINDS: Kinds = {
 
 
 class Scene:
-    """A broker with room for one session, and a client that has one as long as it may.
+    """A broker with room for one session, and a client that keeps its session as long as it can.
 
     Attributes:
         wanted: the client's offsets.
-        known: what the client has last received: error code, high watermark and log start offset.
+        known: the error code, high watermark and log start offset that the client last received.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Scene:
             else:
                 self._check_nothing_to_read()
 
-    # What others do.
+    # Steps of other clients.
 
     def _produce(self, place: Place) -> None:
         self.bench.produce(produced(b"v"), *place)
@@ -136,7 +136,7 @@ class Scene:
     def _pass(self, milliseconds: int) -> None:
         self.bench.advance(milliseconds)
 
-    # What the client does.
+    # Steps of the client.
 
     def _want(self, place: Place, offset: int) -> None:
         if self.waiting is None:
@@ -195,7 +195,7 @@ class Scene:
         )
 
     def _take(self, response: FetchResponse, is_reading: bool) -> None:
-        """Compare a response with the truth, and go on from there, with a new session if this one is gone."""
+        """Compare a response with the expected one, and go on from there, with a new session if this one is gone."""
         if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             assert self.epoch, "a new session is not refused"
             self._begin_anew()

@@ -1,6 +1,6 @@
-"""Fetch sessions answer as Apache Kafka's, make room for each other by age and size, and read only what may be new.
+"""Fetch sessions answer as in Apache Kafka, evict each other by age and size, and read only what may be new.
 
-Method: the machine alone, and histories with Kafka's answers on a broker without sockets.
+Method: the cache and its sessions alone, and histories with Kafka's answers on a broker without sockets.
 """
 
 import gc
@@ -28,7 +28,7 @@ ReplicaState = FetchRequest.ReplicaState
 
 
 class Log:
-    """Keeps who watches it."""
+    """Keeps its watchers."""
 
     error = None
 
@@ -46,7 +46,7 @@ class Log:
 
 
 class Waiting:
-    """Keeps what a waiting fetch is told."""
+    """Keeps the notifications of a waiting fetch."""
 
     def __init__(self, session):
         self.told = []
@@ -62,7 +62,7 @@ class Waiting:
 
 
 def begun(request):
-    """Return a session that is in no cache."""
+    """Return a session outside any cache."""
     session = FetchSession(request, False)
     finished(session.want(request))
     return session
@@ -392,7 +392,7 @@ def is_watched(bench):
 
 
 def opened(bench, *numbers, **fields):
-    """Begin a session from the ends of partitions; return what its next requests begin with."""
+    """Begin a session at the ends of partitions; return the first fields of its next requests."""
     response = bench.ask(wanted(*numbers, **fields), 12)
     assert response.session_id
     return {"session_id": response.session_id, "max_wait_ms": 500, "min_bytes": 1}

@@ -1,6 +1,6 @@
-"""The high watermark tells everybody who waits, once, in order, and whatever others do.
+"""The high watermark notifies each waiting watcher once and in order, whatever the others do.
 
-Method: each promise alone; how a log moves it is tested in `test_log_state.py`.
+Method: each promise alone; `test_log_state.py` tests how a log moves the high watermark.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""The last stable offset follows the high watermark up to the oldest undecided transaction, and tells how far.
+"""The last stable offset follows the high watermark up to the oldest open transaction, and notifies its watchers.
 
-Method: a high watermark that the test moves; random transactions beside a sum over all batches.
+Method: a high watermark that the test moves; random transactions, compared with a computation over all batches.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tests.reference_broker.storage.transacting_logs import TransactingLog
 
 
 class Moving:
-    """Both offsets of a partition, and what a watcher was told.
+    """Both offsets of a partition, and the notifications of a watcher.
 
     Args:
-        offset: where both begin.
+        offset: the first value of both.
         unstable: the first offset of an older transaction.
     """
 
@@ -31,7 +31,7 @@ class Moving:
         self.stable.watch(self.told.append)
 
     def append(self, size_bytes: int, *, begins: bool = False) -> int:
-        """Note a batch of one record; return its offset."""
+        """Add a batch of one record; return its offset."""
         if begins:
             self.stable.begun(self.end)
         self.end += 1
@@ -39,7 +39,7 @@ class Moving:
         return self.end - 1
 
     def advance(self, unstable: int | None = None, offset: int | None = None) -> list[int]:
-        """Move the high watermark to an offset, the end if None; return what the watcher was told."""
+        """Move the high watermark to an offset, or to the end if None; return the watcher's notifications."""
         self.high.advance(self.end if offset is None else offset)
         self.stable.advance(unstable)
         told, self.told[:] = self.told[:], []

@@ -1,6 +1,6 @@
-"""A replica decides up to where its log is committed, tells those who wait, and knows the leader epoch.
+"""A replica decides how far its log is committed, notifies its watchers, and knows the leader epoch.
 
-Method: a log on a disk in memory; its background work is held back by the test.
+Method: a log on a disk in memory; the test holds back its background work.
 """
 
 import gc
@@ -23,7 +23,7 @@ from tests.reference_broker.storage.transacting_logs import TransactingLog
 
 
 class Bench:
-    """A replica, and what those who wait have heard."""
+    """A replica and the notifications of its watchers."""
 
     def __init__(self, **configs):
         self.disk = MemoryDisk()
@@ -126,7 +126,7 @@ def test_a_watcher_that_has_gone_hears_nothing():
 
 
 def test_nothing_keeps_a_log_but_its_replica():
-    """The files of a log are closed as soon as nobody has it."""
+    """The files of a log are closed as soon as nothing refers to it."""
     bench = Bench()
     log = weakref.ref(bench.log)
     gc.disable()

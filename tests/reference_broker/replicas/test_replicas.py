@@ -1,4 +1,4 @@
-"""A broker has the replicas that the metadata image gives it, with the topics' configurations, and reports lost logs.
+"""A broker has the replicas that the metadata image assigns to it, with their configurations, and reports lost logs.
 
 Method: a directory on a disk in memory, whose topics are changed by `LocalTopics`.
 """
@@ -18,7 +18,7 @@ from tests.reference_broker.storage.directories import on
 
 
 class Hosted:
-    """The replicas of a directory, and where its topics are changed."""
+    """The replicas of a directory, and the controller that changes its topics."""
 
     def __init__(self, directory: LogDirectory) -> None:
         self.directory = directory

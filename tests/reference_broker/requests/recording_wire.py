@@ -1,4 +1,4 @@
-"""A wire that notes what a session writes."""
+"""A wire that records the bytes that a session writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Wire"]
 
 
 class Wire:
-    """Notes what is written, until it is closed."""
+    """Records written bytes until it is closed."""
 
     def __init__(self) -> None:
         self.parts: list[Buffer | FileSlice] = []

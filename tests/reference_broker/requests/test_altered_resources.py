@@ -46,7 +46,7 @@ def test_each_resource_has_a_result_and_the_answer_waits_for_all() -> None:
         except StopIteration as end:
             results = end.value
             break
-    assert yields == 2 * len(names)  # others have their turn after each resource, when it is counted and when changed
+    assert yields == 2 * len(names)  # one turn to count and one to change each resource
     answer = parts.respond(AlterConfigsResponse(responses=results))
     assert isinstance(answer, DelayedOperation)
     assert answer.response is None

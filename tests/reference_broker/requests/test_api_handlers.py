@@ -1,7 +1,7 @@
-"""Every handler registers itself, for versions that exist, and nothing else is advertised.
+"""Every handler registers itself for existing versions, and the broker advertises nothing else.
 
-Method: the registry is loaded and compared with the modules of the package and with the table of APIs; handlers of
-the example's API are added to it, right ones and wrong ones.
+Method: the registry is loaded and compared with the modules of the package and with the table of APIs; valid and
+invalid handlers of the example's API are added to it.
 """
 
 import pkgutil
@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.versions import VersionRange
 
 GREET = OWN[OwnKey.GREET]
 
-#: Versions that type checkers would refuse.
+#: Values for versions that type checkers would refuse.
 ANYTHING: list[Any] = ["0", "1"]
 
 
@@ -95,7 +95,7 @@ def test_handlers_of_every_form(function):
 
 
 def handle_of(call, request, *, groups, topics, more=()):
-    """Return the parts that were given."""
+    """Return the parts that the handler received."""
     return groups, topics, more
 
 

@@ -1,7 +1,7 @@
-"""A client that asks for its authorized operations gets all that there are.
+"""A client that asks for its authorized operations gets all of them.
 
-Method: the numbers are those of an Apache Kafka 4.3.0 without an authorizer; who is told which, and when, is in
-`apis/`, in the tests of Metadata, DescribeGroups and ConsumerGroupDescribe.
+Method: the numbers are those of Apache Kafka 4.3.0 without an authorizer; the tests of Metadata, DescribeGroups and
+ConsumerGroupDescribe in `apis/` cover their place in responses.
 """
 
 from kafkawire.reference_broker.requests.authorized_operations import (

@@ -15,7 +15,7 @@ FIRST, SECOND = HeartbeatResponse(1), HeartbeatResponse(2)
 
 
 def made(response):
-    """Return the work of making a response."""
+    """Return a work generator that makes a response."""
     yield
     return response
 
@@ -51,7 +51,7 @@ def test_a_completed_operation_cannot_be_cancelled():
 
 
 def completed_by_another():
-    """Return an operation that ends with one that is completed already."""
+    """Return an operation whose work ends with an operation that is already completed."""
     other, waiting = DelayedOperation(), DelayedOperation()
     other.complete(FIRST)
     waiting.steps = made(other)
@@ -79,7 +79,7 @@ def cancelled():
 
 @pytest.mark.parametrize("make", [completed_by_another, completed, cancelled])
 def test_an_operation_that_has_ended_refers_to_nothing(make):
-    """Otherwise a request with all of its records would stay in memory as long as the operation."""
+    """Otherwise, a request with all its records would stay in memory as long as the operation."""
     waiting = make()
     assert (waiting.on_cancel, waiting.steps, waiting._then, waiting._otherwise) == (None, None, None, None)
 

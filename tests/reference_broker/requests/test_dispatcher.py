@@ -1,4 +1,4 @@
-"""A request goes to the handler of its API, with the parts of the broker that the handler names.
+"""A request goes to the handler of its API, with the parts of the broker that the handler asks for.
 
 Method: the example's API, served by handlers of the test.
 """

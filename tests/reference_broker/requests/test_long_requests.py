@@ -1,7 +1,7 @@
-"""A request that asks for much is done in pieces, and others have their turn between them; a small one is done at once.
+"""A large request is handled in pieces, with turns for others in between; a small one is handled at once.
 
-Method: handlers of the test, one step at a time; connections that take turns by a list of deferred calls. Large
-requests of each kind are in `apis/test_large_requests.py`.
+Method: the test's own handlers, one step at a time; connections that take turns through a list of deferred calls.
+`apis/test_large_requests.py` has large requests of each kind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, all_steps
 
-#: So many entries take many turns.
+#: Enough entries to take many turns.
 MANY = 50 * AT_A_TIME
 
 NUMBERS = list(range(MANY))
@@ -31,14 +31,14 @@ FIRST = HeartbeatResponse(1)
 
 
 def working(entries: int, answer):
-    """Return the work of a handler."""
+    """Return the work generator of a handler."""
     for _ in range(entries):
         yield
     return answer
 
 
 def begun(work: Work[Any]) -> Any:
-    """Do the first piece of a request; the kind of the answer is what tests are about."""
+    """Handle the first piece of a request; tests look at the kind of the answer."""
     return begin(work)
 
 

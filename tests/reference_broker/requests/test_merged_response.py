@@ -1,6 +1,7 @@
-"""Parts are complete when all are there, in their order; what is named again is answered again, within a limit.
+"""A response is complete when all parts have arrived, and keeps their order; repeated names are answered repeatedly,
+within a limit.
 
-Method: parts put in by hand; requests that name things again, to a broker without sockets.
+Method: parts added by hand; requests with repeated names, sent to a broker without sockets.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def commit(bench, metadata=""):
 Group = OffsetFetchRequest.OffsetFetchRequestGroup
 Topics = OffsetFetchRequest.OffsetFetchRequestTopics
 
-#: With these, each of them names ten times as much as is allowed.
+#: With these, each request names ten times as many entries as allowed.
 METADATA = "m" * 4_000
 TOO_MANY = 16 * 1024 * 1024 // len(METADATA) + 1
 
@@ -154,7 +155,7 @@ def test_first_of_each_is_no_repetition(bench, monkeypatch):
 
 
 def test_each_entry_gives_way_whenever_it_is_looked_at(bench):
-    """When it is counted, asked about, counted as a repetition, and put into the response."""
+    """When it is counted, when it is handled, when repetitions are counted, and when the response is filled."""
 
     def respond(parts: list[HeartbeatResponse]) -> Message:
         return parts[-1]

@@ -1,4 +1,4 @@
-"""A peer is shown with all that is known of it."""
+"""A peer's text has everything that is known about it."""
 
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.requests.peer import ANONYMOUS, Peer

@@ -1,6 +1,6 @@
-"""A request passes the elements in their order; what fails in a handler is answered, and logged once.
+"""A request passes the elements in their order; a failure in a handler is answered, and logged once.
 
-Method: a broker without sockets whose handlers, or elements, are replaced.
+Method: a broker without sockets, with replaced handlers or elements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REQUEST = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")])
 
 @dataclass
 class Asked:
-    """A broker whose handler of everything is a function of the test."""
+    """A broker that handles every request with a function of the test."""
 
     bench: BrokerBench
 

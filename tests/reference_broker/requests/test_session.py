@@ -1,6 +1,6 @@
 """A session answers in order, one request at a time, pauses reading when requests queue up, and closes on errors.
 
-Method: a wire that records what is written, and a queue of deferred calls that the test runs.
+Method: a wire that records the written bytes, and a queue of deferred calls that the test runs.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def test_others_have_their_turn(client, monkeypatch):
 
 @pytest.fixture
 def slow(bench, monkeypatch):
-    """Return a client of a broker that needs half a turn to check a batch."""
+    """Return a client of a broker that takes half a turn to check a batch."""
     bench.create(partitions=8)
 
     def check(*arguments, **options):

@@ -1,8 +1,8 @@
-"""A session answers each request once and in order, and after any trouble it behaves like a new one.
+"""A session answers each request once and in order, and behaves like a new one after any trouble.
 
-Goal: a request is handled after the previous one is answered, but not while the client does not read its responses,
-nor while a quota mutes it. Reading is paused exactly as long as a request has to wait. A slow request, a quota, a slow
-client and an error leave no trace once they are over.
+Goal: a request is handled after the previous one is answered, but not while the client leaves responses unread or a
+quota mutes it. Reading is paused exactly as long as a request has to wait. A slow request, a quota, a slow client and
+an error leave no trace once they are over.
 
 Method: stories of requests, which the test's handler answers at once, later, in pieces or never, of deferred calls,
 time, and connections that end. Then the trouble ends, and the session runs one more story beside a new one.
@@ -59,11 +59,11 @@ ENDS: Kinds = {
 
 
 class Scene:
-    """A session, its client, and a handler that answers a request as its kind says.
+    """A session, its client, and a handler that answers a request according to its kind.
 
     Attributes:
         answered: numbers of the requests whose responses the client has, in order.
-        paused: what the session has asked for.
+        paused: the session's calls that pause (True) and resume reading.
     """
 
     def __init__(self, bench: BrokerBench, now_ms: int) -> None:
@@ -140,7 +140,7 @@ class Scene:
             return ProduceResponse()
         return HeartbeatResponse(throttle_time_ms=number)
 
-    # BackgroundQueue.
+    # Steps.
 
     def act(self, step: Step) -> None:
         name, *arguments = step
@@ -175,7 +175,7 @@ class Scene:
             delayed.complete_by(fail)
 
     def _waiting(self) -> list[tuple[int, DelayedOperation]]:
-        """Return the requests that wait to be completed: none or one."""
+        """Return the requests that wait for completion: none or one."""
         return [entry for entry in self.delayed.items() if self._is_unanswered(entry[0]) and entry[1].steps is None]
 
     def _turn(self) -> None:
@@ -240,7 +240,7 @@ class Scene:
         assert self.answered == expected[: len(self.answered)]
 
     def end_of_trouble(self) -> None:
-        """Let the client read and time pass, and complete what waits."""
+        """Let the client read, let time pass, and complete waiting requests."""
         self._unblock()
         self._turns()
         while len(self.handled) < len(self.sent) or any(map(self._is_unanswered, self.handled)):

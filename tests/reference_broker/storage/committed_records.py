@@ -1,4 +1,4 @@
-"""What a consumer at `read_committed` makes of batches and of a list of aborted transactions."""
+"""The records that a `read_committed` consumer returns for batches and a list of aborted transactions."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["committed", "committed_in"]
 
 
 class Aborted(Protocol):
-    """An aborted transaction, of a log or of a response."""
+    """An aborted transaction, in a log or in a response."""
 
     @property
     def producer_id(self) -> int:
-        """Whose transaction it was."""
+        """The producer of the transaction."""
         ...
 
     @property
     def first_offset(self) -> int:
-        """The offset of its first record."""
+        """The offset of the transaction's first record."""
         ...
 
 
 def committed_in(records: Buffer, aborted: Iterable[Aborted], offset: int = 0) -> tuple[list[tuple[int, bytes]], int]:
-    """Return offset and value of each record that a consumer is given, and the offset to go on at.
+    """Return the offset and value of each record for the consumer, and the offset of the next fetch.
 
     Args:
         records: whole batches.
-        aborted: from the response that has them.
-        offset: that was asked for.
+        aborted: the aborted transactions in the same response.
+        offset: the requested offset.
     """
     upcoming = sorted(aborted, key=lambda entry: entry.first_offset)
     ignored: set[int] = set()
@@ -68,7 +68,7 @@ def committed(log: PartitionLog, max_bytes: int = 2**20, offset: int = 0) -> Ite
 
 
 def _whole(content: bytes) -> bytes:
-    """Return the whole batches at the beginning of what was read."""
+    """Return the whole batches at the start of the bytes of a read."""
     end = 0
     while end + 12 <= len(content):
         size = 12 + int.from_bytes(content[end + 8 : end + 12], "big")

@@ -1,4 +1,4 @@
-"""Short ways to compact a log, and to say what is in it."""
+"""Shortcuts that compact a log and return its contents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compact(
     keys_bytes: int = 2**20,
     retired: list[str] | None = None,
 ) -> Compacted:
-    """Compact a log whose background works at once; return what became of it, or raise the error."""
+    """Compact a log whose background work happens at once; return the result, or raise the error."""
     bounds = Bounds(cleaned_to, log.log_start_offset, log.last_stable_offset, log.recovery_point)
     dirt = dirt_of(log.segments, log.config, bounds, now_ms)
     paths: list[str] = [] if retired is None else retired
@@ -49,7 +49,7 @@ def batches_of(log: PartitionLog) -> list[RecordBatch]:
 
 
 def entries_of(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return offset, key and value of every record, those of markers left out."""
+    """Return the offset, key and value of every record except markers."""
     return [
         (
             record.offset,
@@ -63,6 +63,6 @@ def entries_of(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]
 
 
 def latest_of(log: PartitionLog) -> dict[bytes, bytes]:
-    """Return the latest value of each key; keys whose latest record is a tombstone are left out."""
+    """Return the latest value of each key, without keys whose latest record is a tombstone."""
     latest = {bytes(key or b""): value for key, value in records_in(log)}
     return {key: bytes(value) for key, value in latest.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Short ways to open a data directory, make topics and append to them."""
+"""Shortcuts that open a data directory, create topics and append to them."""
 
 from itertools import count
 

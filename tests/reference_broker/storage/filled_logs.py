@@ -1,4 +1,4 @@
-"""Logs on real files with numbered batches, and what is read from them."""
+"""Logs on real files with numbered batches, and functions that read them."""
 
 import dataclasses
 
@@ -51,7 +51,7 @@ def values(log):
 
 
 def batches_read(read):
-    """Return the batches that were read, of which there has to be at least one."""
+    """Return the batches of a read, which must have at least one."""
     assert read.records is not None
     return list(walk(read.records.read()))
 

@@ -25,7 +25,7 @@ def new(folder, config, sealed_at=None):
 
 
 def fill(segment, batches=20, records=3):
-    """Append batches of so many records, a second apart."""
+    """Append batches of the given numbers of records, one second apart."""
     for number in range(batches):
         first = NOW_MS + 1000 * number
         data = produced(*[b"v" * 10] * records, timestamps=tuple(range(first, first + records)))

@@ -1,4 +1,4 @@
-"""Background work that a test holds back, and lets happen when it wants."""
+"""Background work that a test holds back and releases."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["HeldWork", "ShuffledWork"]
 
 
 class HeldWork:
-    """A background that does nothing by itself; the instance is the `Background`.
+    """A background that does nothing by itself; the instance itself is the `Background`.
 
     Attributes:
-        pending: what was asked for, in order.
+        pending: the requested work, in order.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class HeldWork:
         self.pending.append((work, done))
 
     def run(self, count: int | None = None) -> None:
-        """Let so much of the work happen; None for all, with what it gives rise to."""
+        """Run this many pieces of work; None for all, including work that they request."""
         while self.pending and count != 0:
             work, done = self.pending.popleft()
             error = None
@@ -35,30 +35,30 @@ class HeldWork:
             count = None if count is None else count - 1
 
     def by_chance(self, chance: Random, counts: Sequence[int]) -> Callable[[bool], None]:
-        """Return what lets all of the work happen, if it is told to, or one of these numbers of pieces."""
+        """Return a function that runs all of the work, or one of these numbers of pieces."""
         return lambda is_all: self.run(None if is_all else chance.choice(counts))
 
 
 class ShuffledWork:
-    """A background whose work is done, and told, in any order, as on several threads; the instance is the `Background`.
+    """A background that runs and reports work in any order, as several threads do; the instance is the `Background`.
 
     Args:
-        seed: chooses the order.
-        threads: so much of the work is done at a time.
+        seed: determines the order.
+        threads: the number of pieces that run at a time.
     """
 
     def __init__(self, seed: int, threads: int = 4) -> None:
         self._random = Random(seed)
         self._threads = threads
         self._pending: deque[tuple[Callable[[], None], Callable[[Exception | None], None]]] = deque()
-        #: What is to be told of work that was done.
+        #: The reports on finished work that are still to be made.
         self._done: list[tuple[Callable[[Exception | None], None], Exception | None]] = []
 
     def __call__(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         self._pending.append((work, done))
 
     def step(self) -> bool:
-        """Do or tell one thing; return whether there was any."""
+        """Run or report one piece of work; return whether there was any."""
         choices = min(len(self._pending), self._threads) + len(self._done)
         if not choices:
             return False
@@ -78,6 +78,6 @@ class ShuffledWork:
         return True
 
     def run(self, count: int | None = None) -> None:
-        """Let so much happen; None for all."""
+        """Take this many steps; None for all."""
         while count != 0 and self.step():
             count = None if count is None else count - 1

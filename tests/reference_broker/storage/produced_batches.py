@@ -1,4 +1,4 @@
-"""Batches as a producer sends them, and the values that a consumer reads, for the tests of the log."""
+"""Batches as producers send them, and values as consumers read them, for the tests of the log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def produced(
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
 ) -> bytearray:
-    """Return a batch of these values; each is a millisecond younger than the one before unless `timestamps` says so."""
+    """Return a batch of these values; timestamps are one millisecond apart unless `timestamps` sets them."""
     builder = BatchBuilder(
         2**31 - 1,
         compression,
@@ -40,7 +40,7 @@ def produced(
 
 
 def values_in(records: Buffer) -> list[bytes]:
-    """Return the values of all records of the batches in a buffer; none of them may be a tombstone."""
+    """Return the values of all records in the batches of a buffer; none may be a tombstone."""
     values = []
     for batch in walk(records):
         for record in batch.records():
@@ -50,7 +50,7 @@ def values_in(records: Buffer) -> list[bytes]:
 
 
 def records_in(log: PartitionLog) -> Iterator[tuple[Buffer | None, Buffer | None]]:
-    """Yield key and value of every record of a log."""
+    """Yield the key and value of every record of a log."""
     for file, header in log.headers():
         if not header.is_control:
             for record in read_records(file.read(header.position, header.size_bytes)):

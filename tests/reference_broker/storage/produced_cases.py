@@ -1,8 +1,8 @@
-"""Batches that a broker must accept or refuse, and what Apache Kafka 4.3 answers to each.
+"""Batches that a broker must accept or refuse, and the answer of Apache Kafka 4.3 to each.
 
-The answers are a real broker's; `tests/kafka/test_produced_cases.py` asks it again. In four places ours differ: Kafka
-never responds to a partition without records, fails on a number of too many bytes, and stores records that no reader
-can use, since their offsets do not count from 0 or, compressed, their lengths are wrong.
+A real broker gave the answers; `tests/kafka/test_produced_cases.py` asks it again. Ours differ in four places: Kafka
+never responds to a partition without records, fails on a number with too many bytes, and stores records that no reader
+can use, because their offsets do not count from 0, or because their lengths are wrong in a compressed batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "changed",
 ]
 
-#: Configurations of the topics that the cases are produced to.
+#: Configurations of the topics for the cases.
 COMPACTED = {"cleanup.policy": "compact"}
 LOG_APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 NEAR = {"message.timestamp.before.max.ms": "5000000", "message.timestamp.after.max.ms": "1000000"}
@@ -37,7 +37,7 @@ ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 SMALL = {"max.message.bytes": "300"}
 SMALL_SEGMENTS = {"segment.bytes": str(2**20), "max.message.bytes": str(2**22)}
 
-LATEST = ProduceRequest.SCHEMA.versions.last - 1  # the last one with names of topics
+LATEST = ProduceRequest.SCHEMA.versions.last - 1  # the last version with topic names
 _BEFORE_ZSTANDARD = 6
 
 _LENGTH = struct.Struct(">i")
@@ -59,7 +59,7 @@ _KINDS = {
 #: Timestamp, key and value of each record.
 Records = list[tuple[int, bytes | None, bytes | None]]
 
-#: Highest timestamp of a batch, who set it, and (offset in the batch, timestamp) of each record.
+#: The highest timestamp of a batch, its type, and (offset in the batch, timestamp) of each record.
 Stored = tuple[int, TimestampType, tuple[tuple[int, int], ...]]
 
 
@@ -67,14 +67,14 @@ class Case(NamedTuple):
     """A batch and its answer.
 
     Attributes:
-        name: what is odd about it.
-        records: the field of the request.
-        code: what Kafka answers; None if it never does.
-        bad: the indexes of the records that it names.
-        config: of the topic.
-        version: of the request.
-        stored: what Kafka stores, where that matters.
-        ours: what the reference broker answers, where that is something else.
+        name: says what is odd about the batch.
+        records: the records field of the request.
+        code: Kafka's answer; None if it never answers.
+        bad: the indexes of the records that the answer names.
+        config: the configuration of the topic.
+        version: the version of the request.
+        stored: the batch that Kafka stores, where that matters.
+        ours: the reference broker's answer, where it differs.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Case(NamedTuple):
 
     @property
     def expected(self) -> ErrorCode:
-        """What the reference broker must answer."""
+        """The answer that the reference broker must give."""
         code = self.code if self.ours is None else self.ours
         assert code is not None, f"{self.name}: no answer is expected"
         return code
@@ -105,14 +105,14 @@ def changed(data: bytes, **fields: int) -> bytes:
 
 
 def _with_payload(payload: bytes, count: int, now_ms: int, compression: Compression = Compression.NONE) -> bytes:
-    """Return a batch with this after its header, as it is."""
+    """Return a batch with these bytes after its header, unchanged."""
     data = bytearray(_batch([(now_ms, b"k", b"v")])[: formats.BATCH_HEADER_BYTES]) + payload
     _LENGTH.pack_into(data, formats.BATCH_BATCH_LENGTH_AT, len(data) - formats.BATCH_BATCH_LENGTH_COUNTS_FROM)
     return changed(bytes(data), attributes=compression, records_count=count, last_offset_delta=count - 1)
 
 
 def _record(body: bytes, length: int | None = None) -> bytes:
-    """Return a short record behind its length, which may be wrong."""
+    """Return a short record after its length, which may be wrong."""
     return bytes([2 * (len(body) if length is None else length)]) + body
 
 
@@ -124,7 +124,7 @@ def _batch(records: Records, compression: Compression = Compression.NONE) -> byt
 
 
 def _with_offsets(offsets: list[int], now_ms: int, compression: Compression) -> bytes:
-    """Return a batch whose records do not count their offsets, while its header seems right."""
+    """Return a batch whose records have wrong offsets, although its header looks right."""
     records = b"".join(_record(bytes([0, 0, 2 * offset, 1, 2, 65, 0])) for offset in offsets)
     payload = records if compression == Compression.NONE else bytes(compress(compression, records))
     return _with_payload(payload, len(offsets), now_ms, compression)
@@ -259,7 +259,7 @@ def _records(now_ms: int) -> list[Case]:
 
     def both(name: str, payload: bytes, code: ErrorCode, compressed: ErrorCode, count: int = 1) -> list[Case]:
         packed = _with_payload(bytes(compress(gzip, payload)), count, now_ms, gzip)
-        # What is refused is refused in every form.
+        # A refused batch is refused in every form.
         ours = None if {code, compressed} == {ErrorCode.NONE} else invalid
         return [
             Case(name, _with_payload(payload, count, now_ms), code, ours=ours),

@@ -1,4 +1,4 @@
-"""Batches of idempotent producers, a log of nothing but their headers, and the answer to each batch."""
+"""Batches of idempotent producers, a log of only their headers, and the answer to each batch."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class Sent(NamedTuple):
     epoch: int = 0
 
     def header(self) -> BatchHeader:
-        """Return it as the log sees it."""
+        """Return the batch as the log sees it."""
         return batch(self.sequence, self.records, producer=self.producer, epoch=self.epoch)
 
     def shifted(self, by: int) -> Sent:
-        """Return the same of another producer."""
+        """Return the same batch from another producer."""
         return self._replace(producer=self.producer + by)
 
 
-#: What was appended before, what is sent then, and its offset or error.
+#: The batches appended before, the batch to send, and its offset or error.
 CASES: list[tuple[list[Sent], Sent, int | ErrorCode]] = [
     ([], Sent(0), 0),
     ([], Sent(7, epoch=3), 0),
@@ -92,13 +92,13 @@ CASES: list[tuple[list[Sent], Sent, int | ErrorCode]] = [
 
 
 class Log:
-    """Producers, and the offsets that a log would give."""
+    """Producers, and the offsets that a log would assign."""
 
     def __init__(self) -> None:
         self.producers = Producers()
 
     def append(self, header: BatchHeader, verification: Verification | None = None, is_client: bool = True) -> int:
-        """Return the offset of the batch, the old one for a duplicate."""
+        """Return the offset of the batch, or the original one for a duplicate."""
         found = self.producers.check(header, is_client=is_client, verification=verification)
         if found is not None:
             return found.first_offset

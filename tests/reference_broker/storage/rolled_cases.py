@@ -1,6 +1,6 @@
-"""When a log rolls by age and by the size of its indexes, as Apache Kafka 4.3.0 was asked in `test_rolling.py`.
+"""Cases in which a log rolls by age or by the size of its indexes; `test_rolling.py` checks them on Apache Kafka 4.3.0.
 
-Method: for each topic configuration, the timestamps of the records of each batch, and where segments begin afterwards.
+Method: for each topic configuration, the timestamps of the records of each batch, and the resulting segments.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _BY_INDEX = {"index.interval.bytes": "0", **_FUTURE}
 
 
 class Rolled(NamedTuple):
-    """Batches that come within a moment, and the segments that they make.
+    """Batches that arrive within a moment, and the resulting segments.
 
     Attributes:
-        configs: of the topic.
+        configs: the configurations of the topic.
         batches: the timestamps of the records of each batch.
         bases: the base offsets of the segments.
     """
@@ -33,7 +33,7 @@ class Rolled(NamedTuple):
 
 
 def _at(*after_ms: int | tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return batches by times after the start; one record each, unless they are tuples."""
+    """Return batches at times after the start: a number is a batch of one record, a tuple a batch of several."""
     batches = (each if isinstance(each, tuple) else (each,) for each in after_ms)
     return tuple(tuple(START_MS + ms for ms in batch) for batch in batches)
 

@@ -42,7 +42,7 @@ class Bench:
             self.replica.when_reached(offset, lambda error: self.reached.append((offset, error and error.code)))
 
     def syncs(self, run):
-        """Return the paths that are synced while `run` runs."""
+        """Return the paths that `run` syncs."""
         paths = []
         self.disk.plan = lambda call: paths.append(call.path) if call.name == "sync" else None
         run()

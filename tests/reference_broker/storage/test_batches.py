@@ -1,4 +1,4 @@
-"""Headers are read from files without the records, and reading stops at what is not a good batch.
+"""Headers are read from files without the records, and reading stops at the first bad batch.
 
 Method: batches made by the record engine; files with batches, cut and damaged.
 """
@@ -104,7 +104,7 @@ def test_header(file):
 
 
 class Counting:
-    """A file that counts how often it is read, and how much."""
+    """A file that counts its reads and their bytes."""
 
     def __init__(self, content):
         self.content, self.size_bytes = content, len(content)

@@ -1,4 +1,4 @@
-"""Small files on a disk are read as they are written, and damaged ones are not taken for missing ones.
+"""Small files on a disk are read as written, and damaged ones are not treated as missing.
 
 Method: a disk in memory.
 """

@@ -1,8 +1,8 @@
-"""A process that has too many files open refuses for a while, and loses nothing: no log goes offline.
+"""A process with too many open files refuses requests for a while, but loses nothing: no log goes offline.
 
-Method: a log on a disk in memory that has no file descriptor for a while, from every call that needs one on; then
-everything goes on, and what was acknowledged is there after a power cut. And the
-descriptors of this process are counted.
+Method: a log on a disk in memory that has no file descriptors for a while, starting at each call that needs one;
+afterwards everything works, and acknowledged records survive a power cut. Also, the descriptors of this process are
+counted.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ BATCH_BYTES = len(produced(b"00", producer_id=7, producer_epoch=0, base_sequence
 #: Rolls after every second batch, and syncs each.
 CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * BATCH_BYTES, flush_messages=1)
 
-#: What needs a descriptor.
+#: The calls that need a descriptor.
 OPENING = ("open", "create", "names", "sync_folder")
 
 
 class Shortage:
-    """A plan for a disk: from one of the calls that need a descriptor on, there is none, until it is over.
+    """A plan for a disk: starting at one of the calls that need a descriptor, there is none, until the shortage ends.
 
     Attributes:
-        is_on: whether there is none now.
+        is_on: whether the shortage is on.
     """
 
     def __init__(self, first: int) -> None:
@@ -77,7 +77,7 @@ class Bench:
         self.sequence = 0
 
     def send(self) -> bool:
-        """Send the next record; return whether it was acknowledged, after a while."""
+        """Send the next record; return whether it was eventually acknowledged."""
         data = produced(b"%02d" % self.sequence, producer_id=7, producer_epoch=0, base_sequence=self.sequence)
         results: list[object] = []
         self.log.append(data, parse_header(data), self.now_ms, results.append)

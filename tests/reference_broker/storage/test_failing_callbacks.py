@@ -1,4 +1,4 @@
-"""A callback of a log that fails is logged, and does not hold up the others.
+"""A failing callback of a log is logged, and does not hold up the others.
 
 Method: as in `test_log_state.py`.
 """
@@ -59,7 +59,7 @@ def test_who_fails_to_take_an_outcome_is_logged_and_holds_up_nobody(caplog, fail
 
 def test_what_is_appended_is_committed_although_nobody_takes_the_outcome():
     bench = Bench(log_config({}))
-    with pytest.raises(ZeroDivisionError):  # the caller answers the request
+    with pytest.raises(ZeroDivisionError):  # the caller has to answer the request
         append_then(bench, b"a", broken)
     assert (bench.log.high_watermark, values(bench)) == (1, [b"a"])
 

@@ -1,4 +1,4 @@
-"""What logs need from outside, and what clients are told of a disk that has failed."""
+"""The services that logs need, and the answers to clients after a disk failure."""
 
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.services import LogServices, storage_error

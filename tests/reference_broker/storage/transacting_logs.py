@@ -1,4 +1,4 @@
-"""Logs that producers write transactions to."""
+"""Logs to which producers write transactions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALL = dataclasses.replace(CONFIG, segment_bytes=500, index_interval_bytes=100)
 
 
 class Transactions:
-    """Short ways to write to a log.
+    """Shortcuts that write to a log.
 
     Attributes:
         log: the log.
@@ -40,7 +40,7 @@ class Transactions:
     def submit(
         self, producer: int, *values: bytes, epoch: int = 0, is_transactional: bool = True
     ) -> list[Appended | BrokerError]:
-        """Append a batch; return a list that what became of it is put into."""
+        """Append a batch; return a list that will get the result."""
         key = producer, epoch
         sequence = self.sequences.get(key, 0) if producer >= 0 else NO_SEQUENCE
         data = produced(
@@ -61,17 +61,17 @@ class Transactions:
         return results
 
     def append(self, producer: int, *values: bytes, epoch: int = 0, is_transactional: bool = True) -> Appended:
-        """Append a batch; return its place, or raise the error."""
+        """Append a batch; return the result, or raise the error."""
         return _only(self.submit(producer, *values, epoch=epoch, is_transactional=is_transactional))
 
     def plain(self, *values: bytes) -> Appended:
-        """Append a batch of nobody."""
+        """Append a batch without a producer."""
         return self.append(-1, *values, is_transactional=False)
 
     def submit_end(
         self, producer: int, is_commit: bool, epoch: int = 0, coordinator_epoch: int = 0, version: int = 0
     ) -> list[Appended | BrokerError]:
-        """Append a marker; return a list that what became of it is put into."""
+        """Append a marker; return a list that will get the result."""
         results: list[Appended | BrokerError] = []
         self.log.append_marker(Marker(producer, epoch, is_commit, coordinator_epoch), version, NOW_MS, results.append)
         return results
@@ -79,7 +79,7 @@ class Transactions:
     def end(
         self, producer: int, is_commit: bool, epoch: int = 0, coordinator_epoch: int = 0, version: int = 0
     ) -> Appended:
-        """Append a marker; return its place, or raise the error."""
+        """Append a marker; return the result, or raise the error."""
         return _only(self.submit_end(producer, is_commit, epoch, coordinator_epoch, version))
 
     def commit(self, producer: int, epoch: int = 0) -> int:
@@ -92,11 +92,11 @@ class Transactions:
 
 
 class TransactingLog(Transactions):
-    """A log that can be opened again.
+    """A log that can be reopened.
 
     Args:
-        config: of the log.
-        disk: where it is; a new one in memory if None.
+        config: the configuration of the log.
+        disk: the disk of the log; a new one in memory if None.
         background: see `Background`.
 
     Attributes:
@@ -111,18 +111,18 @@ class TransactingLog(Transactions):
         super().__init__(self.opened(is_clean=True))
 
     def opened(self, *, is_clean: bool, disk: Disk | None = None, recovery_point: int = 0) -> PartitionLog:
-        """Return the log, opened again."""
+        """Return the log, reopened."""
         services = LogServices(disk or self.disk, self.background)
         return PartitionLog(services, FOLDER, self.config, is_clean=is_clean, recovery_point=recovery_point)
 
     def closed(self) -> PartitionLog:
-        """Close the log, and return it opened again."""
+        """Close the log, and return it reopened."""
         self.log.close()
         return self.opened(is_clean=True, recovery_point=self.log.recovery_point)
 
 
 def aborted_in(log: PartitionLog) -> dict[int, list[AbortedTransaction]]:
-    """Return the entries of the transaction indexes, by base offset; segments without any are left out."""
+    """Return the entries of the transaction indexes by base offset, without segments that have none."""
     entries = {segment.base_offset: list(segment.transactions) for segment in log.segments}
     return {base_offset: found for base_offset, found in entries.items() if found}
 

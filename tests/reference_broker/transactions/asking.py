@@ -1,4 +1,4 @@
-"""The requests of a sequence as they go over the wire, and what counts in their responses."""
+"""The wire requests for a sequence, and the relevant parts of their responses."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ __all__ = ["Names", "Requested", "codes_of", "message", "shape", "version_of"]
 
 TIMEOUT_MS = 30_000
 
-#: The producer of a request for an id.
+#: The producer in a request for a new id.
 NOBODY = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
-#: What is sent.
+#: Any request of a sequence.
 Requested = Initialize | AddPartitions | AddOffsets | Commit | Produce | End | Mark | Delete
 
 
 @dataclass
 class Names:
-    """How one broker calls what a sequence names.
+    """One broker's names for those of a sequence.
 
     Attributes:
-        prefix: of topics, groups and transactional ids.
+        prefix: the prefix of topics, groups and transactional ids.
         now_ms: the timestamp of records.
-        producer_ids: the broker's own, by those of the sequence; an id that is missing is the same.
+        producer_ids: the broker's own ids, by those of the sequence; a missing id is the same on both sides.
     """
 
     prefix: str = ""
@@ -74,12 +74,12 @@ class Names:
 
 
 def version_of(asked: Requested) -> int:
-    """Return the version to ask in."""
+    """Return the version of the request."""
     return 6 if isinstance(asked, Delete) else asked.version
 
 
 def message(asked: Requested, names: Names) -> Message:
-    """Return a request under the names that a broker knows."""
+    """Return a request with the names of a broker."""
     if isinstance(asked, Delete):
         return DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(names.name(asked.topic))], timeout_ms=60_000)
     if isinstance(asked, Mark):
@@ -141,7 +141,7 @@ def _by_topic(partitions: tuple[Partition, ...]) -> Mapping[str, list[int]]:
 
 
 def shape(response: Message, names: Names) -> object:
-    """Return what counts in a response: codes, and producers under the names that the other broker knows."""
+    """Return the relevant parts of a response: codes, and producers under the names of the sequence."""
     match response:
         case InitProducerIdResponse():
             return response.error_code, names.producer_id(response.producer_id), response.producer_epoch

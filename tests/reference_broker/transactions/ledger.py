@@ -1,9 +1,9 @@
-"""What producers were told of their records and offsets, and what must therefore be readable, or never.
+"""The answers to producers about records and offsets, and which of these must therefore be readable, or never.
 
-An item is a record or a committed offset; its name is the record's value, or the offset in words. Where a producer
-cannot know, nothing is claimed: a request without an answer, one that was asked while another was under way, or after
-the end of the transaction but before its markers, or after an end of which nobody knows whether it was written, or an
-end whose next epoch somebody had guessed before it was given: the answer may then be that to the guesser's end.
+An item is a record or a committed offset; its name is the record's value, or a text for the offset. The ledger claims
+nothing where a producer cannot know: for a request without an answer; one sent while another was in flight, after the
+end of the transaction but before its markers, or after an end with an unknown result; and for an end whose next epoch
+another client had guessed: the answer may then be the one to the guesser's end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.reference_broker.transactions.sequences import Commit, End, Initializ
 
 __all__ = ["Ledger", "Progress", "offset_name"]
 
-#: After these nobody knows whether something was written.
+#: After these codes, it is unknown whether anything was written.
 UNKNOWN_OUTCOMES = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -32,7 +32,7 @@ UNKNOWN_OUTCOMES = frozenset(
 
 
 class Progress(Enum):
-    """What is known of an item."""
+    """The known state of an item."""
 
     ASKED = auto()
     STORED = auto()
@@ -47,9 +47,9 @@ class Item:
     """A record or a committed offset.
 
     Attributes:
-        transactional_id: None for a record of no transaction.
-        producer: that has sent it.
-        partition: of the record, or of what was read.
+        transactional_id: None for a record outside transactions.
+        producer: the producer that sent it.
+        partition: the partition of the record, or the one that the offset belongs to.
         progress: see `Progress`.
     """
 
@@ -60,35 +60,35 @@ class Item:
 
 
 class Ledger:
-    """What was asked and answered.
+    """The requests and answers.
 
     Attributes:
-        items: by name.
-        believes: whether answers say what becomes of transactions; not if somebody else writes markers.
+        items: the items by name.
+        believes: whether answers decide the result of transactions; not so if another client writes markers.
     """
 
     def __init__(self, *, believes: bool) -> None:
         self.items: dict[bytes, Item] = {}
         self.believes = believes
-        #: Whose a producer id is.
+        #: The transactional id of each producer id.
         self._owners: dict[int, str | None] = {}
-        #: By producer, partition, sequence and length of a batch: what comes again is not stored.
+        #: By producer, partition, sequence and length of a batch: duplicates are not stored.
         self._batches: dict[tuple[ProducerIdAndEpoch, Partition, int, int], list[bytes]] = {}
-        #: What the ends that are under way end.
+        #: The items that the EndTxn requests in flight would end.
         self._ending: dict[int, list[Item]] = {}
         self._under_way: dict[int, ProducerIdAndEpoch] = {}
-        #: Those who do not know whether their transaction has ended: the broker may still end it.
+        #: Producers that do not know whether their transaction has ended: the broker may still end it.
         self._in_doubt: set[ProducerIdAndEpoch] = set()
-        #: The producers that have sent something, whether their epoch was given out or not.
+        #: The producers that have sent anything, whether or not the broker has given out their epoch.
         self._seen: set[ProducerIdAndEpoch] = set()
 
     def asked(self, number: int, asked: object, *, may_be_prepared: bool) -> None:
-        """Note a request.
+        """Record a request.
 
         Args:
-            number: of the request.
+            number: the number of the request.
             asked: the request.
-            may_be_prepared: whether the markers of the transaction before may be unwritten.
+            may_be_prepared: whether the markers of the previous transaction may be unwritten.
         """
         if isinstance(asked, Produce | Commit | End):
             self._seen.add(asked.producer)
@@ -110,7 +110,7 @@ class Ledger:
             self._under_way[number] = asked.producer
 
     def _is_repeated(self, asked: Produce | Commit) -> bool:
-        """Return whether a batch has the place of another: which of them is stored, if they overtake, nobody knows."""
+        """Return whether a batch has the place of another: if one overtakes the other, either may be stored."""
         if isinstance(asked, Commit):
             return False
         batch = asked.producer, asked.partition, asked.sequence, len(asked.values)
@@ -125,13 +125,13 @@ class Ledger:
         return {self._under_way[number] for number in self._ending}
 
     def answered(self, number: int, asked: object, code: ErrorCode, producer: ProducerIdAndEpoch | None) -> None:
-        """Note an answer.
+        """Record an answer.
 
         Args:
-            number: of the request.
+            number: the number of the request.
             asked: the request.
-            code: what was answered.
-            producer: and the producer in the answer, if there is one.
+            code: the error code of the answer.
+            producer: the producer in the answer, if there is one.
         """
         self._under_way.pop(number, None)
         ending = self._ending.pop(number, ())
@@ -164,7 +164,7 @@ class Ledger:
                 self._fenced(asked.transactional_id, producer)
 
     def _fenced(self, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
-        """Note that whatever was open is aborted: its producer has begun anew, or another one has."""
+        """Record that open items are aborted: their producer, or a successor, has initialized."""
         under_way = set(self._under_way.values())
         for item in self.items.values():
             is_fenced = item.transactional_id == transactional_id and item.producer != producer
@@ -173,7 +173,7 @@ class Ledger:
                 item.progress = Progress.ABORTED if is_clear else Progress.UNKNOWN
 
     def crashed(self) -> None:
-        """Note that the broker has crashed; what had no answer is unknown."""
+        """Record that the broker has crashed; the results of unanswered requests are unknown."""
         lost = set(self._under_way.values())
         for item in self.items.values():
             if item.progress is Progress.ASKED or item.producer in lost:
@@ -186,22 +186,22 @@ class Ledger:
             item.progress = Progress.UNKNOWN
 
     def forget(self, topic: str) -> None:
-        """Forget what was in a topic that is deleted."""
+        """Forget the items in a deleted topic."""
         for name in [name for name, item in self.items.items() if item.partition[0] == topic]:
             del self.items[name]
 
     def doubt(self) -> None:
-        """Believe nothing: the disk has lost what it likes, and epochs may come again."""
+        """Claim nothing any more: the disk may have lost any data, and epochs may repeat."""
         self.believes = False
         for item in self.items.values():
             item.progress = Progress.UNKNOWN
 
     def check(self, stored: Collection[bytes], visible: Collection[bytes], *, is_over: bool) -> None:
-        """Compare with what is in the logs.
+        """Compare with the contents of the logs.
 
         Args:
-            stored: the names of everything that is in a log.
-            visible: of those, what readers of committed records see.
+            stored: the names of all items in a log.
+            visible: the names of those that `read_committed` consumers see.
             is_over: whether all transactions have ended.
         """
         for name, item in self.items.items():
@@ -216,7 +216,7 @@ class Ledger:
                     assert name not in stored, f"{text} stored"
                 case Progress.STORED:
                     assert name in stored, f"{text} gone"
-                    # Its producer never was told that its transaction is committed.
+                    # No answer told its producer that the transaction was committed.
                     assert name not in visible or not self.believes, f"{text} visible"
 
 

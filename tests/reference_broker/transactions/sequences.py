@@ -1,8 +1,8 @@
 """Random sequences of transactional requests, for the broker alone and beside Apache Kafka.
 
-A `Script` chooses requests by what was answered before: mostly what a producer would send next, sometimes what it
-should not. Two transactional ids have several producers each, of both versions of the protocol. Everything comes from
-one seed.
+A `Script` chooses each request from the earlier answers: mostly one that a producer would send next, sometimes one
+that it should not send. Two transactional ids have several producers each, of both versions of the protocol.
+Everything comes from one seed.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ __all__ = [
 TRANSACTIONAL_IDS = ("x", "y")
 GROUP = "g"
 
-#: Topics with the number of their partitions.
+#: Topics with their number of partitions.
 TOPICS = {"a": 2, "b": 1}
 PARTITIONS: tuple[Partition, ...] = tuple((topic, number) for topic, count in TOPICS.items() for number in range(count))
 
-#: A timeout that is waited for.
+#: A timeout short enough to wait for.
 SHORT_MS = 200
 
-#: Nobody has this id.
+#: No producer has this id.
 STRANGER = ProducerIdAndEpoch(999_999, 0)
 
 
 class Initialize(NamedTuple):
-    """InitProducerId; `producer` only wants its epoch raised."""
+    """InitProducerId; a request with a `producer` only raises its epoch."""
 
     transactional_id: str | None
     timeout_ms: int
@@ -80,7 +80,7 @@ class AddOffsets(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """TxnOffsetCommit; the offset is that of the next record to read, and does not come twice."""
+    """TxnOffsetCommit; each offset is used only once."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
@@ -91,7 +91,7 @@ class Commit(NamedTuple):
 
 
 class Produce(NamedTuple):
-    """Produce; the values do not come twice."""
+    """Produce; each value is used only once."""
 
     transactional_id: str | None
     producer: ProducerIdAndEpoch
@@ -111,7 +111,7 @@ class End(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """WriteTxnMarkers, of a client."""
+    """WriteTxnMarkers, sent by a client."""
 
     producer: ProducerIdAndEpoch
     is_commit: bool
@@ -128,7 +128,7 @@ class Delete(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """No request: time passes until a transaction is aborted that has begun with a timeout of `SHORT_MS`."""
+    """No request: time passes until a transaction with a timeout of `SHORT_MS` is aborted."""
 
     transactional_id: str
 
@@ -138,14 +138,14 @@ Asked = Initialize | AddPartitions | AddOffsets | Commit | Produce | End | Mark 
 
 @dataclass
 class Known:
-    """What a producer knows of itself.
+    """A producer's knowledge of itself.
 
     Attributes:
         transactional_id: None for one that is only idempotent.
         producer: its id and epoch.
         is_tv_2: whether it speaks version 2 of transactions.
-        added: what it has added to its transaction.
-        has_added_offsets: whether its group is among that.
+        added: the partitions that it has added to its transaction.
+        has_added_offsets: whether it has added its group.
     """
 
     transactional_id: str | None
@@ -156,12 +156,12 @@ class Known:
 
 
 class Share(NamedTuple):
-    """How often something is done that most sequences do without; 0 for never.
+    """The frequencies of rare steps; 0 for never.
 
     Attributes:
-        marks: markers of a client.
-        deletes: topics that are deleted.
-        waits: transactions that are open for too long.
+        marks: markers from a client.
+        deletes: deletions of topics.
+        waits: transactions that stay open for too long.
     """
 
     marks: float = 0
@@ -174,14 +174,14 @@ class Script:
     """Chooses the next request.
 
     Attributes:
-        random: all chance.
-        timeouts_ms: of transactions, right ones.
-        wrong_timeouts_ms: and wrong ones.
+        random: the only source of randomness.
+        timeouts_ms: valid transaction timeouts.
+        wrong_timeouts_ms: invalid transaction timeouts.
         share: see `Share`.
-        known: producers that were answered, oldest first.
+        known: producers from answers, oldest first.
         sequences: the next sequence number by producer and partition.
-        made: how many values and offsets there have been.
-        plan: what comes next, before chance.
+        made: the number of values and offsets so far.
+        plan: the next requests, before random ones.
     """
 
     random: Random
@@ -237,17 +237,17 @@ class Script:
         return Delete(self.random.choice(list(TOPICS)))
 
     def initialize(self) -> Initialize:
-        """Return what a producer sends that begins."""
+        """Return the first request of a new producer."""
         transactional_id = self.random.choice((None, *TRANSACTIONAL_IDS, *TRANSACTIONAL_IDS, *TRANSACTIONAL_IDS))
         return Initialize(transactional_id, self._timeout(), None, self.random.choice((0, 2, 3, 4, 5, 5)))
 
     def end(self, one: Known, transactional_id: str) -> End:
-        """Return what ends a transaction."""
+        """Return a request that ends a transaction."""
         version = 5 if self._speaks_tv_2(one) else self.random.choice((0, 1, 2, 3, 4, 4))
         return End(transactional_id, one.producer, self._happens(0.6), version)
 
     def answered(self, asked: Asked, response: Any) -> None:
-        """Learn from a response."""
+        """Update the producers from a response."""
         match asked:
             case Initialize() if not response.error_code:
                 producer = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
@@ -279,7 +279,7 @@ class Script:
                 self.sequences[place] = max(self.sequences.get(place, 0), asked.sequence + len(asked.values))
 
     def _plan_wait(self, one: Known, transactional_id: str) -> None:
-        """Plan to let a transaction be open for too long, and to begin anew or to go on with another timeout."""
+        """Plan to leave a transaction open for too long, and then to start over or to go on with another timeout."""
         partitions = tuple(self.random.sample(PARTITIONS, 2))
         if one.is_tv_2:
             self.plan.append(Produce(transactional_id, one.producer, partitions[0], 0, self._values(1), 12))
@@ -332,7 +332,7 @@ class Script:
         coordinator_epoch = self.random.choice((-1, 0, 0))
         return Mark(producer, self._happens(0.5), partitions, coordinator_epoch, transaction_version, version)
 
-    # Chance.
+    # Random choices.
 
     def _happens(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -351,8 +351,8 @@ class Script:
         return [one for one in self.known if one.producer == producer]
 
     def _somebody(self) -> Known:
-        """Return a producer, sometimes one that never was, or an old epoch of it."""
-        # The youngest are those that can still do something.
+        """Return a producer, sometimes one that never existed, or an old epoch of one."""
+        # The youngest ones can still make valid requests.
         weights = [4**number for number in range(len(self.known))]
         one = self.random.choices(self.known, weights)[0]
         if self._happens(0.02):

@@ -2,10 +2,10 @@
 
     python -m tests.reference_broker.transactions.simulation SEQUENCES [SEED]
 
-Checked on the way: high watermarks and last stable offsets only grow; readers of committed records see what the
-batches and markers in the log say, in order; the coordinators hold what their logs say; a producer that was fenced
-appends nothing; no producer is given twice; every request is answered once, and in time. At the end every transaction
-ends, what was acknowledged is visible or not as its producer was told, and a new producer gets everything done.
+Checked on the way: high watermarks and last stable offsets only grow; `read_committed` consumers see the records that
+the batches and markers in the log define, in order; the coordinators agree with their logs; a fenced producer appends
+nothing; no producer id and epoch is assigned twice; every request is answered once, and in time. At the end, every
+transaction ends, the visibility of acknowledged items agrees with the answers, and a new producer succeeds.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ from tests.reference_broker.transactions.stored_logs import committed_offsets, s
 
 __all__ = ["Simulation", "run"]
 
-#: Timeouts of honest clients and of those who want to break something.
+#: Timeouts of honest clients and of malicious ones.
 HONEST_TIMEOUTS_MS = (60_000, 900_000)
 TIMEOUTS_MS = (1, 2, 1_000, 60_000, 900_000)
 WRONG_TIMEOUTS_MS = (0, -1, -(2**31), 900_001, 2**31 - 1)
 
-#: BackgroundQueue of time: nothing, a little, about a timeout, more than an id is kept.
+#: Steps of time: nothing, a little, about a timeout, more than an id is kept.
 TIMES_MS = (0, 0, 1, 19, 99, 1_000, 10_001, 61_000, 1_000_000, 4_000_000)
 HONEST_TIMES_MS = (0, 1, 19, 99, 3_000)
 
 ABORT_INTERVAL_MS = 10_000
 
-#: A request has its answer after this time, if the disk does what it is asked to.
+#: The longest time until the answer to a request if the disk works.
 ANSWER_MS = 6_000
 
 _STEPS = 40
 
-#: Timers that may fire while a time passes.
+#: The most timers that may fire in one step of time.
 _TIMERS_MAX = 5_000
 
 _OPTIONS = {
@@ -90,7 +90,7 @@ class Simulation:
     """One sequence.
 
     Args:
-        seed: of everything that is chosen.
+        seed: the seed of every choice.
     """
 
     def __init__(self, seed: int) -> None:
@@ -101,9 +101,9 @@ class Simulation:
         timeouts_ms = HONEST_TIMEOUTS_MS if is_honest else TIMEOUTS_MS
         self.script = Script(random, timeouts_ms, WRONG_TIMEOUTS_MS, share)
         self.ledger = Ledger(believes=not share.marks)
-        #: Whether what is acknowledged is on the disk.
+        #: Whether acknowledged data is on the disk.
         self.is_synced = random.random() < 0.7
-        #: Whether the disk may have lost what the coordinator knew of transactions.
+        #: Whether the disk may have lost the coordinator's state of transactions.
         self.may_hang = False
         self.is_held = False
         self.work = HeldWork()
@@ -125,7 +125,7 @@ class Simulation:
         self.given: set[ProducerIdAndEpoch] = set()
         self.fences: dict[int, int] = {}
         self.failures: list[AssertionError] = []
-        #: Ids of the topics that there were a step before.
+        #: Ids of the topics after the previous step.
         self.topics: dict[str, bytes] = {}
         self.create()
         for kind in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
@@ -140,7 +140,7 @@ class Simulation:
             self.check()
         self.settle()
 
-    # BackgroundQueue.
+    # Steps.
 
     def step(self) -> None:
         """Do something at random."""
@@ -160,7 +160,7 @@ class Simulation:
         self.work.run(self.random.choice((0, 0, 1, 2)) if self.is_held else None)
 
     def ask_next(self) -> None:
-        """Send what the script says."""
+        """Send the script's next request."""
         asked = self.script.next()
         if isinstance(asked, sequences.Wait):
             self.advance(SHORT_MS + ABORT_INTERVAL_MS)
@@ -172,7 +172,7 @@ class Simulation:
         self.advance(self.random.choice(self.times_ms))
 
     def hold(self) -> None:
-        """Let the disk be slow, or quick again: from then on who waits is answered in time."""
+        """Make the disk slow, or fast again: from then on, waiting requests are answered in time."""
         self.is_held = not self.is_held
         self.waiting = dict.fromkeys(self.waiting, self.bench.now_ms)
 
@@ -181,25 +181,25 @@ class Simulation:
         self.bench.core.unload()
 
     def load(self) -> None:
-        """Let the coordinators begin to load what they have lost."""
+        """Let the coordinators begin to load their lost partitions."""
         self.bench.core.groups.load(self.bench.now_ms)
         self.bench.core.transactions.load(self.bench.now_ms)
 
     def restart(self) -> None:
-        """Stop the broker in order, and start it again."""
+        """Stop the broker cleanly, and restart it."""
         self.work.run()
         self.bench.core.close()
         self._restart(self.disk.crash())
 
     def crash(self) -> None:
-        """Kill the broker, and start it again."""
+        """Kill the broker, and restart it."""
         self._restart(self.disk.crash())
 
     def cut_power(self) -> None:
-        """Cut the power, and start the broker on what is left."""
+        """Cut the power, and start the broker on the remaining files."""
         self._restart(self.disk.crash(self.random.getrandbits(32)))
         if not self.is_synced:
-            # Kafka's default: nobody has promised anything for this.
+            # Kafka's default settings promise nothing for this case.
             self.may_hang = True
             self.ledger.doubt()
             self.fences.clear()
@@ -240,7 +240,7 @@ class Simulation:
     # Requests.
 
     def ask(self, asked: Requested) -> int:
-        """Send a request, and take note of its response when it comes; return its number."""
+        """Send a request, and record its response when it comes; return the request's number."""
         self.numbers += 1
         number = self.numbers
         self.names.now_ms = self.bench.now_ms
@@ -260,13 +260,13 @@ class Simulation:
         return number
 
     def _may_be_prepared(self) -> bool:
-        """Return whether markers are being written, or nobody can say."""
+        """Return whether markers are, or may be, being written."""
         transactions = self.transactions()
         is_unknown = not transactions or self.bench.core.transactions.is_loading
         return is_unknown or any(transaction.is_prepared for transaction in transactions.values())
 
     def _is_fenced(self, asked: Asked) -> bool:
-        """Return whether a transactional request is of a producer that another has followed."""
+        """Return whether a transactional request comes from a producer with a successor."""
         if not isinstance(asked, Produce | Commit | End) or asked.transactional_id is None:
             return False
         return asked.producer.epoch < self.fences.get(asked.producer.producer_id, 0)
@@ -292,7 +292,7 @@ class Simulation:
             assert code is not ErrorCode.NONE, f"{asked} of a producer that is fenced was stored"
 
     def note(self, check: Callable[[], None]) -> None:
-        """Check something inside the broker, which would take the failure for a defect of its own."""
+        """Run a check inside the broker, which would otherwise treat the failure as its own defect."""
         try:
             check()
         except AssertionError as error:
@@ -307,11 +307,11 @@ class Simulation:
                 yield topic.name, number, topic.topic_id, log
 
     def transactions(self) -> dict[str, Transaction]:
-        """Return what the coordinator holds."""
+        """Return the coordinator's state."""
         return {found.transactional_id: found for found in self.bench.core.transactions.transactions()}
 
     def check(self) -> None:
-        """Check what must always hold."""
+        """Check the invariants."""
         if self.failures:
             raise self.failures[0]
         topics = {name: topic.topic_id for name, topic in self.bench.core.directory.topics.items()}
@@ -332,11 +332,11 @@ class Simulation:
             assert not self._late(), f"{self._late()} were not answered"
 
     def _late(self) -> list[int]:
-        """Return the requests that wait for too long; on a slow disk they may."""
+        """Return the requests that wait for too long, which is allowed on a slow disk."""
         return [number for number, asked_ms in self.waiting.items() if asked_ms < self.bench.now_ms - ANSWER_MS]
 
     def check_logs(self, *, is_over: bool = False) -> None:
-        """Check that readers and coordinators have what is in the logs, and that it is what clients were told."""
+        """Check that consumers and coordinators agree with the logs, and the logs with the answers to clients."""
         stored: set[bytes] = set()
         visible: set[bytes] = set()
         offsets: dict[tuple[str, int], tuple[int, int | None]] = {}
@@ -369,19 +369,19 @@ class Simulation:
             self.ledger.check(stored, visible, is_over=is_over)
 
     def check_transactions(self, log: PartitionLog) -> None:
-        """Check that the coordinator holds what its log says."""
+        """Check that the coordinator agrees with its log."""
         coordinator = self.bench.core.transactions
         held = self.transactions()
         if coordinator.is_loading or self.work.pending or not held:
             return
         for transactional_id, transaction in stored_transactions(log).items():
-            # The log does not say which epoch was before.
+            # The log does not have the previous epoch.
             assert replace(held[transactional_id], last_epoch=-1) == transaction
 
     # The end.
 
     def settle(self) -> None:
-        """Let everybody be silent until all transactions have ended; then a new producer must get everything done."""
+        """Let all clients be silent until all transactions have ended; then a new producer must succeed."""
         self.is_held = False
         self.work.run()
         self.load()
@@ -397,14 +397,14 @@ class Simulation:
         for name, number, _, log in self.logs():
             assert log.last_stable_offset == log.high_watermark == log.next_offset, f"{name}-{number} is unstable"
         self.check_logs(is_over=True)
-        # What the coordinator has forgotten of its ids, the logs may still know, and refuse.
+        # The logs may still remember epochs that the coordinator has forgotten, and refuse them.
         for transactional_id in ("new",) if self.may_hang else TRANSACTIONAL_IDS:
             self.transact(transactional_id)
         self.check()
         self.check_logs(is_over=True)
 
     def abort_hanging(self) -> None:
-        """Do what an administrator does with transactions that no coordinator knows."""
+        """Abort transactions that no coordinator knows, as an administrator would."""
         for name, number, _, log in self.logs():
             for known in [known for known in log.producers if known.transaction_start is not None]:
                 producer = ProducerIdAndEpoch(known.producer_id, known.epoch)
@@ -425,7 +425,7 @@ class Simulation:
         assert self.transactions()[transactional_id].state is TransactionState.COMPLETE_COMMIT
 
     def finish(self, asked: Requested) -> None:
-        """Ask what must succeed."""
+        """Send a request that must succeed."""
         number = self.ask(asked)
         self.work.run()
         assert self.codes.get(number) is ErrorCode.NONE, f"{asked}: {self.codes.get(number)}"

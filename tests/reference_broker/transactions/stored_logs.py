@@ -1,6 +1,6 @@
-"""What is in the logs of a broker, read batch by batch, without indexes and without the coordinators.
+"""The contents of a broker's logs, read batch by batch, without indexes and without the coordinators.
 
-Records and committed offsets by name, in the order of the log, each with what the markers make of it.
+Records and committed offsets by name, in log order, and which of them are committed according to the markers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Entry(NamedTuple):
     """A record.
 
     Attributes:
-        offset: where it is.
+        offset: its offset.
         key: its key.
-        value: its value; None deletes.
+        value: its value; None for a tombstone.
     """
 
     offset: int
@@ -45,12 +45,12 @@ class Entry(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What is in a log.
+    """The contents of a log.
 
     Attributes:
-        entries: all records but markers, in order.
-        committed: those that are committed, or of no transaction.
-        last_stable_offset: what no transaction that is open makes undecided, up to the high watermark.
+        entries: all records except markers, in order.
+        committed: the records that are committed, or outside transactions.
+        last_stable_offset: the first offset of an open transaction, or the high watermark.
     """
 
     entries: list[Entry]
@@ -59,7 +59,7 @@ class Stored(NamedTuple):
 
 
 def stored_in(log: PartitionLog) -> Stored:
-    """Return what is in a log, below the high watermark."""
+    """Return the contents of a log below the high watermark."""
     entries: list[Entry] = []
     undecided: dict[int, list[Entry]] = {}
     starts: dict[int, int] = {}
@@ -97,7 +97,7 @@ def _batches(log: PartitionLog) -> Iterator[Batch]:
 
 
 def stored_transactions(log: PartitionLog) -> dict[str, Transaction]:
-    """Return the transactions that a log of `__transaction_state` tells of."""
+    """Return the transactions in a log of `__transaction_state`."""
     found: dict[str, Transaction] = {}
     for entry in stored_in(log).entries:
         record = decode(RECORD_TYPES, entry.key, entry.value)
@@ -110,7 +110,7 @@ def stored_transactions(log: PartitionLog) -> dict[str, Transaction]:
 
 
 def committed_offsets(entries: list[Entry]) -> list[tuple[Partition, int | None]]:
-    """Return the offsets in entries of `__consumer_offsets`, None for one that is deleted."""
+    """Return the offsets in entries of `__consumer_offsets`, None for a deleted one."""
     found: list[tuple[Partition, int | None]] = []
     for entry in entries:
         record = decode(GROUP_RECORD_TYPES, entry.key, entry.value)

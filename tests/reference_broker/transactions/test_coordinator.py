@@ -1,6 +1,6 @@
 """The coordinator fences producers, ends transactions in both versions, and finishes them after a restart.
 
-Method: a coordinator over a log in memory; markers are noted, held back or refused by the test.
+Method: a coordinator over a log in memory; the test records, holds back or refuses markers.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ def test_a_log_that_fails_unloads_the_partition():
 
 
 def test_a_step_that_is_tried_again_does_not_complete_the_next_transaction():
-    """In version 1 the next transaction has the same epoch: its markers are still to be written."""
+    """In version 1 the next transaction has the same epoch, and its markers are still to be written."""
     bench = TransactionBench()
     producer = bench.producer()
     bench.add(producer, version=0)

@@ -1,6 +1,6 @@
-"""The limits of transactions are what the broker's options say, and default to Kafka's.
+"""The limits of transactions follow the broker's options, and default to Kafka's.
 
-Method: options that differ from each other, and the values by name.
+Method: options with distinct values, checked by name.
 """
 
 from __future__ import annotations

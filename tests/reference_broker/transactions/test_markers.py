@@ -1,6 +1,6 @@
-"""Markers reach every partition once each is there, whatever fails on the way, and are left alone where they cannot be.
+"""Markers reach every partition as soon as it is available, whatever fails on the way; impossible ones are given up.
 
-Method: partitions whose outcomes the test plans; time is what the test says.
+Method: partitions whose outcomes the test plans; the test sets the time.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def test_many_markers_are_written_in_steps(monkeypatch):
 
 
 def test_the_next_transaction_may_end_as_soon_as_this_one_has():
-    """The coordinator goes on while it is told so; the markers of the next one are others."""
+    """The coordinator goes on in the callback; the markers of the next transaction are separate ones."""
     bench = Bench()
     bench.next_partitions = [A]
     bench.send(B)

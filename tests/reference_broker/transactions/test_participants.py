@@ -1,6 +1,6 @@
 """Markers and verifications reach the logs and the groups of the same broker.
 
-Method: a broker without sockets; what its logs hold is read.
+Method: a broker without sockets; the test reads its logs.
 """
 
 from __future__ import annotations

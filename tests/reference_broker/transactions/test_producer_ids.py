@@ -1,6 +1,6 @@
-"""Producer ids are given once, in blocks that are reserved before.
+"""Producer ids are assigned once, from blocks that are reserved in advance.
 
-Method: reservations that the test completes, or lets fail, when it likes.
+Method: reservations that the test completes or lets fail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.reference_broker.storage.held_work import HeldWork
 
 
 class Bench:
-    """Producer ids on a counter; background work waits for the test."""
+    """Producer ids from a counter; background work waits for the test."""
 
     def __init__(self) -> None:
         self.next_id = 0

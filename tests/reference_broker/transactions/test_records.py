@@ -1,4 +1,4 @@
-"""Records of transactions give back what was written, in the version of Kafka 4.3.
+"""Transaction records are decoded as they were encoded, in the version of Kafka 4.3.
 
 Method: transactions with and without partitions, encoded and decoded.
 """

@@ -1,4 +1,4 @@
-"""A shard changes when its records are in the log, loads what it wrote, and says what is to be done outside.
+"""A shard changes when its records are in the log, loads the records that it wrote, and reports work to do outside.
 
 Method: a shard alone, whose records the test replays; timers are set in a list.
 """
@@ -28,7 +28,7 @@ _DEFAULTS = TransactionLimits.of(read_options({}))
 
 
 class Bench:
-    """A shard and what it told."""
+    """A shard and its reports."""
 
     def __init__(self, **limits):
         self.timers = Timers()
@@ -148,7 +148,7 @@ def test_an_unloaded_shard_sets_no_timers(bench):
     ids=["add", "check", "end", "end of version 2", "initialize"],
 )
 def test_what_comes_first_for_a_fenced_producer_while_markers_are_written(bench, ask, code):
-    """Kafka says that it is fenced only where it does not look first whether the transaction is between two states."""
+    """Kafka answers that the producer is fenced only where it does not first check for a pending transition."""
     bench.write(bench.shard.initialize("t", 1_000, None, 5, 0))
     bench.write(bench.shard.add_partitions("t", FIRST, [("a", 0)], 1, 0))
     bench.write(bench.shard.end("t", FIRST, True, 1, None, 0))
@@ -201,7 +201,7 @@ def test_transaction_that_was_followed_by_another_is_not_aborted_in_its_stead(be
 
 
 def test_an_id_in_a_state_that_is_never_stored_is_refused_alone(bench):
-    """As in Kafka, which takes it for a defect; the partition answers UNKNOWN_SERVER_ERROR."""
+    """As in Kafka, which treats it as a defect; the partition answers UNKNOWN_SERVER_ERROR."""
     for state in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE):
         bench.shard.replay(transaction_record(Transaction("t", 5, epoch=0, state=state)))
         with pytest.raises(RefusedEdge, match=f"a transactional id cannot become EMPTY while it is {state.name}"):

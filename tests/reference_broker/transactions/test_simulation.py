@@ -1,4 +1,4 @@
-"""Transactions end, and are what their producers were told, under random requests, timeouts, restarts and power cuts.
+"""Transactions end, and agree with the answers to producers, under random requests, timeouts, restarts and power cuts.
 
 Method: seeded sequences, checked step by step (`simulation.py`); a failure prints its seed.
 """
@@ -10,7 +10,7 @@ import pytest
 from tests.reference_broker.transactions.simulation import run
 from tests.thorough import sampled
 
-#: In blocks, so that several processes share them.
+#: In blocks, so that several processes can share them.
 SEQUENCES, BLOCK = 160, 40
 
 

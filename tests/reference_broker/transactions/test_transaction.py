@@ -1,6 +1,6 @@
-"""What a transaction may become, by state and by the producer that asks, in both versions of the protocol.
+"""The transitions of a transaction, by state and by requesting producer, in both versions of the protocol.
 
-Method: tables over every state; the whole way is in `test_coordinator.py`.
+Method: tables over every state; `test_coordinator.py` covers whole transactions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ State = TransactionState
 
 BASE = Transaction("t", 5, epoch=3, previous_producer_id=5, timeout_ms=1_000, start_ms=0)
 
-#: What an end gives: a state, None if nothing changes, or an error.
+#: The result of an end: a state, None if nothing changes, or an error.
 INVALID, CONCURRENT, FENCED = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -96,7 +96,7 @@ def test_another_id():
 
 
 def test_only_the_last_epoch_of_an_id_ends_what_its_successor_has():
-    """An older producer is told nothing of a transaction that is not its own."""
+    """An older producer learns nothing about a transaction that is not its own."""
     renewed = replace(BASE, epoch=0, previous_producer_id=4, state=State.COMPLETE_COMMIT)
     assert renewed.end(ProducerIdAndEpoch(4, LAST_EPOCH), True, 2, None, 0) is None
     with pytest.raises(BrokerError, match="INVALID_PRODUCER_ID_MAPPING"):
@@ -163,7 +163,7 @@ def committed(transaction):
     return prepared
 
 
-#: What leads to each state, whatever the state before; only a commit is checked first.
+#: The step that leads to each state from any state; only a commit is checked first.
 STEPS = {
     State.EMPTY: lambda transaction: transaction.initialized(1, None, None, 0),
     State.ONGOING: lambda transaction: transaction.with_partitions([("a", 0)], 2, 0),
@@ -182,7 +182,7 @@ def test_every_edge(before, after):
 @pytest.mark.parametrize("before", State)
 @pytest.mark.parametrize("after", STEPS)
 def test_no_other_edge(before, after):
-    """A state that is never stored, and was read from a log nevertheless, allows nothing, as in Kafka."""
+    """As in Kafka, a state that is never stored allows nothing if it is read from a log nevertheless."""
     found = None
     with suppress(RefusedEdge):
         found = STEPS[after](replace(BASE, state=before)).state

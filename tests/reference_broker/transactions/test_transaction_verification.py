@@ -1,6 +1,6 @@
 """A batch begins a transaction in its partition only if the coordinator agrees; its errors become those of Produce.
 
-Method: logs in memory, and a coordinator that says what the test wants.
+Method: logs in memory, and a coordinator whose answers the test chooses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ID, PRODUCER, EPOCH = "id", 7, 3
 
 
 class Partitions:
-    """Some partitions, and what became of the batches that were sent to them."""
+    """Some partitions, and the results of the batches that were sent to them."""
 
     def __init__(self, *numbers: int) -> None:
         self.logs = {number: TransactingLog() for number in numbers}

@@ -1,4 +1,4 @@
-"""A transaction coordinator over a log in memory, and short ways to ask it, for the tests of transactions."""
+"""A transaction coordinator over a log in memory, with shortcuts for requests, for the tests of transactions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DEFAULTS = TransactionLimits.of(read_options({}))
 
 
 def code_of(outcome: object) -> ErrorCode:
-    """Return the code of an outcome, NONE for one that is no error."""
+    """Return the code of an outcome, NONE if it is not an error."""
     return outcome.code if isinstance(outcome, BrokerError) else ErrorCode.NONE
 
 
@@ -38,13 +38,13 @@ class TransactionBench:
     """A coordinator of transactions; the transactional id is `t` unless a test says otherwise.
 
     Args:
-        log: where the records are.
-        limits: of transactions.
+        log: the log that has the records.
+        limits: the limits of transactions.
 
     Attributes:
-        markers: what was written: partition, marker, transaction version.
-        held: markers that wait for the test, None to write them at once.
-        failing: errors of markers by partition.
+        markers: the written markers: partition, marker, transaction version.
+        held: markers that wait for the test; None to write them at once.
+        failing: the errors of markers by partition.
         no_ids: whether no producer id can be reserved.
     """
 
@@ -91,7 +91,7 @@ class TransactionBench:
             self.held.append(write)
 
     def loaded(self) -> TransactionBench:
-        """Return a coordinator that has read what this one wrote."""
+        """Return a new coordinator that has loaded the log of this one."""
         again = TransactionBench(self.log, **self.limits)
         again.now_ms = self.now_ms
         while again.transactions.is_loading:
@@ -106,7 +106,7 @@ class TransactionBench:
             self.timers.fire(self.now_ms)
         self.now_ms = end_ms
 
-    # Requests; each returns the answers, none yet if it is delayed.
+    # Requests; each returns the answers, an empty list as long as it is delayed.
 
     def init(
         self, expected: tuple[int, int] | None = None, *, transactional_id: str = "t", timeout_ms: int = TIMEOUT_MS
@@ -143,7 +143,7 @@ class TransactionBench:
         return answers
 
     def ensure(self, producer: tuple[int, int], *partitions: Partition, version: int = 2) -> list[Any]:
-        """Make sure that partitions are in the transaction; the answers are codes by partition."""
+        """Verify that partitions are in the transaction; the answers are codes by partition."""
         answers: list[Any] = []
         self.transactions.ensure_partitions(
             "t",
@@ -165,10 +165,10 @@ class TransactionBench:
         )
         return answers
 
-    # What came of it.
+    # Results.
 
     def find(self, transactional_id: str = "t") -> Transaction | None:
-        """Return a transaction as it is described, None if there is none."""
+        """Return the description of a transaction, None if there is none."""
         answers: list[Any] = []
         self.transactions.describe(transactional_id, answers.append, self.now_ms)
         (found,) = answers

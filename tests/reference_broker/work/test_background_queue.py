@@ -1,6 +1,6 @@
-"""BackgroundQueue are done one after the other, in order, and a failed one does not hold up the next.
+"""Steps of a BackgroundQueue run one after the other, in order, and a failed one does not hold up the next.
 
-Method: background work that the test lets happen.
+Method: background work that the test releases.
 """
 
 from kafkawire.reference_broker.work.background_queue import BackgroundQueue

@@ -1,6 +1,6 @@
-"""A handler may raise anything without ending the broker; a `BrokerEnd` passes all that catches such errors.
+"""A handler may raise anything without ending the broker; a `BrokerEnd` passes every handler of such errors.
 
-Method: every place where the code of a handler is called raises it.
+Method: `BrokerEnd` is raised in every place that calls code of a handler.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def waiting() -> DelayedOperation:
 
 
 def in_handler(bench: BrokerBench) -> None:
-    chain(ELEMENTS, end)(None, None)  # type: ignore[arg-type]  # it is not reached
+    chain(ELEMENTS, end)(None, None)  # type: ignore[arg-type]  # not reached
 
 
 def in_timer(bench: BrokerBench) -> None:

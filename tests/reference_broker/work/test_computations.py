@@ -1,6 +1,6 @@
-"""Long computations take turns, one slice at a time, until they are done or nobody wants them.
+"""Long computations take turns, one slice at a time, until they are done or cancelled.
 
-Method: computations that note their slices; the test fires the timers.
+Method: computations that record their slices; the test fires the timers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkawire.reference_broker.work.timers import Timers
 
 
 class Bench:
-    """Computations by name, with what they did in order."""
+    """Computations by name, with their slices in order."""
 
     def __init__(self) -> None:
         self.timers = Timers()

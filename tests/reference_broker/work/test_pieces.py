@@ -1,4 +1,4 @@
-"""Work gives way after each entry, and pieces end after as many entries as they have room for."""
+"""Work yields after each entry, and a piece ends when it has its maximum number of entries."""
 
 from kafkawire.reference_broker.work.pieces import Pieces, counted, each
 
@@ -6,7 +6,7 @@ MANY = 1_000
 
 
 def result(work):
-    """Return what work returns, and how often it gave way before."""
+    """Return the result of the work, and how often it yielded before."""
     turns = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Connections whose requests take long have one turn each, one after the other."""
+"""Connections with long requests get one turn each, one after the other."""
 
 from collections.abc import Callable
 

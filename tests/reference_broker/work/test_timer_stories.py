@@ -35,7 +35,7 @@ class Scene:
 
     Attributes:
         called: numbers of the timers that have fired, in order.
-        due_ms: of each pending timer, when it is due by the clock that never jumps, and its number.
+        due_ms: the due time of each pending timer, by the clock that never jumps, and its number.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Scene:
         self._timers: dict[int, Timer] = {}
         self._turns = 0
         self._turns_taken: list[int] = []
-        #: How far the clock had jumped before the last pause: what a caller believes that read the clock then.
+        #: The jump of the clock before the last pause, as seen by a caller that read the clock then.
         self._earlier_jumps = 0
 
     @property
@@ -61,7 +61,7 @@ class Scene:
     def check(self) -> None:
         earliest_ms = min(self.due_ms)[0] + self.jumped_ms if self.due_ms else None
         found_ms = self.timers.next_deadline_ms
-        # The turns, taken or not, have a timer of their own.
+        # Turns, taken or not, have a separate timer.
         is_turn = self._turns > 0 and found_ms is not None and (earliest_ms is None or found_ms <= earliest_ms)
         assert found_ms == earliest_ms or is_turn
         assert {number for _, number in self.due_ms} == {n for n, timer in self._timers.items() if timer.is_pending}

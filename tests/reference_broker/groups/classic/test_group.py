@@ -1,6 +1,6 @@
-"""A group knows its members, who leads, and which protocol they share.
+"""A group knows its members, its leader, and the protocol that all members support.
 
-Method: members are added and removed directly; moves between states are tested beside this.
+Method: members are added and removed directly; other modules test transitions between states.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Members of classic groups get the answers of Kafka: to joins, syncs, heartbeats, commits, leaves; every error.
+"""Members of classic groups get Kafka's answers to joins, syncs, heartbeats, commits and leaves, every error included.
 
 Method: as in `test_rebalances.py`.
 """
@@ -283,7 +283,7 @@ def test_commit_during_the_assignment_has_to_wait():
 )
 def test_commits_in_a_transaction(generation, member, instance, no_group, no_members, stable):
     bench = GroupBench()
-    known = "c-id1"  # the first that the bench gives out
+    known = "c-id1"  # the first member id that the bench gives out
 
     def commit():
         return only(bench.commit_in_transaction(generation, known if member == "known" else member, instance))

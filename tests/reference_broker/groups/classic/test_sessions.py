@@ -1,4 +1,4 @@
-"""Sessions of members end when they must, and only then.
+"""Sessions of members expire when they must, and only then.
 
 Method: as in `test_rebalances.py`.
 """
@@ -144,7 +144,7 @@ def test_ids_handed_out_are_limited(monkeypatch):
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 1])
 def test_session_lasts_as_long_when_the_clock_jumps(jump_ms):
-    """A member is neither out early because the machine was suspended, nor in for an hour more."""
+    """A suspended machine neither expels a member early nor keeps it for another hour."""
     bench = GroupBench()
     member = only(bench.join()).member_id
     bench.sync(member, 1, {})

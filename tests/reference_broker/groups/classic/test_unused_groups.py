@@ -1,4 +1,4 @@
-"""Groups that hold nothing but an id handed out are forgotten when there are too many, unless they are used since.
+"""Groups that hold only a pending member id are dropped when there are too many, unless they are used in between.
 
 Method: as in `test_rebalances.py`.
 """

@@ -16,10 +16,10 @@ def subscriber(*topics: bytes, current: Partitions | None = None, instance: str 
 
 
 def partitions(assignment: Mapping[str, Partitions]) -> list[tuple[bytes, int]]:
-    """Return everything that is assigned."""
+    """Return all assigned partitions."""
     return sorted((topic, number) for owned in assignment.values() for topic in owned for number in owned[topic])
 
 
 def size(owned: Partitions) -> int:
-    """Return how many partitions there are."""
+    """Return the number of partitions."""
     return sum(len(numbers) for numbers in owned.values())

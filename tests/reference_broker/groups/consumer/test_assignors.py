@@ -1,6 +1,6 @@
-"""Assignors give every partition that somebody wants to one member, evenly; range keeps numbers together.
+"""Assignors give every subscribed partition to one member, evenly; range gives consecutive numbers.
 
-Method: tables, and random groups by seed.
+Method: tables, and random groups from seeds.
 """
 
 from __future__ import annotations

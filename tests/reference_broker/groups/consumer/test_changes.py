@@ -1,4 +1,4 @@
-"""What a change of members makes of a group: its epoch, its target assignment, who is preferred.
+"""The effect of member changes on a group: its epoch, its target assignment, its preferred assignor.
 
 Method: a coordinator over a log in memory.
 """

@@ -1,6 +1,6 @@
 """Members that speak the classic protocol share a consumer group with those that speak KIP-848.
 
-Method: a coordinator over a log in memory; another one reads the log.
+Method: a coordinator over a log in memory; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.reference_broker.groups.group_bench import REBALANCE_MS, SESSION_MS, 
 
 
 def mixed(**limits):
-    """Return a bench, a classic member with all partitions, and a member of KIP-848 that has just come."""
+    """Return a bench, a classic member with all partitions, and a KIP-848 member that has just joined."""
     bench = ConsumerBench(**limits)
     (classic,) = bench.classic_group((0, 1, 2, 3))
     joined = bench.beat("new")
@@ -27,7 +27,7 @@ def mixed(**limits):
 
 
 def hand_over(bench, classic, epoch):
-    """Let the classic member revoke what it is asked to, and both take what they are to have."""
+    """Let the classic member revoke partitions as asked, and both members take their target assignments."""
     assert bench.heartbeat(classic, epoch - 1) is ErrorCode.REBALANCE_IN_PROGRESS
     first = only(bench.join_classic(classic, (0, 1, 2, 3)))
     assert (first.generation_id, first.leader, first.protocol_name) == (epoch - 1, "", "cooperative-sticky")

@@ -1,6 +1,6 @@
-"""Members that do not do in time what is expected of them are fenced, and nothing is expected of those that are gone.
+"""Members that miss a deadline are fenced, and members that have left have no deadlines.
 
-Method: deadlines over a shard's timers that fire when the test says so.
+Method: deadlines over a shard's timers, which the test fires.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A group knows its members, who owns what, how far it is, and who may commit.
+"""A group knows its members, the owner of each partition, its own state, and who may commit.
 
-Method: members put in by hand.
+Method: members added by hand.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Members of KIP-848 groups join, share, hand over, leave, and are fenced when they are silent.
+"""Members of KIP-848 groups join, share and hand over partitions, leave, and are fenced when they are silent.
 
-Method: a coordinator over a log in memory; another one reads the log.
+Method: a coordinator over a log in memory; a second one reads the log.
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ def test_a_member_of_an_unknown_state_is_fenced_and_its_partition_of_the_log_is_
 
 
 class Unwalked(dict):
-    """Members that may be looked up, but not walked through: a group may have thousands, and each is heard often."""
+    """Members that allow look-ups but no iteration: a group may have thousands, and each sends heartbeats often."""
 
     def __iter__(self):
         raise AssertionError("all members are looked at")

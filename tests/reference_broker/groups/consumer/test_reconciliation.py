@@ -1,4 +1,4 @@
-"""A member revokes before it takes over, moves to the target's epoch when it may, and waits for what others own.
+"""A member revokes before it takes over, moves to the target epoch when allowed, and waits for partitions of others.
 
 Method: steps from given states.
 """
@@ -106,7 +106,7 @@ def test_member_of_an_unknown_state_begins_anew():
 
 @pytest.mark.parametrize("before", MemberState)
 def test_every_edge(before):
-    """A member has 1 and is revoking 2; the target wants something else, and others have some of it or not."""
+    """A member owns 1 and is revoking 2; the target is different, and other members own some of it or none."""
     revoking = owned(2) if before is MemberState.UNREVOKED_PARTITIONS else {}
     member = ConsumerMember("m", epoch=4, state=before, assigned=owned(1), revoking=revoking)
     found = set()

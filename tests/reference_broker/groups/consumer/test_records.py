@@ -1,4 +1,4 @@
-"""Records of consumer groups come back as they were, and remove what they removed.
+"""Records of consumer groups come back unchanged, and tombstones remove what they removed.
 
 Method: encoded, decoded and replayed into an empty dictionary of groups.
 """

@@ -1,6 +1,6 @@
-"""What regular expressions stand for is looked up beside the heartbeats, written, and taken over from the log.
+"""Regular expressions are resolved outside the heartbeats, their topics are written, and read back from the log.
 
-Method: a coordinator over a log in memory; time is a number, and nothing is looked up unless the test fires the timers.
+Method: a coordinator over a log in memory; time is a number, and nothing is resolved unless the test fires the timers.
 The answers and records are those that Apache Kafka gives.
 """
 
@@ -22,27 +22,27 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.groups.consumer_bench import ConsumerBench, numbers
 from tests.reference_broker.groups.group_bench import ChangingTopics
 
-#: The first time at which a group's expressions are looked up again, if they were at 0.
+#: The earliest time at which a group's expressions are resolved again after they were resolved at 0.
 AGAIN_MS = REFRESH_PAUSE_MS + 1
 
 
 def put(bench, name, partitions=1):
-    """Let a topic come."""
+    """Add a topic."""
     bench.topics[name] = TopicFacts(name.encode() * 16, partitions)
 
 
 def join(bench, member_id="m", regex="[tu]", now=0, **changes):
-    """Let a member join with an expression; return the answer."""
+    """Join a member with an expression; return the answer."""
     return bench.beat(member_id, now=now, **{"topics": None, "regex": regex, **changes})
 
 
 def topics(bench):
-    """Return the topics that expressions stand for."""
+    """Return the topics that match the expressions."""
     return {regex: set(resolved.topics) for regex, resolved in bench.consumers.resolved.items()}
 
 
 def kinds(bench, start=0):
-    """Return the keys' types of what was written, a list for each batch; removed ones are negative."""
+    """Return the key types of the written records, a list for each batch; tombstones are negative."""
     return [
         [(record.key.SCHEMA.key or 0) * (1 if record.value is not None else -1) for record in records if record]
         for batch in bench.log.batches[start:]
@@ -253,7 +253,7 @@ def test_what_apache_kafka_has_found_is_used_although_its_expression_is_too_larg
 
 
 class Unwalked(ChangingTopics):
-    """Topics that may be looked up, but not walked through."""
+    """Topics that allow look-ups but no iteration."""
 
     def __iter__(self):
         raise AssertionError("all topics are looked at")
@@ -284,7 +284,7 @@ HARD = "(.?){490}t"
 
 
 def hard(bench):
-    """Let a member join with an expression that takes long, and let it be looked up for a while."""
+    """Join a member with an expression that takes long to resolve, and let the resolution run for a while."""
     for number in range(4):
         put(bench, f"{number:02}" * 124)
     join(bench, regex=HARD)

@@ -1,4 +1,4 @@
-"""What assignors know of members: who they are, which of their topics exist, and what they were to have before."""
+"""What assignors know about members: their ids, which of their topics exist, and their previous targets."""
 
 from __future__ import annotations
 

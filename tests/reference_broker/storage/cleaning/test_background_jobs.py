@@ -1,6 +1,6 @@
 """BackgroundJobs run one at a time, wait without blocking, and fail alone.
 
-Method: jobs that write down what they do; background work that the test lets happen, or that happens at once.
+Method: jobs that record their steps; background work that the test releases, or that happens at once.
 """
 
 import pytest

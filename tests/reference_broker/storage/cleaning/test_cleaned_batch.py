@@ -1,6 +1,6 @@
-"""What is left of a batch: everything as it was, what is latest, a header if it is needed, or nothing.
+"""Compaction keeps a batch unchanged, only its latest records, an empty header if that is needed, or nothing.
 
-Method: batches by hand, with the latest offsets of their keys.
+Method: hand-made batches, with the latest offsets of their keys.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""Compaction knows which batches were aborted, and which markers still have something to say.
+"""Compaction knows which batches were aborted, and which markers are still needed.
 
-Method: a log with interleaved transactions; its batches are given one after the other, all or some of them.
+Method: a log with interleaved transactions; all or some of its batches are passed in order.
 """
 
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""How far logs were compacted is written down in Kafka's file, of the logs that there are.
+"""The progress of compaction is written to Kafka's checkpoint file, for existing logs only.
 
 Method: a directory on a disk in memory.
 """

@@ -1,7 +1,7 @@
 """A compacted log still has the latest record of each key, and no reader loses its place.
 
-Method: logs of random records and transactions on a disk in memory, compacted again and again, and opened again; the
-power is cut, and the disk fails, at every call of a compaction.
+Method: logs of random records and transactions on a disk in memory, compacted repeatedly and reopened; a power cut and
+a disk failure at every disk call of a compaction.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ class Bench:
         return compact(self.log, self.services, **options)
 
     def again(self, *, is_clean=True):
-        """Return the log, opened again."""
+        """Return the log, reopened."""
         if is_clean:
             self.log.close()
         disk = self.disk.crash()
@@ -64,7 +64,7 @@ def filled(records=60, keys=4, config=CONFIG):
 
 
 def merging(bench):
-    """Let the segments of a log be larger from now on."""
+    """Raise the segment size of a log from now on."""
     bench.log.config = dataclasses.replace(bench.log.config, segment_bytes=2000)
     return bench
 
@@ -167,7 +167,7 @@ def test_what_was_aborted_takes_no_room_for_keys():
 
 
 def test_what_a_producer_commits_after_an_abort_that_is_clean_replaces_what_was_before():
-    """The marker of the abort is not met again: no later batch may be taken for one of that transaction."""
+    """The abort marker does not come again: no later batch may be mistaken for one of that transaction."""
     log = TransactingLog(CONFIG)
     services = LogServices(log.disk)
 
@@ -233,7 +233,7 @@ def test_open_transaction_ends_what_is_compacted():
 
 
 def random_history(seed):
-    """Return a log with random records and transactions, of which none is open."""
+    """Return a log with random records and transactions, none of them open."""
     chance = random.Random(seed)
     log = TransactingLog(CONFIG)
     is_open = dict.fromkeys((1, 2, 3), False)
@@ -271,7 +271,7 @@ def write(log, producer, key, values, *, is_transactional):
 
 
 def state_of(log):
-    """Return the committed latest value of each key, as consumers find it in one fetch."""
+    """Return the latest committed value of each key, as a consumer reads it in one fetch."""
     aborted = [entry for entries in aborted_in(log).values() for entry in entries]
     content = b"".join(bytes(batch.data) for batch in batches_of(log))
     offsets = {offset for offset, _ in committed_in(content, aborted)[0]}
@@ -281,7 +281,7 @@ def state_of(log):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_random_histories(seed):
-    """Whatever was committed last stays, aborted records never come back, and producers are known as before."""
+    """The last committed records stay, aborted records never come back, and producer state is unchanged."""
     log, chance = random_history(seed)
     memory = log.disk
     assert isinstance(memory, MemoryDisk)
@@ -303,7 +303,7 @@ def test_random_histories(seed):
         assert encode_snapshot(known_of(crashed.producers)) == producers
         assert aborted_in(crashed) == aborted_in(log.log)
         now_ms += 600
-    # Without snapshots, producers are found in what is left.
+    # Without snapshots, producer state is rebuilt from the remaining batches.
     disk = memory.crash()
     for name in [name for name in disk.names("t-0") if name.endswith((".snapshot", ".txnindex"))]:
         disk.remove(f"t-0/{name}")
@@ -343,7 +343,7 @@ def test_power_goes_at_every_call():
 
 @pytest.mark.parametrize("is_full", [False, True])
 def test_disk_fails_at_every_call(is_full):
-    """Before the new segment counts, nothing has happened; after that, the log is offline, and whole after a start."""
+    """Before the swap of segments, a failure changes nothing; after it, the log is offline, and whole after a start."""
     number, is_done, outcomes = 0, False, set()
     while not is_done:
         number += 1
@@ -412,7 +412,7 @@ def test_log_that_ends_meanwhile_is_left_alone():
 
 
 def test_aborted_transactions_are_sorted_in_the_background(monkeypatch):
-    """There may be millions."""
+    """A log may have millions of aborted transactions."""
     bench, is_behind = filled(), []
     is_background = False
 

@@ -1,4 +1,4 @@
-"""Logs are compacted from where the last time ended to where it must stop, if it is worth it.
+"""Logs are compacted from the end of the last compaction to the first uncleanable offset, if enough is dirty.
 
 Method: logs of four batches in each segment, of a known size and time.
 """
@@ -24,7 +24,7 @@ CONFIG = dataclasses.replace(log_config({"cleanup.policy": "compact"}), segment_
 
 @pytest.fixture
 def log():
-    """Return a log with segments from 0, 4, 8, 12 and 16 on, the last with two batches."""
+    """Return a log with segments at 0, 4, 8, 12 and 16, the last with two batches."""
     disk = MemoryDisk()
     disk.make_folder("t-0")
     log = PartitionLog(LogServices(disk), "t-0", CONFIG)

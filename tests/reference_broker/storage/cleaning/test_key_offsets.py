@@ -1,4 +1,4 @@
-"""The latest offset of each key is known, for as many keys as fit.
+"""The map has the latest offset of each key, for as many keys as fit.
 
 Method: keys of all lengths, and limits of a few entries.
 """

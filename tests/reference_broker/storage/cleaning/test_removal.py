@@ -1,4 +1,4 @@
-"""Old segments go: from the log at once, from the folder after a while, and wherever the power goes, nothing else does.
+"""Old segments leave the log at once and the folder later; a power cut at any time removes nothing else.
 
 Method: a directory on a disk in memory with a log of many segments; the power is cut at every call of a removal.
 """
@@ -142,7 +142,7 @@ def test_roll_waits_for_the_sync_and_meets_appends():
 
 
 def test_segments_go_once_a_sync_has_stored_their_indexes():
-    """What a sync writes after the files have gone would be an index without a segment."""
+    """A sync after the removal of the files would write an index without a segment."""
     disk, work = MemoryDisk(), HeldWork()
     filled(disk)[0].close()
     directory = opened(disk, work)
@@ -263,7 +263,7 @@ def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
     append(log, b"b")
     log.begin_at(2)
     directory.checkpoint()
-    disk = disk.crash(seed)  # the records were not synced, the start of the log was
+    disk = disk.crash(seed)  # the records were not synced, but the start of the log was
     (log,) = opened(disk).topics["t"].logs
     assert (log.log_start_offset, log.next_offset) == (2, 2)
     append(log, b"c")

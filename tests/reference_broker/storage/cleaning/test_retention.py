@@ -1,4 +1,4 @@
-"""Segments go by log start, size and age, from the first on, and never past the high watermark.
+"""Segments are removed by log start, size and age, oldest first, and never past the high watermark.
 
 Method: logs of four batches in each segment of a known size and time.
 """
@@ -87,7 +87,7 @@ def test_empty_log_keeps_its_segment():
 
 
 def test_limits_add_up():
-    """What went by its size does not count for the age of those after it."""
+    """A segment removed by size does not affect the age check of later segments."""
     log = log_of(12)
     assert count(log, now_ms=NOW_MS + 8, retention_ms=0, retention_bytes=8 * BATCH_BYTES, start=4) == 2
 
@@ -101,7 +101,7 @@ def test_sealed_segments_tell_their_age_from_the_file_on_the_disk():
 
 
 def test_segments_without_timestamps_are_looked_at_once():
-    """A client that sends none made each check read all segments after each segment."""
+    """Records without timestamps once made each check read all segments after each segment."""
     log = log_of(400, lambda number: -1 if number < 390 else NOW_MS)
     again = PartitionLog(LogServices(log._services.disk), "t-0", CONFIG)
     calls = []

@@ -1,4 +1,4 @@
-"""The upkeep looks at all logs from time to time, does its work in the background, and ends when it is told to.
+"""The upkeep checks all logs periodically, works in the background, and ends on request.
 
 Method: a broker without sockets on a disk in memory, and time that the test lets pass.
 """
@@ -234,7 +234,7 @@ def test_limits_are_changed():
     bench.core.upkeep.change_limits(limits)
     fill(bench)
     before = bases(bench)
-    bench.advance(1000)  # the next look was planned before
+    bench.advance(1000)  # the next check was scheduled earlier
     assert bases(bench) == [5]
     fill(bench)
     bench.advance(4999)

@@ -1,7 +1,7 @@
-"""Whatever call of the disk fails during upkeep, and wherever the power goes, nothing goes that has to stay.
+"""Upkeep never removes data that must stay, whichever disk call fails and whenever the power is cut.
 
 Method: a scripted workload (`upkeep_workload.py`) on a disk in memory, as in `test_disk_failures.py`: once for each
-call of the disk, that call fails, or the power goes during it; then a broker starts on what is left.
+disk call, that call fails, or the power is cut during it; then a broker starts on the remaining files.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tests.reference_broker.storage.cleaning.upkeep_workload import UpkeepWorklo
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.thorough import sampled
 
-#: Each case takes every n-th call, so that together they take them all; `make test` runs one of them.
+#: Each case takes every n-th call, so that the cases together cover all calls; `make test` runs one case.
 SHARES = 8
 
-#: How many pieces of background work happen at a time.
+#: How many pieces of background work run at a time.
 PIECES = (0, 1, 3, 10)
 
 
@@ -95,7 +95,7 @@ def test_every_call_fails(code, share):
 
 @pytest.mark.parametrize("share", sampled(range(SHARES), SHARES))
 def test_power_goes_while_much_is_in_flight(share):
-    """The same with background work that is behind, by chance."""
+    """The same with background work that is randomly late."""
     for seed in range(share, 120, SHARES):
         chance = random.Random(seed)
         disk, workload, work = prepared(), UpkeepWorkload(), HeldWork()

@@ -1,6 +1,6 @@
-"""A scripted workload of retention, DeleteRecords and compaction, and the check of what is left after a failure.
+"""A scripted workload of retention, DeleteRecords and compaction, and the check of the data after a failure.
 
-Every topic syncs each batch: what was acknowledged has to be there, unless the upkeep may have removed it.
+Every topic syncs each batch: acknowledged records must survive, unless the upkeep may have removed them.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _TOPICS: dict[str, dict[str, Any]] = {
 _OPTIONS = {"log_retention_check_interval_ms": 15_000, "log_cleaner_backoff_ms": 15_000}
 _KEYS = 3
 
-#: Lets some background work happen, or all of it.
+#: Runs some of the background work, or all of it.
 Settle = Callable[[bool], None]
 
 
 class UpkeepWorkload:
-    """What was asked of a broker, and what it answered.
+    """The requests to a broker and its answers.
 
     Attributes:
-        sent: by topic, key and value of each record that was sent.
-        acknowledged: by topic, the same by offset.
+        sent: the key and value of each sent record, by topic.
+        acknowledged: the acknowledged records by offset, by topic.
         refused: values that were refused.
-        deleted_to: up to where records were deleted, with an acknowledgement.
-        asked_to: likewise, asked for.
+        deleted_to: the end offset of acknowledged deletions.
+        asked_to: the end offset of requested deletions.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class UpkeepWorkload:
 
     @staticmethod
     def bench(disk: Disk, *arguments: Any) -> BrokerBench:
-        """Return a broker that looks after its logs every 15 seconds."""
+        """Return a broker whose upkeep runs every 15 seconds."""
         return BrokerBench(disk, *arguments, **_OPTIONS)
 
     @staticmethod
@@ -66,7 +66,7 @@ class UpkeepWorkload:
     # The script.
 
     def run(self, bench: BrokerBench, settle: Settle = lambda is_all: None) -> None:
-        """Produce, delete records, and let the time pass in which logs are looked after; restart in between."""
+        """Produce, delete records, and let time pass for the upkeep; restart in between."""
         for number in range(6):
             self._produce_all(bench, number)
             settle(False)
@@ -131,7 +131,7 @@ class UpkeepWorkload:
     # The check.
 
     def check(self, disk: Disk, *, may_keep_refused: bool = False) -> tuple[int, ...]:
-        """Start a broker on what is left, check it, and return how many records each topic has."""
+        """Start a broker on the remaining files, check it, and return the number of records of each topic."""
         bench = self.bench(disk)
         counts = []
         for name in _TOPICS:
@@ -141,7 +141,7 @@ class UpkeepWorkload:
             counts.append(self._check_log(name, log, may_keep_refused=may_keep_refused))
             leftovers = (".deleted", ".cleaned", ".swap")
             assert not [entry for entry in disk.names(log.folder) if entry.endswith(leftovers)]
-        # And it works: the next upkeep finds nothing odd.
+        # The broker works: the next upkeep finds nothing wrong.
         bench.advance(30_000)
         for name in _TOPICS:
             log = bench.core.directory.log(name, 0)

@@ -1,6 +1,6 @@
-"""Damage to a file of the data directory is reported at the start; what can be is restored; no partition stops another.
+"""A start reports damaged files of the data directory and repairs what it can; no partition stops another.
 
-Method: directories on real files, or in memory, damaged while they are closed.
+Method: directories on real files or in memory, damaged while they are closed.
 """
 
 from __future__ import annotations

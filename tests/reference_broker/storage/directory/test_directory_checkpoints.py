@@ -1,6 +1,6 @@
-"""The checkpoints of a directory say what is so, for offline logs too, and nothing of topics that are gone.
+"""The checkpoints of a directory are correct, for offline logs too, and do not mention deleted topics.
 
-Method: a directory on a disk in memory, closed or left as by a crash.
+Method: a directory on a disk in memory, closed or abandoned as in a crash.
 """
 
 import errno
@@ -36,7 +36,7 @@ def test_offline_log_keeps_its_place_in_the_checkpoints():
 
 
 def test_no_checkpoint_passes_indexes_that_are_not_durable():
-    """Or the next start trusts files from before, and retention takes the segment for as old as they say."""
+    """Otherwise the next start trusts old files, and retention believes the age of the segment in them."""
     disk, configs = MemoryDisk(), {"flush.messages": "1", "retention.ms": "1000"}
     directory = on(disk)
     append(create(directory, "t", 1, configs).logs[0], b"old")
@@ -50,7 +50,7 @@ def test_no_checkpoint_passes_indexes_that_are_not_durable():
     directory.checkpoint()
     work.run()
     log.roll(lambda: None)
-    work.run(1)  # the file is there, the sync has not begun
+    work.run(1)  # the file exists, but its sync has not begun
     (again,) = on(disk.crash()).topics["t"].logs
     assert [segment.base_offset for segment in again.segments] == [0, 2]
     assert again.segments.first.highest_timestamp() == NOW_MS + 10_000
@@ -81,7 +81,7 @@ FILES = ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "cle
 
 
 def with_entries(disk, work=at_once):
-    """Return a directory with a topic that all files name, as they do after a restart."""
+    """Return a directory with a topic that all files name, as after a restart."""
     directory = on(disk)
     topic = create(directory, "t")
     for _ in range(3):
@@ -146,7 +146,7 @@ def test_entries_that_could_not_be_dropped_go_before_a_topic_of_their_name_comes
 @pytest.mark.parametrize("path", FILES)
 @pytest.mark.parametrize("is_written", [False, True])
 def test_write_of_which_nobody_knows_whether_it_is_durable_is_repeated(path, is_written):
-    """The name of the new file was there, and its sync failed: a power cut may bring back the old one."""
+    """The new file was renamed, but the sync failed: a power cut may bring back the old one."""
     disk = MemoryDisk()
     directory = with_entries(disk)
     renamed = []
@@ -213,10 +213,10 @@ def test_those_who_wait_for_a_checkpoint_are_told():
 
 
 def with_a_gap(disk):
-    """Return a directory with a compacted log, in which a segment begins later than the one before it ends."""
+    """Return a directory with a compacted log, in which a segment begins after a gap."""
     directory = on(disk)
     configs = {"cleanup.policy": "compact", "flush.messages": "1"}
-    small = {"segment.index.bytes": "12", "index.interval.bytes": "0"}  # or what is left becomes one segment
+    small = {"segment.index.bytes": "12", "index.interval.bytes": "0"}  # or the remaining batches become one segment
     log = create(directory, "t", 1, configs | small).logs[0]
     for key in (b"a", b"b"):
         data = produced(b"v", key=key)
@@ -233,7 +233,7 @@ def with_a_gap(disk):
 
 
 def test_recovery_points_do_not_go_back_where_indexes_are_made_anew():
-    """Or what compaction has left is cut off at its first gap."""
+    """Otherwise the compacted log is cut off at its first gap."""
     disk = MemoryDisk()
     directory = with_a_gap(disk)
     (log,) = directory.topics["t"].logs
@@ -277,7 +277,7 @@ def test_gaps_outlive_lost_recovery_points_of_a_log_that_is_offline():
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_log_that_no_checkpoint_names_was_not_compacted(is_lost):
-    """A gap there is damage, as in any other log; unless the file is gone."""
+    """A gap there is damage, as in any other log, unless the checkpoint file is gone."""
     disk = MemoryDisk()
     directory = on(disk)
     log = create(directory, "t", 1, {"cleanup.policy": "compact"}).logs[0]
@@ -316,7 +316,7 @@ def test_new_directory_has_a_checkpoint_at_once():
 
 @pytest.mark.parametrize("name", ["log-start-offset-checkpoint", "recovery-point-offset-checkpoint"])
 def test_offset_that_no_log_has_does_not_empty_it(name, caplog):
-    """The log was deleted, and began again in a file with a name of 21 digits."""
+    """The log was once deleted, and began again in a file with a name of 21 digits."""
     disk = MemoryDisk()
     directory = on(disk)
     append(create(directory, "t").logs[0], b"x")

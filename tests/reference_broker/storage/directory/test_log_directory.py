@@ -1,6 +1,6 @@
-"""A data directory remembers who it belongs to and which topics it has, and cleans up after crashes.
+"""A data directory remembers its broker and its topics, and cleans up after crashes.
 
-Method: directories made, closed, tampered with and opened again; background work that the test holds back.
+Method: directories that are created, closed, tampered with and reopened; background work that the test holds back.
 """
 
 import errno
@@ -126,7 +126,7 @@ def test_log_and_logs(reopen):
 
 
 def test_two_brokers_cannot_share_a_directory(tmp_path):
-    """They lost three of four acknowledged records."""
+    """Two brokers in one directory once lost three of four acknowledged records."""
     first = on(MachineDisk(tmp_path))
     with pytest.raises(ConfigurationError, match="another broker uses it"):
         on(MachineDisk(tmp_path))
@@ -200,7 +200,7 @@ def test_first_start_may_be_interrupted_by_a_power_cut():
 
 
 def test_mark_of_a_clean_shutdown_is_gone_before_anything_is_written():
-    """Otherwise a power cut later would leave torn files that count as closed in order."""
+    """Otherwise a later power cut would leave torn files that count as cleanly closed."""
     disk = MemoryDisk()
     directory = on(disk)
     create(directory, "t")
@@ -280,7 +280,7 @@ def test_creating_that_fails_is_reported_and_leaves_nothing(caplog):
 
 
 def test_steps_come_one_after_the_other():
-    """A topic of the same name is created only when the folders of the old one are out of the way."""
+    """A topic of the same name is created only after the folders of the old one have been moved away."""
     disk, work = MemoryDisk(), HeldWork()
     directory = on(disk, work)
     results = []
@@ -414,7 +414,7 @@ def test_partition_whose_folder_is_missing(caplog):
 def test_start_syncs_the_directory_for_new_folders_alone():
     disk, counts = MemoryDisk(), []
     create(on(disk), "t", 2)
-    for lost in ((), ("t-0",)):  # the second partition, which comes after it, has its folder
+    for lost in ((), ("t-0",)):  # the second partition, created later, has its folder
         synced = []
         disk = disk.crash()
         for folder in lost:
@@ -448,7 +448,7 @@ def test_checkpoints_are_not_queued_up():
 
 
 def test_restart_needs_no_more_descriptors_than_running(tmp_path):
-    """300 partitions under 400 descriptors ran, but did not start again."""
+    """A broker with 300 partitions and 400 descriptors once ran, but failed to restart."""
 
     def descriptors():
         links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))

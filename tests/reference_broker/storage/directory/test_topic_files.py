@@ -1,6 +1,6 @@
-"""Topics begin and end to exist in one step, whatever call fails and wherever the power goes.
+"""Topics are created and deleted atomically, whichever call fails and whenever the power is cut.
 
-Method: the files alone, on a disk in memory, with a partition of one file that stands for its records.
+Method: only the files, on a disk in memory; one file per partition stands for its records.
 """
 
 import errno
@@ -34,14 +34,14 @@ def delete(disk, topic):
 
 
 def started(disk):
-    """Return the files after a start, with all that it does in the background."""
+    """Return the files after a start and all of its background work."""
     files = TopicFiles(disk)
     files.remove(files.doomed)
     return files
 
 
 def state(disk):
-    """Return the topics, and whose records are in the folder of each partition."""
+    """Return the topics, and the topic whose records are in the folder of each partition."""
     topics = started(disk).topics()
     folders = [name for name in disk.names("") if name.startswith("t-")]
     return topics, {name: read_file(disk, f"{name}/records") for name in folders}
@@ -107,7 +107,7 @@ def calls_of(action):
 
 
 def test_power_goes_at_every_call():
-    """Deleted topics came back after a crash, with old records under the new id."""
+    """Deleted topics once came back after a crash, with old records under the new id."""
     seen = set()
     for number in range(1, calls_of(workload) + 1):
         for seed in range(8):
@@ -119,7 +119,7 @@ def test_power_goes_at_every_call():
             seen.add(tuple(topic.topic_id for topic in topics))
             assert topics in ([], [FIRST], [SECOND])
             for topic in topics:
-                # Their content was not synced, so it may be gone; but it is never another topic's.
+                # Their content was not synced, so it may be gone, but it is never another topic's.
                 assert set(records) == {"t-0", "t-1"}
                 assert {content for content in records.values() if content} <= {topic.topic_id}
             if not topics:
@@ -128,7 +128,7 @@ def test_power_goes_at_every_call():
 
 
 def test_what_is_written_down_last_is_durable_last():
-    """A topic exists once its folders do, and no longer before they go."""
+    """A topic exists only after its folders do, and stops existing before they are removed."""
     disk, calls, failed = MemoryDisk(), [], []
 
     def plan(call):
@@ -180,7 +180,7 @@ def test_every_call_of_deleting_fails():
         except OSError:
             deleted += 1
         disk.plan = None
-        # Whatever is left is removed at the next start, and is in nobody's way until then.
+        # Leftovers are removed at the next start, and are harmless until then.
         files.create(SECOND, lambda number: None)
         for left in (disk, *(disk.crash(seed) for seed in range(4))):
             topics, records = state(left)
@@ -238,7 +238,7 @@ def test_folder_that_is_put_aside_again(caplog):
 
 
 def test_topic_made_anew_before_the_folders_of_the_former_are_gone():
-    """The start takes each folder for that of the topic which is named in it, although neither topic exists."""
+    """The start assigns each folder to the topic that its file names, although neither topic exists."""
     disk = MemoryDisk()
     files = create(disk, FIRST)
     files.begin_delete(FIRST)
@@ -262,7 +262,7 @@ def test_topic_made_anew_before_the_folders_of_the_former_are_gone():
 
 @pytest.mark.parametrize("length", [1, 245, 246, 247, 248, 249])
 def test_long_names(tmp_path, length):
-    """From 246 characters on, the temporary file had a name too long for the file system."""
+    """For 246 characters or more, the name of the temporary file was too long for the file system."""
     disk = MachineDisk(tmp_path)
     topic = TopicFile("x" * length, b"1" * 16, 2, {})
     files = create(disk, topic)
@@ -273,7 +273,7 @@ def test_long_names(tmp_path, length):
 
 @pytest.mark.parametrize("value", ["1\n2", "topic.id=x\n", "a=b", " ", "\\"])
 def test_no_value_of_a_configuration_can_break_the_file(value):
-    """A newline made the broker unable to start."""
+    """A newline once kept the broker from starting."""
     disk = MemoryDisk()
     topic = FIRST._replace(configs={"leader.replication.throttled.replicas": value})
     assert create(disk, topic).topics() == [topic]
@@ -328,7 +328,7 @@ def test_what_does_not_belong_there_is_named_and_left_alone(caplog):
     ]
 
 
-#: What becomes of `FIRST`: other configurations, one partition more, both.
+#: Changes to `FIRST`: other configurations, one more partition, both.
 CHANGES = [
     FIRST._replace(configs={"retention.ms": "7"}),
     FIRST._replace(partitions=3),
@@ -404,7 +404,7 @@ def test_every_call_of_a_change_fails(after):
 
 
 def test_a_change_that_can_neither_be_finished_nor_undone_keeps_its_partitions(caplog):
-    """They may be those of the topic after a restart."""
+    """After a restart, they may belong to the topic."""
     disk = MemoryDisk()
     files = create(disk, FIRST)
     failing = []

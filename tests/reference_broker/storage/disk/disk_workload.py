@@ -1,4 +1,4 @@
-"""A scripted workload on a broker, and the check of what is left of it after the disk has failed."""
+"""A scripted workload on a broker, and the check of its data after the disk has failed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SYNCED = "synced"
 #: Topics and their configurations.
 _TOPICS = {"fast": _ROLLING, SYNCED: {**_ROLLING, **_SYNCING}, "timed": {"flush.ms": "10"}}
 
-#: What a start needs on a full disk.
+#: The space that a start needs on a full disk.
 _ROOM_BYTES = 1000
 
-#: Lets some background work happen, or all of it.
+#: Runs some of the background work, or all of it.
 Settle = Callable[[bool], None]
 
 
@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
     Attributes:
         value: unique.
-        topic_id: of the topic that it was sent to.
+        topic_id: the id of the topic that it was sent to.
     """
 
     value: bytes
@@ -46,17 +46,17 @@ class Sent(NamedTuple):
 
 
 class Ledger:
-    """What was asked of a broker, and what it answered.
+    """The requests to a broker and its answers.
 
     Attributes:
-        topics: name by id of each topic that was created.
+        topics: the name of each created topic, by id.
         deleted: ids of topics whose deletion was acknowledged.
-        maybe_deleted: ids of topics whose deletion was asked for.
-        refused_topics: names whose creation was refused.
+        maybe_deleted: ids of topics whose deletion was requested.
+        refused_topics: names of topics whose creation was refused.
         sent: every record, in order.
-        acknowledged: those that were acknowledged.
-        synced: those that were acknowledged by a topic that syncs first.
-        refused: those that were refused.
+        acknowledged: the acknowledged records.
+        synced: the records acknowledged by a topic that syncs first.
+        refused: the refused records.
     """
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class Ledger:
         self.refused: set[Sent] = set()
 
     def check(self, disk: Disk, *, loses_unsynced: bool, may_keep_refused: bool = False) -> int:
-        """Start a broker on what is left, check what it has, and return how many records there are.
+        """Start a broker on the remaining files, check its data, and return the number of records.
 
         Args:
-            disk: what is left.
-            loses_unsynced: whether the power was cut, so that what was not synced may be gone.
-            may_keep_refused: whether a refused record may be there: its sync has failed, not its write.
+            disk: the disk after the failure.
+            loses_unsynced: whether the power was cut, so that unsynced data may be gone.
+            may_keep_refused: whether refused records may exist because the sync failed, not the write.
         """
         bench = BrokerBench(disk)
         directory = bench.core.directory
@@ -101,7 +101,7 @@ class Ledger:
             else:
                 assert set(acknowledged) <= set(present), f"{topic.name}: acknowledged, gone"
             assert not topic.logs[0].is_offline
-        # And it works.
+        # The broker works.
         name = f"after{len(directory.topics)}"
         bench.create(name)
         assert not bench.produce(produced(b"again"), name).error_code
@@ -114,8 +114,8 @@ def run(bench: BrokerBench, ledger: Ledger, settle: Settle = lambda is_all: None
 
     Args:
         bench: the broker.
-        ledger: takes note of everything.
-        settle: lets some background work happen, or all of it.
+        ledger: records all requests and answers.
+        settle: runs some of the background work, or all of it.
     """
     for name, configs in _TOPICS.items():
         _create(bench, ledger, name, configs)
@@ -145,7 +145,7 @@ def _restart(bench: BrokerBench) -> None:
     try:
         bench.restart()
     except OSError as error:
-        # The operator starts it again, on a full disk with more room.
+        # The operator restarts it on a full disk, after making room.
         disk = bench.disk
         if error.errno == errno.ENOSPC and isinstance(disk, MemoryDisk) and disk.capacity_bytes is not None:
             disk.capacity_bytes += _ROOM_BYTES
@@ -213,7 +213,7 @@ def _produce(bench: BrokerBench, ledger: Ledger, name: str, value: str) -> None:
 
 
 def values_of(bench: BrokerBench, name: str) -> Iterator[bytes]:
-    """Yield the values that a consumer reads from partition 0 of a topic, to the high watermark."""
+    """Yield the values that a consumer reads from partition 0 of a topic, up to the high watermark."""
     log = bench.core.directory.topics[name].logs[0]
     offset = log.log_start_offset
     while offset < log.high_watermark:

@@ -1,8 +1,8 @@
-"""Whatever call of the disk fails, and wherever the power goes: what was acknowledged and synced is there.
+"""Acknowledged and synced records survive, whichever disk call fails and whenever the power is cut.
 
-Method: a scripted workload (`disk_workload.py`) on a disk in memory; once for each call of the disk, that call fails,
-or the power goes during it; then a broker starts on what is left, as after a crash of the process and after power cuts
-by several seeds, and everything in it is compared with what was acknowledged, refused and deleted.
+Method: a scripted workload (`disk_workload.py`) on a disk in memory; once for each disk call, that call fails, or the
+power is cut during it; then a broker starts on the remaining files, as after a crash of the process and after power
+cuts by several seeds, and its data is compared with the acknowledged, refused and deleted records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.reference_broker.storage.disk.disk_workload import Ledger, run
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.thorough import sampled
 
-#: Power cuts tried for each place.
+#: The number of power cuts to try at each call.
 SEEDS = range(2)
 
-#: Each case takes every n-th call, so that together they take them all; `make test` runs one of them.
+#: Each case takes every n-th call, so that the cases together cover all calls; `make test` runs one case.
 SHARES = 8
 
-#: How many pieces of background work happen at a time.
+#: How many pieces of background work run at a time.
 PIECES = (0, 0, 1, 3)
 
 
@@ -82,7 +82,7 @@ def test_every_call_fails(share, code):
         try:
             bench = BrokerBench(disk)
         except OSError:
-            # It does not start; the operator starts it again.
+            # The broker does not start; the operator tries again.
             disk = disk.crash()
             bench = BrokerBench(disk)
         run(bench, ledger)
@@ -97,7 +97,7 @@ def test_every_call_fails(share, code):
 
 @pytest.mark.parametrize("share", sampled(range(SHARES), SHARES))
 def test_power_goes_while_much_is_in_flight(share):
-    """The same with background work that is behind, by chance: syncs are shared, appends wait for new segments."""
+    """The same with background work that is randomly late: appends share syncs, and wait for new segments."""
     for seed in range(share, 160, SHARES):
         chance = random.Random(seed)
         disk, ledger, work = MemoryDisk(), Ledger(), HeldWork()

@@ -1,6 +1,6 @@
-"""A disk that hangs, loses its files, cannot be read or written: others are served, and the errors say what is wrong.
+"""If a disk hangs, loses files, or cannot be read or written, other requests are served, and errors name the cause.
 
-Method: a broker on a free port of this machine, whose system calls fail or wait; and disks in memory at a start.
+Method: a broker on a free port of this machine whose system calls fail or hang; and starts on disks in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.blocking import ConnectionEnded
 from tools.soak.broker_process import FETCH_VERSION, PRODUCE_VERSION, RawClient, fetch_request, produce_request
 
-#: No answer may take longer, whatever the disk does.
+#: The longest that an answer may take, whatever the disk does.
 TIMEOUT_SECONDS = 20.0
 
 _SYNCED = {"flush.messages": "1"}
@@ -112,7 +112,7 @@ def test_record_that_cannot_be_read(
             try:
                 (found,) = client.receive(FetchResponse).responses[0].partitions
             except ConnectionEnded:
-                pass  # the response was being sent already
+                pass  # the response was already being sent
             else:
                 assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert len(other.ask(MetadataRequest(None), 12, MetadataResponse).topics) == 1

@@ -1,4 +1,4 @@
-"""Files and folders of a disk in memory; what they promise is tested with the disk, see `test_memory.py`."""
+"""Files and folders of a disk in memory; `test_memory.py` tests their guarantees as part of the disk."""
 
 import random
 

@@ -1,6 +1,6 @@
-"""The disk in memory loses what a power cut may lose and nothing else, runs full, and fails when told to.
+"""The disk in memory loses only what a power cut may lose, runs full, and fails on request.
 
-Method: each promise with many seeds, so that every outcome that is allowed is also met.
+Method: each guarantee with many seeds, so that every allowed outcome also occurs.
 """
 
 import errno
@@ -146,7 +146,7 @@ def test_folder_that_is_synced_but_not_in_its_parent():
 
 
 def test_failed_sync_loses_the_writes_for_good():
-    """As Linux does: the pages count as clean afterwards, and the next sync succeeds."""
+    """As on Linux: the pages count as clean afterwards, and the next sync succeeds."""
     disk = MemoryDisk()
     file = written(disk, "a", b"abc")
     disk.sync_folder("")

@@ -1,6 +1,6 @@
-"""Everybody has some of the file descriptors, few as they may be.
+"""Every use of file descriptors has a reserve, however low the limit.
 
-Method: limits, and what is kept at each of them.
+Method: limits, and the reserves at each of them.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""A request that waits for a log's files to be durable, or unused, is answered in time; nothing is written after that.
+"""A request that waits until a log's files are durable, or unused, is answered in time; no write follows the answer.
 
-Method: a disk in memory; background work that the test holds back, or lets happen in any order.
+Method: a disk in memory; background work that the test holds back, or runs in any order.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ def test_store_begins_a_sync_of_segments_that_nobody_has_asked_for():
     log = opened(work, disk.crash())
     first = log.segments.first
     if first.is_sealed:
-        first.is_stored = False  # as an index that was found to be damaged
+        first.is_stored = False  # as for a damaged index
     log.store([first], lambda: told.append("stored"))
     work.run()
     assert (told, first.is_stored) == (["stored"], True)
@@ -146,7 +146,7 @@ def test_files_of_a_deleted_topic_go_after_what_is_in_flight():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_name_that_is_used_a_hundred_times(seed):
-    """Syncs, rolls, deletions and creations meet in every order; each topic has its own files and nothing else."""
+    """Syncs, rolls, deletions and creations interleave in every order; each topic has its own files and no others."""
     disk, work = MemoryDisk(), ShuffledWork(seed)
     directory = directory_on(work, disk)
     for number in range(100):
@@ -186,7 +186,7 @@ def test_name_that_is_used_a_hundred_times(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_snapshot_is_durable_with_the_segment_before_it(seed):
-    """Once retention takes the segment, nothing else knows its producers."""
+    """Once retention removes the segment, no other file has its producers."""
     disk, work = MemoryDisk(), HeldWork()
     log = opened(work, disk)
     disk.sync_folder("")
@@ -204,7 +204,7 @@ def test_snapshot_is_durable_with_the_segment_before_it(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_snapshot_that_a_power_cut_took_is_written_again_at_once(seed):
-    """Retention may take the segment before the next roll."""
+    """Retention may remove the segment before the next roll."""
     disk, work = MemoryDisk(), HeldWork()
     log = opened(work, disk)
     for number in range(2):

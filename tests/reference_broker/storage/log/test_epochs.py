@@ -1,6 +1,6 @@
-"""Leader epochs are looked up by offset, kept in Kafka's file, and rebuilt from batches if that is damaged.
+"""Leader epochs are looked up by offset, kept in Kafka's file, and rebuilt from batches if that file is damaged.
 
-Method: files by hand, and pairs in place of batches.
+Method: hand-made files, and pairs in place of batches.
 """
 
 from itertools import islice
@@ -212,7 +212,7 @@ def test_damaged_last_epoch_is_left_out(disk, caplog, content):
 @pytest.mark.parametrize(
     ("content", "entries"),
     [
-        (b"0\n2\n0 0\n4 5\n", [(0, 0), (4, 5), (7, 9)]),  # as it was before the epoch that a power cut has taken
+        (b"0\n2\n0 0\n4 5\n", [(0, 0), (4, 5), (7, 9)]),  # as before the epoch that was lost in a power cut
         (b"0\n2\n0 0\n7 9\n", [(0, 0), (7, 9)]),
         (b"0\n2\n0 0\n7 5\n", [(0, 0), (7, 5)]),
         (b"", [(1, 3), (7, 9)]),

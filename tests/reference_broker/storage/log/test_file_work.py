@@ -1,4 +1,4 @@
-"""Work in the background of a log is counted, and its end is told."""
+"""The background work of a log is counted, and its end is reported."""
 
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.file_work import FileWork, when_all_quiet

@@ -1,7 +1,7 @@
-"""A log says the truth about itself: what is synced, what can be read, and that its disk has failed.
+"""A log reports its true state: what is synced, what can be read, and whether its disk has failed.
 
-Method: a disk in memory, and background work that the test holds back; each case is one way in which a log could
-acknowledge what may be gone, or keep others waiting.
+Method: a disk in memory, and background work that the test holds back; each case is a way in which a log could
+acknowledge records that may be lost, or keep others waiting.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ from tests.reference_broker.storage.state_bench import ROLLING, SYNCING, Bench
 
 
 def test_many_producers_share_a_sync():
-    """480 acknowledgements took 1,441 syncs."""
+    """480 acknowledgements once took 1,441 syncs."""
     bench = Bench(SYNCING)
 
     def run():
         for _ in range(30):
             for _ in range(16):
                 bench.append()
-            # One sync is in flight meanwhile.
+            # Meanwhile, one sync is in flight.
             bench.work.run(1)
         bench.work.run()
 
@@ -84,14 +84,14 @@ def test_flush_messages_counts_records():
     assert (bench.log.high_watermark, len(bench.work.pending)) == (2, 1)
     bench.append()
     bench.work.run(1)
-    # One record that is not synced may be acknowledged again.
+    # Once more, one unsynced record may be acknowledged.
     assert (bench.log.high_watermark, bench.log.recovery_point, len(bench.work.pending)) == (4, 3, 1)
     bench.work.run()
     assert bench.log.recovery_point == 4
 
 
 def test_failed_sync_is_told_to_everybody_and_never_forgotten():
-    """An EIO of fsync was forgotten: the next one succeeded, and what was lost counted as synced."""
+    """An EIO from fsync was once forgotten: the next fsync succeeded, and lost data counted as synced."""
     bench = Bench(SYNCING)
     watched, committed = [], []
     bench.replica.watch(watched.append)
@@ -113,7 +113,7 @@ def test_failed_sync_is_told_to_everybody_and_never_forgotten():
     for action in (lambda: bench.values(), lambda: bench.log.offset_for_timestamp(0), bench.log.max_timestamp):
         with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
             action()
-    # Not even by a restart: what the system takes for written is written again.
+    # A restart does not forget the failure either: data that the system considers written is written again.
     again = Bench(SYNCING, bench.disk.crash(), is_clean=False, recovery_point=1)
     again.append(b"e")
     again.work.run()
@@ -252,7 +252,7 @@ def test_flush_is_planned_once_and_only_for_what_is_not_durable():
     bench.append(now_ms=1050)
     bench.services.timers.fire(1100)
     assert bench.services.timers.next_deadline_ms is None
-    services = LogServices(bench.disk)  # in which a sync has ended when the append returns
+    services = LogServices(bench.disk)  # a background in which a sync has ended when the append returns
     log = PartitionLog(services, "t-0", dataclasses.replace(SYNCING, flush_ms=100))
     data = produced(b"x")
     log.append(data, parse_header(data), 1200, lambda result: None)
@@ -283,7 +283,7 @@ def test_deleted_topic_ends_its_log():
 
 
 def test_close_makes_everything_durable():
-    """A close that synced nothing went unnoticed."""
+    """A close without any sync once went unnoticed."""
     bench = Bench(ROLLING)
     for number in range(7):
         bench.append(b"%d" % number)
@@ -304,7 +304,7 @@ def test_close_makes_everything_durable():
 
 
 def test_a_log_that_nobody_has_appended_to_is_closed_at_no_cost():
-    """A broker with ten thousand of them would take half a minute to stop."""
+    """Otherwise a broker with ten thousand logs would take half a minute to stop."""
     new = Bench(log_config({}))
     before = new.disk.calls
     new.log.close()

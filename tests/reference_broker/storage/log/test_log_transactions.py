@@ -1,8 +1,8 @@
-"""A log ends transactions with markers, which wait, roll and fail as any other append.
+"""A log ends transactions with markers, which wait, roll and fail like any other append.
 
-What was aborted is in the index of the segment that has the marker, whatever happens to the file.
+Aborted transactions are in the index of the segment that has the marker, whatever happens to the file.
 
-Method: logs in memory; background work at once, or held until the test lets it happen; crashes, damaged and lost files.
+Method: logs in memory; background work at once, or held until the test releases it; crashes, damaged and lost files.
 """
 
 from __future__ import annotations
@@ -120,11 +120,11 @@ def test_what_waits_is_answered_when_the_log_ends() -> None:
     assert again == error
 
 
-# The index of what was aborted.
+# The index of aborted transactions.
 
 
 def some_aborted(config: LogConfig = SMALL) -> TransactingLog:
-    """Return a log of several segments in which every third transaction was committed."""
+    """Return a log of several segments in which every third transaction is committed."""
     log = TransactingLog(config)
     for number in range(12):
         log.append(PRODUCER, b"%d" % number, b"x" * 40)
@@ -172,7 +172,7 @@ def test_the_index_survives_a_shutdown() -> None:
 @pytest.mark.parametrize("config", [SMALL, CONFIG], ids=["small", "one"])
 @pytest.mark.parametrize("is_reopened", [False, True])
 def test_a_crash_rebuilds_the_index(config: LogConfig, is_reopened: bool) -> None:
-    """With a snapshot in the middle of the last segment, which an orderly shutdown leaves, as well."""
+    """This also holds with a snapshot in the middle of the last segment, which a clean shutdown leaves."""
     log = some_aborted(config)
     if is_reopened:
         log.log = log.closed()
@@ -243,13 +243,13 @@ def test_a_damaged_index_is_rebuilt_without_snapshots() -> None:
 
 
 def test_what_is_durable_has_its_entries() -> None:
-    """A segment that is durable up to its end is not read again after a crash, even if it was not complete then."""
+    """A segment that is durable to its end is not read again after a crash, even if it was still the active one."""
     log = TransactingLog(dataclasses.replace(SMALL, flush_messages=1))
     log.append(PRODUCER, b"x" * 300)
     log.abort(PRODUCER)
     assert isinstance(log.disk, MemoryDisk)
     left = log.disk.crash(0)
-    # The segment that follows says that the first one is complete.
+    # The existence of the next segment shows that the first one is complete.
     left.open(f"{FOLDER}/{2:020}.log", create=True)
     again = log.opened(is_clean=False, disk=left, recovery_point=2)
     assert again.segments.base_offsets == [0, 2]
@@ -278,7 +278,7 @@ def test_an_index_without_its_segment_is_removed() -> None:
 def test_a_damaged_offset_does_not_stop_a_log_from_opening(
     number: int, offset: int, left: bytes | None, is_clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A marker before the last one raised ValueError, two transactions from one offset KeyError."""
+    """A marker before the last one once raised ValueError, and two transactions from one offset KeyError."""
     log = TransactingLog()
     for _ in range(4):
         log.append(PRODUCER, b"v")

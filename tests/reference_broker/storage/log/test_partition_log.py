@@ -1,4 +1,4 @@
-"""Logs give offsets, roll and recover: nothing acknowledged is lost, nothing torn is kept.
+"""Logs assign offsets, roll and recover: no acknowledged record is lost, and no torn batch is kept.
 
 Method: batches appended to real files; crashes are copies of the files cut at every byte of the last batch.
 """
@@ -103,7 +103,7 @@ def test_log_closed_in_order_is_as_it_was(tmp_path):
 
 
 def test_crash_at_every_byte_of_the_last_batch(tmp_path):
-    """What was acknowledged before the last batch stays, the torn batch goes, and the log can be used again."""
+    """Batches acknowledged before the last one stay, the torn batch is removed, and the log can be used again."""
     filled(tmp_path / "t-0", CONFIG, batches=5)
     log_file = tmp_path / "t-0" / f"{0:020}.log"
     whole = log_file.read_bytes()
@@ -155,7 +155,7 @@ def test_segments_before_the_recovery_point_are_not_checked(tmp_path):
 
 
 def test_a_length_that_takes_in_the_last_batches_is_noticed_when_a_closed_log_is_opened(tmp_path):
-    """Its header looks good, only the checksum shows that the batch ends elsewhere."""
+    """Its header looks valid; only the checksum shows that the batch ends elsewhere."""
     log = opened(tmp_path / "t-0", dataclasses.replace(CONFIG, index_interval_bytes=300))
     size = next(size for size in range(100) if len(produced(b"v" * size)) == 128)
     for _ in range(6):
@@ -195,7 +195,7 @@ def test_create_time_is_told_as_no_append_time(tmp_path):
 @pytest.mark.parametrize("batches_in_segment", [1, 2, 4, 7])
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_batches_sent_again_after_a_crash_keep_their_places(tmp_path, batches_in_segment, is_stored):
-    """Apache Kafka refuses four of five if the log has rolled meanwhile."""
+    """Apache Kafka refuses four of five if the log has rolled in between."""
 
     def send(log, number):
         values = [b"x"] * (number + 1)

@@ -1,8 +1,8 @@
-"""Whatever happens to a log, in whatever order: it has what was acknowledged, once, in order; its files say the same.
+"""Whatever happens to a log, in any order, it has the acknowledged records once and in order, and its files agree.
 
-Method: by seed, appends with odd timestamps, producers that send again, rolls, retention, deleted records, compaction,
-clocks that jump, topics that are made again, indexes and checkpoints that are lost or cannot be written, kills and
-power cuts, with background work that is done in any order. After each restart the log is compared with a model.
+Method: seeded sequences of appends with odd timestamps, retries of producers, rolls, retention, deleted records,
+compaction, clock jumps, topics that are created again, indexes and checkpoints that are lost or cannot be written,
+kills and power cuts, with background work in any order. After each restart the log is compared with a model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEPS = 120
 PRODUCERS = 3
 LIMITS = UpkeepLimits(100, 500, 300, 2**20, is_cleaner_enabled=True)
 
-#: How much memory the keys of a log may take: one or two keys, so that a log takes several compactions, or all of them.
+#: The memory for the keys of a log: enough for one or two keys, so that a log takes several compactions, or for all.
 KEYS_BYTES = [300, 400, 2**20]
 
 CONFIGS: list[Mapping[str, str]] = [
@@ -52,7 +52,7 @@ Entry = tuple[int, bytes, bytes | None]
 
 
 class History:
-    """A broker's logs, and what they must hold."""
+    """A broker's logs, and the data that they must have."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -61,7 +61,7 @@ class History:
         self.disk = MemoryDisk()
         self.now_ms = NOW_MS
         self.acknowledged: list[Entry] = []
-        #: The next sequence number of each producer, and what it has sent, by sequence number.
+        #: The next sequence number of each producer, and its sent batches by sequence number.
         self.sequences = [0] * PRODUCERS
         self.sent: list[dict[int, tuple[int, bytearray]]] = [{} for _ in range(PRODUCERS)]
         self.made = 0
@@ -105,7 +105,7 @@ class History:
         self.sequences = [0] * PRODUCERS
         self.sent = [{} for _ in range(PRODUCERS)]
 
-    # What happens.
+    # Events.
 
     def append(self) -> None:
         number = self.random.randrange(PRODUCERS)
@@ -131,7 +131,7 @@ class History:
             assert self.work.step(), "an append that nobody answers"
 
     def send_again(self) -> None:
-        """Send the last batches again, as many as may be in flight: each keeps its place."""
+        """Send the last batches again, as many as may be in flight: each keeps its offset."""
         number = self.random.randrange(PRODUCERS)
         for offset, data in [self.sent[number][sequence] for sequence in sorted(self.sent[number])][-5:]:
             results: list[Appended | BrokerError] = []
@@ -161,7 +161,7 @@ class History:
             self.log.roll(lambda: None)
 
     def make_again(self) -> None:
-        """Delete the topic and create another, between a kill or not, and failing checkpoints or not."""
+        """Delete the topic and create another, with or without a kill and failing checkpoints."""
         told: list[BrokerError | None] = []
         self.log._sync()
         if self.random.random() < 0.5:
@@ -181,7 +181,7 @@ class History:
             self.restart("kill")
 
     def lose_files(self) -> None:
-        """Lose indexes, and perhaps the recovery points, which are made anew; perhaps with a checkpoint and a kill."""
+        """Lose indexes, and perhaps the recovery points, which are rebuilt; perhaps with a checkpoint and a kill."""
         self.now_ms += LIMITS.cleaner_backoff_ms
         self.timers.fire(self.now_ms)
         self.work.run()  # so that a compacted log has gaps
@@ -204,7 +204,7 @@ class History:
             assert self.work.step()
 
     def read(self) -> None:
-        """Read in every segment, as those who look for its indexes do."""
+        """Read from every segment, as readers do that need its indexes."""
         log = self.log
         for base_offset in log.segments.base_offsets:
             found: list[Read | BrokerError] = []
@@ -221,7 +221,7 @@ class History:
     def restart(self, how: str = "") -> None:
         how = how or self.random.choice(["stop", "kill", "power"])
         if RECOVERY_POINTS not in self.disk.names(""):
-            how = "kill"  # without power, holes of a compacted log could not be told from those of compaction
+            how = "kill"  # after a power cut, holes in a compacted log could not be told from those of compaction
         durable_to = self.log.recovery_point
         start = self.log.log_start_offset
         if how == "stop":
@@ -235,7 +235,7 @@ class History:
             self.make_topic()
             return
         self.check(durable_to if how == "power" else None, start)
-        # After a stop everybody was answered; what is compacted or gone cannot be recognised.
+        # After a stop, every request was answered; compacted or removed batches cannot be recognised.
         known_from = self.log.segments.recent(6, 2**30).base_offset
         for sent in self.sent:
             first = max(sent, default=0) if how == "stop" or self.log.config.is_compacted else 0
@@ -243,14 +243,14 @@ class History:
                 if sequence != max(sent):
                     del sent[sequence]
 
-    # What must be so.
+    # Checks.
 
     def check(self, durable_to: int | None, start: int) -> None:
-        """Compare the log with the model, and go on with what is left.
+        """Compare the log with the model, and go on with the remaining records.
 
         Args:
-            durable_to: everything before it must be there; None for everything that was acknowledged.
-            start: the start of the log before.
+            durable_to: all records before this offset must exist; None for all acknowledged records.
+            start: the previous start of the log.
         """
         log, acknowledged = self.log, self.acknowledged
         assert not log.is_offline
@@ -280,14 +280,14 @@ class History:
             known = log.producers.get(number)
             sent = self.sent[number]
             if durable_to is not None and durable_to < start:
-                sent.clear()  # what was deleted was not durable: neither is who wrote it
+                sent.clear()  # the deleted records were not durable, and so neither is their producer
             ends = [sequence + parse_header(data).last_offset_delta for sequence, (_, data) in sent.items()]
             last = known.last_sequence if known is not None and known.batches else -1
             assert not ends or last == max(ends)
             self.sequences[number] = last + 1
 
     def entries(self) -> list[Entry]:
-        """Return what is in the log."""
+        """Return the contents of the log."""
         return [
             (record.offset, bytes(record.key or b""), None if record.value is None else bytes(record.value))
             for file, header in self.log.headers()
@@ -327,7 +327,7 @@ def no_room_for_checkpoints(call: DiskCall) -> None:
 
 
 def latest_of(entries: list[Entry]) -> dict[bytes, bytes]:
-    """Return the latest value of each key that was not deleted."""
+    """Return the latest value of each key that is not deleted."""
     latest = {key: value for _, key, value in entries}
     return {key: value for key, value in latest.items() if value is not None}
 

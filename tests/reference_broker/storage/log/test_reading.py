@@ -1,4 +1,4 @@
-"""What is in a log can be read: by offset, by time, and by reads that wait for more; damage is reported.
+"""A log can be read by offset, by time, and by reads that wait for more; damage is reported.
 
 Method: batches appended to real files, in one segment and in many.
 """
@@ -110,7 +110,7 @@ def test_start_of_the_log_takes_the_last_stable_offset_along(tmp_path):
     assert told == [0], "sessions tell their consumers where the log begins"
 
 
-# What is committed.
+# Committed records.
 
 
 def test_reads_of_committed_records_end_at_the_last_stable_offset():
@@ -149,7 +149,7 @@ def test_a_read_of_one_segment_finds_what_a_later_one_aborts():
 def test_random_transactions_are_read_as_they_ended(seed):
     chance = random.Random(seed)
     log = TransactingLog(TRANSACTIONS)
-    written, is_open = [], {}  # [value, is committed]; what is not decided yet, by producer
+    written, is_open = [], {}  # [value, is committed]; undecided records by producer
     for number in range(200):
         producer = chance.randrange(5)
         if producer in is_open and chance.random() < 0.3:

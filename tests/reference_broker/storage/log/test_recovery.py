@@ -1,6 +1,6 @@
-"""Opening a partition after a crash: nothing is cut without a line that says what, where and why.
+"""Opening a partition after a crash: nothing is cut off without a log line that says what, where and why.
 
-Method: a partition of several segments on a disk in memory, damaged in one way at a time.
+Method: a partition with several segments on a disk in memory, damaged in one way at a time.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ CONFIG = dataclasses.replace(log_config({}), index_interval_bytes=0, segment_byt
 
 @pytest.fixture
 def disk():
-    """Return a disk with a partition of ten records in three segments, of which the first two were synced."""
+    """Return a disk with a partition of ten records in three segments, the first two of them synced."""
     disk = MemoryDisk()
     disk.make_folder("t-0")
     log = PartitionLog(LogServices(disk), "t-0", CONFIG)
@@ -40,7 +40,7 @@ def opened(disk, *, is_clean=False, recovery_point=0, log_start_offset=0):
 
 
 def damage(disk, base_offset, content):
-    """Replace the content of a segment by what a function makes of it."""
+    """Replace the content of a segment with the result of a function on it."""
     path = f"t-0/{file_name(base_offset, LOG_SUFFIX)}"
     before = read_file(disk, path)
     assert before is not None
@@ -66,7 +66,7 @@ def test_undamaged(disk, caplog, recovery_point):
     ]
     assert truncated == 0
     assert not caplog.text
-    # What was checked now has to be stored.
+    # The checkpoint has to be updated after the check.
     assert [segment.is_stored for segment in segments] == [recovery_point >= 4, recovery_point >= 8, False]
 
 
@@ -126,7 +126,7 @@ def test_segments_after_a_damaged_one_are_deleted_and_reported(disk, caplog):
 
 
 def test_records_missing_at_the_end_of_a_segment_end_the_log(disk, caplog):
-    """118 records were cut off without a line: the file was only shorter, at the end of a batch."""
+    """118 records were once cut off without a log line: the file was only shorter, and ended with a batch."""
     damage(disk, 4, lambda content: content[: -2 * BATCH_BYTES])
     segments, truncated = opened(disk, recovery_point=4)
     assert (segments[-1].next_offset, truncated) == (6, 2 * BATCH_BYTES)
@@ -143,7 +143,7 @@ def test_durable_records_that_are_gone_are_reported(disk, caplog):
 
 
 def test_gap_of_a_compacted_log_is_none(disk, caplog):
-    """Before the recovery point everything was durable: what is missing there was removed on purpose."""
+    """Everything before the recovery point was durable: missing segments there were removed on purpose."""
     damage(disk, 0, lambda content: content[:-BATCH_BYTES])
     segments, truncated = opened(disk, recovery_point=4)
     assert (segments[-1].next_offset, truncated) == (10, 0)
@@ -151,7 +151,7 @@ def test_gap_of_a_compacted_log_is_none(disk, caplog):
 
 
 def test_segment_that_begins_before_the_last_one_ends_is_deleted(disk, caplog):
-    """The removal of a segment was not synced, and it is back; meanwhile the log went on."""
+    """The removal of a segment was not synced, so the segment is back, although the log has gone on."""
     old = read_file(disk, f"t-0/{file_name(8, LOG_SUFFIX)}")
     assert old is not None
     write_file(disk, f"t-0/{file_name(6, LOG_SUFFIX)}", old)
@@ -214,7 +214,7 @@ def test_segment_that_gets_shorter_while_it_is_written_again_is_not_read_for_eve
 
 
 def test_what_was_to_be_removed_is_removed(disk):
-    """The start of the log was written down, then the power went."""
+    """The log start was stored, then the power was cut."""
     disk.rename("t-0/00000000000000000004.log", "t-0/00000000000000000004.log.deleted")
     write_file(disk, "t-0/00000000000000000004.snapshot.deleted", b"")
     segments, truncated = opened(disk, recovery_point=8, log_start_offset=9)
@@ -235,12 +235,12 @@ def test_log_that_ends_where_it_begins_stays(disk, caplog):
 
 @pytest.mark.parametrize("base_offset", [0, 7, 8, 10**6, 2**31 + 8, 2**62, 2**63 - 1, -1, -(2**63)])
 def test_clean_start_does_not_go_on_after_an_offset_that_is_damaged(disk, caplog, base_offset):
-    """The native engine raised OverflowError, and other offsets were given twice."""
+    """The native engine once raised OverflowError, and other offsets were assigned twice."""
     PartitionLog(LogServices(disk), "t-0", CONFIG, is_clean=False).close()
     offset = base_offset.to_bytes(8, "big", signed=True)
     damage(disk, 8, lambda content: content[:BATCH_BYTES] + offset + content[BATCH_BYTES + 8 :])
     log = PartitionLog(LogServices(disk), "t-0", CONFIG, recovery_point=10)
-    if base_offset == 10**6:  # nothing is wrong with it: compaction leaves gaps
+    if base_offset == 10**6:  # this is no damage: compaction leaves gaps
         assert (log.next_offset, log.truncated_bytes) == (10**6 + 1, 0)
         return
     assert (log.next_offset, log.truncated_bytes) == (9, BATCH_BYTES)
@@ -322,7 +322,7 @@ def test_index_without_a_segment_is_removed_with_a_line(disk, caplog):
 
 
 def test_gaps_in_sequence_numbers_are_taken_over():
-    """Compaction and the expiry of producers leave them; Apache Kafka checks none when it opens a log."""
+    """Compaction and the expiry of producers leave gaps; Apache Kafka checks none when it opens a log."""
     disk, sequences = MemoryDisk(), [0, 7, 3, 50]
     disk.make_folder("t-0")
     log = PartitionLog(LogServices(disk), "t-0", log_config({"flush.messages": "1"}))

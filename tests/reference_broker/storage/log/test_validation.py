@@ -1,6 +1,6 @@
-"""Produced batches are accepted or refused as Kafka does, with its error codes.
+"""Produced batches are accepted or refused as in Kafka, with its error codes.
 
-Method: the table of batches with Kafka's answers, and what comes back of batches that pass.
+Method: the table of batches with Kafka's answers, and the results for accepted batches.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
-"""Markers are control batches, byte for byte those of Apache Kafka, and are found again in the log.
+"""Markers are control batches with the same bytes as Apache Kafka's, and are recognised in the log.
 
-Method: round trips, and control batches that hold no marker.
+Method: round trips, and control batches without a marker.
 """
 
 from __future__ import annotations

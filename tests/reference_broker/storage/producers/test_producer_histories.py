@@ -1,6 +1,6 @@
-"""Producers answer as a model that keeps everything, whatever is sent to them.
+"""The state of producers gives the same answers as a model that keeps all batches, whatever is sent.
 
-Method: random batches, duplicates, gaps, new epochs and transactions; the model looks through lists.
+Method: random batches, duplicates, gaps, new epochs and transactions; the model searches lists.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.reference_broker.storage.producer_cases import EPOCH, HIGHEST, ORDER,
 
 
 class Model:
-    """Keeps every batch of every producer in lists, and answers by looking through them."""
+    """Keeps every batch of every producer in lists, and answers by searching them."""
 
     def __init__(self) -> None:
         self.history: dict[int, list[tuple[int, int, int, int]]] = {}  # (epoch, first, last, offset)

@@ -1,4 +1,4 @@
-"""What is known of producers goes into a snapshot as Apache Kafka writes it, and comes back.
+"""Producer state is written to a snapshot in Apache Kafka's format, and read back.
 
 Method: a file that Apache Kafka 4.3.0 wrote, read and written again.
 """

@@ -1,6 +1,6 @@
-"""A log that is opened knows its producers as they were, from snapshots, from its batches, or from both.
+"""A reopened log has its former producer state, from snapshots, from its batches, or from both.
 
-Method: a list of batches stands for the log; snapshots are left out, damaged, or put where they must not be.
+Method: a list of batches stands for the log; snapshots are missing, damaged, or in the wrong place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 
 class Stored:
-    """A log in memory: batches of one record, each at the offset of its number."""
+    """A log in memory: batches of one record, each at the offset equal to its index."""
 
     def __init__(self, batches: Iterable[Buffer]) -> None:
         self.content = b""
@@ -81,7 +81,7 @@ FOLDER = "t-0"
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """Return a disk with an empty folder of a partition."""
+    """Return a disk with an empty partition folder."""
     disk = MemoryDisk()
     disk.make_folder(FOLDER)
     return disk

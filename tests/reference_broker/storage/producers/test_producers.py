@@ -1,7 +1,7 @@
 """A log accepts each batch of an idempotent producer once and in order, and knows which transactions are open.
 
-Method: tables of cases with Apache Kafka's answers (`tests/kafka/test_idempotence.py` asks a real broker for those that
-a client can bring about). `test_producer_histories.py` has random ones.
+Method: tables of cases with Apache Kafka's answers (`tests/kafka/test_idempotence.py` sends a real broker those that a
+client can cause). `test_producer_histories.py` has random ones.
 """
 
 from __future__ import annotations

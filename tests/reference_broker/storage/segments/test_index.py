@@ -1,4 +1,4 @@
-"""Indexes find what was noted, keep it on disk in Kafka's form, and tell when their file is of no use.
+"""Indexes find their entries, store them in Kafka's format, and report an unusable file.
 
 Method: entries in the range of a small segment; files are compared with hand-made bytes, damaged and read again.
 """
@@ -40,7 +40,7 @@ def test_position_for(offsets, offset, position):
     [(0, 1004), (99, 1004), (100, 1009), (101, 1009), (300, 1009), (301, 1020), (900, 1020), (901, None)],
 )
 def test_offset_from(offsets, position, offset):
-    """The first entry is not found by its own position, as in Kafka."""
+    """As in Kafka, the first entry is not found by its own position."""
     assert offsets.offset_from(position) == offset
 
 
@@ -126,7 +126,7 @@ def test_time_index_has_no_entry_without_a_timestamp(disk):
 
 @pytest.mark.parametrize("call", range(1, 5))
 def test_file_is_replaced_whole(call):
-    """A power cut in the middle left entries in order, and too few of them."""
+    """A power cut in the middle once left ordered but too few entries."""
     disk = MemoryDisk()
     for last_offsets in ((1004,), (1004, 1009, 1020)):
         index = OffsetIndex(disk, "i", BASE, 1024)

@@ -1,4 +1,4 @@
-"""Indexes that are made anew say the same as those that were written, as far as no batch is damaged."""
+"""Rebuilt indexes equal the original ones up to the first damaged batch."""
 
 import pytest
 

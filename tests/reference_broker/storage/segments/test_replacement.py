@@ -1,7 +1,7 @@
-"""Wherever the power goes, a folder has the old segments or the new one, never both and never neither.
+"""Whenever the power is cut, a folder has either the old segments or the new one, never both and never neither.
 
-Method: files that say what they are, on a disk in memory; the power is cut at every call, of the swap and of what
-settles it.
+Method: files whose content names them, on a disk in memory; the power is cut at every call of the swap and of the
+recovery that completes it.
 """
 
 import pytest
@@ -39,7 +39,7 @@ def prepared(new=SUFFIXES, content=b"new"):
 
 
 def state_of(disk):
-    """Return the content of the files that count, after what a start does."""
+    """Return the content of the relevant files after the recovery at a start."""
     settle(disk, "t-0", disk.names("t-0"))
     assert not settle(disk, "t-0", disk.names("t-0")), "once is enough"
     found = {name: read_file(disk, f"t-0/{name}") for name in disk.names("t-0") if not name.endswith(".deleted")}
@@ -93,7 +93,7 @@ def test_power_goes_at_every_call(new, content):
             state = state_of(left)
             assert state in (OLD_STATE, expected(new, content))
             seen.append(state == OLD_STATE)
-            # And the power goes while that is settled.
+            # The power is also cut during the recovery.
             for second in range(1, 40, 3):
                 twice = again.crash()
                 twice.plan = cut_power_at(second)

@@ -1,6 +1,7 @@
-"""What a search needs and is lost is made in the background, once; the search is told to wait, and when to go on.
+"""A lost index is rebuilt in the background, once, when a search needs it; the search waits and is notified.
 
-Method: a log of three segments on a disk in memory, without some index; background work that the test holds back.
+Method: a log of three segments on a disk in memory without one of its indexes; background work that the test holds
+back.
 """
 
 import dataclasses
@@ -25,7 +26,7 @@ CONFIG = dataclasses.replace(log_config({}), segment_bytes=2 * len(produced(b"0"
 
 
 class Bench:
-    """A log that was closed in order, and has lost files since."""
+    """A log that was closed cleanly, and has lost files since."""
 
     def __init__(self, *lost, damage=None):
         self.disk = MemoryDisk()
@@ -56,7 +57,7 @@ class Bench:
         return values_in(read.records.read())
 
     def find(self, timestamp):
-        """Look up a time; return where the result will be."""
+        """Look up a time; return the list that will get the result."""
         found = []
         self.log.when_prepared(lambda: self.log.offset_for_timestamp(timestamp), found.append)
         return found
@@ -197,7 +198,7 @@ def test_files_stay_until_the_index_is_rebuilt():
 
 @pytest.mark.parametrize("timestamp", [0, NOW_MS + 1])
 def test_damage_answers_a_lookup_and_is_read_once(caplog, timestamp):
-    """The length of the first batch is damaged: nothing after it in its segment can be reached."""
+    """The length of the first batch is damaged: no later batch of the segment can be reached."""
     bench = Bench((0, "timeindex"), damage=(0, 9))
     for _ in range(2):
         found = bench.find(timestamp)

@@ -1,4 +1,4 @@
-"""Segments hold batches under Kafka's file names, index them, find them, and repair themselves.
+"""Segments store batches under Kafka's file names, index them, find them, and repair themselves.
 
 Method: see `filled_segments`.
 """
@@ -78,7 +78,7 @@ def test_damaged_index_is_made_again(segment, tmp_path, caplog, suffix, damage):
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])
 def test_index_entries_are_more_than_the_interval_apart(tmp_path, is_rebuilt):
-    """At exactly the interval there is none yet, as in Kafka."""
+    """As in Kafka, there is no entry yet at exactly the interval."""
     batch_bytes = len(produced(*[b"v" * 10] * 3))
     segment = fill(new(tmp_path, dataclasses.replace(CONFIG, index_interval_bytes=batch_bytes)), batches=6)
     if is_rebuilt:
@@ -111,13 +111,13 @@ def test_recovery_cuts_at_a_damaged_batch(segment, tmp_path, caplog, batch, byte
     assert f"cutting off the last {cut} of {len(content)} bytes, the log continues at offset {BASE + 3 * batch}" in (
         caplog.text
     )
-    # What is wrong is told apart: a length, the format, the checksum.
+    # Errors tell a bad length, format and checksum apart.
     assert {8: "partial batch", 16: "magic", 17: "checksum", 30: "checksum", -1: "checksum"}[byte] in caplog.text
 
 
 @pytest.mark.parametrize("size_bytes", [100, 128])
 def test_no_flipped_bit_of_a_length_loses_a_batch(tmp_path, size_bytes):
-    """Of three batches the second has a wrong length; one bit of it can take in the whole third batch."""
+    """The second of three batches has a wrong length; one flipped bit can include the whole third batch."""
     config = dataclasses.replace(CONFIG, index_interval_bytes=100_000)
     segment = new(tmp_path, config)
     for number in range(3):
@@ -278,7 +278,7 @@ def test_stored_segment_holds_neither_indexes_nor_file(segment):
 
 
 def test_file_is_opened_once_whatever_threads_need_it(monkeypatch):
-    """A sync in the background and an append: each file knows its own size, and reads go by that."""
+    """A background sync and an append: each file handle knows its own size, which limits its reads."""
     disk = MemoryDisk()
     disk.make_folder("f")
     segment, opened, resume = Segment.create(disk, "f", BASE, CONFIG), threading.Barrier(2), threading.Event()
@@ -295,7 +295,7 @@ def test_file_is_opened_once_whatever_threads_need_it(monkeypatch):
         opened.wait(10)
         second = threads.submit(lambda: segment.file)
         with pytest.raises(threading.BrokenBarrierError):
-            opened.wait(0.2)  # nobody else opens it
+            opened.wait(0.2)  # no other process opens it
         resume.set()
         assert first.result(10) is second.result(10)
 
@@ -374,7 +374,7 @@ def test_index_that_was_let_go_is_read_for_an_offset_by_position(segment, tmp_pa
 
 @pytest.mark.parametrize("bit", [4, 5, 40, 62])
 def test_batch_whose_offset_cannot_be_right_is_damage_and_no_gap(segment, tmp_path, bit):
-    """The checksum does not cover it; those behind it can be read if the index leads there."""
+    """The checksum does not cover it; later batches can be read if the index leads to them."""
     segment.seal()
     segment.sync(with_indexes=True)
     path = tmp_path / f"{BASE:020}.log"
@@ -390,7 +390,7 @@ def test_batch_whose_offset_cannot_be_right_is_damage_and_no_gap(segment, tmp_pa
 
 
 def test_indexes_keep_the_size_that_they_were_made_for(tmp_path):
-    """What a smaller one could not hold may be there already."""
+    """The file may already have more entries than a smaller index could hold."""
     (tmp_path / "t-0").mkdir()
     segment = Segment.create(MachineDisk(tmp_path), "t-0", 0, CONFIG)
     segment.configure(dataclasses.replace(CONFIG, segment_index_bytes=8, index_interval_bytes=5))

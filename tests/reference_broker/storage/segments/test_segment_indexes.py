@@ -1,4 +1,4 @@
-"""Indexes of segments are believed where they can be right, and rebuilt where not, also beside damaged batches.
+"""Indexes of segments are trusted if they are plausible, and otherwise rebuilt, even next to damaged batches.
 
 Method: see `filled_segments`; files are changed between two runs.
 """
@@ -16,7 +16,7 @@ from kafkawire.sdk.records import stamp
 from tests.reference_broker.storage.filled_segments import BASE, CONFIG, fill, fill_with, new
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
-#: In a batch: its format, without which nothing after it can be reached, and a byte of its records.
+#: Positions in a batch: its format, without which no later batch can be reached, and a byte of its records.
 MAGIC, BODY = 16, 70
 
 LOG, INDEX, TIME_INDEX = (f"{BASE:020}{suffix}" for suffix in (".log", ".index", ".timeindex"))
@@ -29,7 +29,7 @@ def stored(segment):
 
 
 def damage(segment, folder, batch, byte):
-    """Flip a bit of a batch, of so many; return its offset."""
+    """Flip a bit of the batch with this index; return its offset."""
     header = list(segment.headers(0))[batch]
     data = bytearray((folder / LOG).read_bytes())
     data[header.position + byte] ^= 1
@@ -42,7 +42,7 @@ def without_times(folder, how):
 
 
 def readable(segment):
-    """Return the offsets that are found."""
+    """Return the offsets that look-ups find."""
     found = []
     for offset in range(BASE, segment.next_offset):
         try:
@@ -143,7 +143,7 @@ def test_index_that_is_being_rebuilt_is_not_asked_for_timestamps(segment, tmp_pa
     (tmp_path / "00000000000000000500.index").unlink()
     again = new(tmp_path, CONFIG, sealed_at=BASE + 60)
     assert again.needs_rebuild()
-    seen = {again.highest_timestamp()}  # as retention does on its thread
+    seen = {again.highest_timestamp()}  # as retention does on its own thread
     rebuilt = again.rebuild()
     seen.add(again.highest_timestamp())
     assert (again.is_stored, again.needs_rebuild()) == (True, True), "half an index is never stored"

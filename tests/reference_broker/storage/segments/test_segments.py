@@ -1,6 +1,6 @@
 """A snapshot of segments is searched by offset and by time, and does not change while the log goes on.
 
-Method: three small segments on a disk in memory; what a log makes of them is tested in `test_partition_log.py`.
+Method: three small segments on a disk in memory; `test_partition_log.py` tests how a log uses them.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def disk():
 
 @pytest.fixture
 def segments(disk):
-    """Three segments with the offsets 0 to 3, 4 to 7, and, after a gap, 10 to 13; two records a batch."""
+    """Three segments with the offsets 0 to 3, 4 to 7, and, after a gap, 10 to 13; two records per batch."""
     made = []
     for base in (0, 4, 10):
         segment = Segment.create(disk, "t-0", base, log_config({}))

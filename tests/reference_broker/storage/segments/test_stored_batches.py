@@ -1,7 +1,7 @@
-"""All batches of a segment are read in pieces, whatever their sizes, and with few calls of the disk.
+"""All batches of a segment are read in pieces, whatever their sizes, with few disk calls.
 
-Method: files of small and large batches, damaged at either; the producers of random histories, known from all batches
-and from those that were chosen.
+Method: files of small and large batches, with damage in either; the producers of random histories, computed from all
+batches and from the selected ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ END = 2**63 - 1
 
 
 def stored(*batches: bytes | bytearray | memoryview) -> tuple[File, list[BatchHeader]]:
-    """Return a file with batches of one record each, and their headers."""
+    """Return a file of batches with one record each, and their headers."""
     file = MemoryDisk().open("log", create=True)
     headers = []
     for number, data in enumerate(batches):
@@ -144,7 +144,7 @@ def test_epochs_of_undamaged_batches() -> None:
 
 
 class Changing:
-    """A file whose next batch is whole whenever it is looked at alone."""
+    """A file whose next batch is complete whenever it is read alone."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.size_bytes, self.reads = content, len(content), 0
@@ -206,7 +206,7 @@ def test_damage_and_gaps_between_pieces(large: int) -> None:
     assert list(producer_batches(file, 0, 1, 2, 3)) == headers[1:2]
     content = bytearray(file.read(0, file.size_bytes))
     content[headers[1].position - 1] ^= 1
-    content[headers[1].position + 7] = 2  # an offset too high: only an undamaged batch may have a gap after it
+    content[headers[1].position + 7] = 2  # a too high offset: only an undamaged batch may have a gap after it
     file.truncate(0)
     file.append(content)
     found = producer_batches(file, 0, 0, END, 3)
@@ -233,7 +233,7 @@ def test_the_last_ones_are_as_many_as_a_producer_may_have_in_flight() -> None:
 
 
 def renumbered(number: int, base_offset: int, *sizes: int) -> tuple[File, list[BatchHeader]]:
-    """Return what `sized` does, with a damaged offset."""
+    """Return the result of `sized`, with a damaged offset."""
     file, headers = sized(*sizes)
     content = bytearray(file.read(0, file.size_bytes))
     at = headers[number].position

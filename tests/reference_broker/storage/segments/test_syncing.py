@@ -1,4 +1,4 @@
-"""What has to be durable is synced, in order, and a failure is remembered on the disk.
+"""Files that must be durable are synced in order, and a failure is recorded on the disk.
 
 Method: the calls of a disk in memory.
 """
