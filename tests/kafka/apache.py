@@ -42,7 +42,7 @@ RELEASE = KAFKA_RELEASE
 #: A signal stops a process at once; its threads follow when they run next.
 STOP_TIMEOUT_SECONDS = 10
 
-#: A tool has done its work before the second compiler of the JVM would pay: this halves its time.
+#: A tool ends before the second compiler of the JVM would pay off: this halves its time.
 _SHORT_RUN = ("-XX:TieredStopAtLevel=1",)
 
 _HERE = Path(__file__).parent
@@ -74,7 +74,7 @@ appender.console.layout.pattern=%d %p %m (%c)%n
 
 
 def cache_folder() -> Path:
-    """Return the folder for what is fetched or built once."""
+    """Return the folder for files that are fetched or built once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkawire"
 
 
@@ -82,8 +82,8 @@ def kept_folder(name: str, fill: Callable[[Path], None]) -> Path:
     """Return a folder in the user's cache, filled on first use; other processes wait meanwhile.
 
     Args:
-        name: of the folder.
-        fill: makes its content; what it raises leaves the folder as it is, and the next one tries again.
+        name: the name of the folder.
+        fill: creates its content; if it raises, the folder stays as it is, and the next call tries again.
     """
     folder = cache_folder() / name
     complete = folder / ".complete"
@@ -110,9 +110,9 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
     """Return the folder with the jars that a project beside this module depends on, fetched on first use.
 
     Args:
-        pom: the file of the project.
-        name: of the folder, in the user's cache folder.
-        properties: that the project leaves open.
+        pom: the project's POM file.
+        name: the name of the folder in the user's cache folder.
+        properties: the properties that the project leaves open.
 
     Raises:
         subprocess.CalledProcessError: Maven could not resolve them; its output goes to standard error.
@@ -129,7 +129,7 @@ def copy_jars(pom: str, name: str, properties: Mapping[str, str]) -> Path:
 def run_tool(
     name: str, *arguments: str, stdin: str | None = "", timeout_seconds: float = 90
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's classes to its end and return what it printed; None as `stdin` is that of this process."""
+    """Run one of Kafka's classes to its end and return its output; with `stdin` None, it inherits this process's."""
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(
             [*java_command(Path(folder)), *_SHORT_RUN, name, *arguments],
@@ -142,14 +142,14 @@ def run_tool(
 
 
 class ApacheKafka:
-    """One node, up inside a `with` block.
+    """One node, which runs inside a `with` block.
 
     Args:
-        port: of the PLAINTEXT listener on 127.0.0.1; 0 for a free one. The controller takes another free one.
-        settings: server properties beside those that a single node needs.
-        listeners: addresses beside that of PLAINTEXT, by name.
+        port: the port of the PLAINTEXT listener on 127.0.0.1; 0 for a free one. The controller takes another free port.
+        settings: server properties in addition to those that a single node needs.
+        listeners: addresses in addition to PLAINTEXT, by name.
         users: names and passwords for SCRAM.
-        features: levels of features, by name, other than those of the release.
+        features: feature levels by name, where they differ from the release's.
 
     Attributes:
         port: see above.
@@ -180,7 +180,7 @@ class ApacheKafka:
 
     @property
     def data_dir(self) -> Path:
-        """Where its logs are."""
+        """The folder of its logs."""
         assert self._folder is not None, "the node was not started"
         return self._folder / "data"
 
@@ -191,10 +191,10 @@ class ApacheKafka:
         return self._process.pid
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the node, SIGSTOP or SIGCONT; it has stopped when this returns."""
+        """Send SIGSTOP or SIGCONT to the node; after SIGSTOP, the node has stopped when this returns."""
         assert self._process is not None, "the node was not started"
         self._process.send_signal(number)
-        if number == signal.SIGSTOP:  # a thread that runs at the moment may go on for a while, and answer
+        if number == signal.SIGSTOP:  # a running thread may go on for a while, and answer
             _await_stop(self._process.pid)
 
     def __enter__(self) -> Self:
@@ -258,22 +258,22 @@ class ApacheKafka:
         await_port(self.port, self._process, log)
 
     def kill(self) -> None:
-        """End the node as a crash would."""
+        """Kill the node, as in a crash."""
         assert self._process is not None, "the node was not started"
         self._process.kill()
         self._process.wait()
 
     def start(self) -> None:
-        """Start a node that was killed, on its files."""
+        """Restart a killed node on its files."""
         assert self._folder is not None, "the node was not started before"
         self._launch(self._folder)
 
 
 def _await_stop(pid: int) -> None:
-    """Wait until every thread of a process has been stopped by a signal.
+    """Wait until a signal has stopped every thread of a process.
 
     Raises:
-        RuntimeError: one goes on.
+        RuntimeError: a thread still runs.
     """
     deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
     while any(_state(task) != "T" for task in Path(f"/proc/{pid}/task").iterdir()):
@@ -283,7 +283,7 @@ def _await_stop(pid: int) -> None:
 
 
 def _state(task: Path) -> str:
-    """Return what a thread does, as in the file `stat` of /proc; the name before it may have brackets, too."""
+    """Return a thread's state from its `stat` file in /proc; the name before it may contain brackets, too."""
     try:
         return (task / "stat").read_text("utf-8", "replace").rpartition(") ")[2][:1]
     except FileNotFoundError:  # it has ended

@@ -1,4 +1,4 @@
-"""Telling Apache Kafka's log cleaner when to work, and waiting until it has, or until anything else is so."""
+"""Controls when Apache Kafka's log cleaner works, and waits for it or for any other condition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def alter(node: ApacheKafka, topic: str, configs: dict[str, str]) -> None:
 
 
 def until(is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
-    """Wait until something is so; fail with `what`, or what it returns then, if that takes too long."""
+    """Wait until a condition holds; if that takes too long, fail with `what`, or with its result if it is a function."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, what if isinstance(what, str) else what()
@@ -31,7 +31,7 @@ def until(is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
 
 
 async def until_async(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait as `until` does, on an event loop."""
+    """Wait like `until`, on an event loop."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not await is_so():
         assert time.monotonic() < deadline, what
@@ -39,7 +39,7 @@ async def until_async(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 def cleaned_to(node: ApacheKafka, topic: str) -> int:
-    """Return the offset up to which the first partition of a topic was cleaned."""
+    """Return the offset up to which the first partition of a topic is cleaned."""
     file = node.data_dir / "cleaner-offset-checkpoint"
     lines = file.read_text().splitlines()[2:] if file.exists() else []
     return next((int(line.split(" ")[2]) for line in lines if line.startswith(f"{topic} 0 ")), 0)

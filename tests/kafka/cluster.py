@@ -1,4 +1,4 @@
-"""A real Apache Kafka of three nodes on loopback, which can be paused, killed and started again, one by one.
+"""A real Apache Kafka of three nodes on loopback, which can be paused, killed and restarted one by one.
 
 Each node is broker and controller. Topics have three replicas, of which two must be in sync.
 """
@@ -35,7 +35,7 @@ __all__ = ["NODES", "KafkaCluster"]
 
 NODES = (1, 2, 3)
 
-#: Three nodes of 1 GiB would not fit into every machine that runs the tests.
+#: Three nodes of 1 GiB would not fit on every machine that runs the tests.
 _HEAP = "-Xmx384m"
 
 _SETTINGS = {
@@ -53,17 +53,17 @@ _SETTINGS = {
     "share.coordinator.state.topic.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # A node that is paused or killed is given up after 2 s instead of 9, so that the tests need not wait for it.
+    # The cluster gives up a paused or killed node after 2 s instead of 9, so that tests need not wait that long.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
-    # Leaders move when a test moves them.
+    # Leaders move only when a test moves them.
     "auto.leader.rebalance.enable": "false",
 }
 
 
 class KafkaCluster:
-    """Three nodes, up inside a `with` block."""
+    """Three nodes, which run inside a `with` block."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-apache-kafka-"))
@@ -102,11 +102,11 @@ class KafkaCluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def pause(self, node: int) -> None:
-        """Have a node do nothing, with its connections open."""
+        """Pause a node; its connections stay open."""
         self._processes[node].send_signal(signal.SIGSTOP)
 
     def resume(self, node: int) -> None:
-        """Have a paused node go on."""
+        """Resume a paused node."""
         self._processes[node].send_signal(signal.SIGCONT)
 
     def kill(self, node: int) -> None:
@@ -115,16 +115,16 @@ class KafkaCluster:
         self._processes[node].wait()
 
     def restart(self, node: int) -> None:
-        """Start a node that was killed on its files, and wait until it takes connections."""
+        """Restart a killed node on its files, and wait until it accepts connections."""
         self._launch(node)
         self._await(node)
 
     async def lead(self, leaders: Mapping[TopicPartition, int], through: int = NODES[0]) -> None:
-        """Have nodes lead partitions, which must be in sync there.
+        """Make nodes the leaders of partitions; their replicas must be in sync.
 
         Args:
             leaders: the new leader by partition.
-            through: the node that is asked.
+            through: the node that gets the request.
         """
         topics = {partition.topic for partition in leaders}
         kind = AlterPartitionReassignmentsRequest
@@ -201,12 +201,12 @@ def _first(leader: int, nodes: Sequence[int]) -> list[int]:
 
 
 def _uuid() -> str:
-    """Return an id as Kafka writes them; one that begins with a dash would be read as an option."""
+    """Return an id in Kafka's notation, without a leading dash, which would make it look like an option."""
     return "k" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
 
 
 def _check(parts: Iterable[Any]) -> None:
-    """Raise the error of an element of a response; elements of two kinds of responses have one."""
+    """Raise the error in an element of either kind of response."""
     for part in parts:
         if part.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
             raise AssertionError(f"{ErrorCode(part.error_code).name}: {part.error_message}")

@@ -1,4 +1,4 @@
-"""Tests beside a real Apache Kafka. They run by `make test-kafka` alone, which asks for them by
+"""Tests with a real Apache Kafka. They run only under `make test-kafka`, which requests them with
 KAFKAWIRE_TEST_KAFKA."""
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[ApacheKafka]:
-    """One node for all tests; each takes topics and groups of its own."""
+    """One node for all tests; each test has its own topics and groups."""
     with ApacheKafka() as node:
         yield node
 
 
 @pytest.fixture(scope="session")
 def filled_kafka() -> Iterator[ApacheKafka]:
-    """One node that has written every kind of file; nobody writes to it."""
+    """One node that has written every kind of file; tests do not write to it."""
     with filled_node() as node:
         yield node
 
@@ -43,7 +43,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """One reference broker for all tests; each takes topics and groups of its own."""
+    """One reference broker for all tests; each test has its own topics and groups."""
     with Broker(**BROKER_OPTIONS) as node:
         yield node
 
@@ -56,13 +56,13 @@ def either(request: pytest.FixtureRequest) -> Server:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what takes `either` on both."""
+    """Run tests that take `either` on both brokers."""
     if "either" in metafunc.fixturenames:
         metafunc.parametrize("either", ["kafka", "broker"], indirect=True)
 
 
 @pytest.fixture(scope="session")
 def secure_kafka(certificates: Certificates) -> Iterator[SecureKafka]:
-    """One secured node for all tests; each takes topics and groups of its own."""
+    """One secured node for all tests; each test has its own topics and groups."""
     with SecureKafka(certificates) as node:
         yield node

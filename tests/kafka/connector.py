@@ -1,6 +1,6 @@
-"""Spark's own Kafka connector, from its Maven jars: what the data sources are compared with.
+"""Spark's own Kafka connector, from its Maven jars, for comparison with the data sources.
 
-The newest of its parts that Maven Central has do not all have the release of pyspark; they work together.
+Its newest parts on Maven Central do not all have pyspark's version, but they work together.
 """
 
 from __future__ import annotations

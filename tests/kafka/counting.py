@@ -1,4 +1,4 @@
-"""A network that notes when each request is written."""
+"""A network that records when each request is written."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kafkawire.sdk.transport.wire import Address, Receiver, Wire
 
 __all__ = ["CountingNetwork"]
 
-#: The first pause before metadata is asked for again, and how much shorter jitter makes it.
+#: The first pause before another metadata request, and how much jitter may shorten it.
 BACKOFF_MS = 100
 JITTER = 0.8
 
 
 class CountingNetwork(TcpNetwork):
-    """TCP that notes when each request is written.
+    """TCP that records when each request is written.
 
     Attributes:
-        times: in seconds, by API.
+        times: the times of requests in seconds, by API.
     """
 
     def __init__(self) -> None:
@@ -44,13 +44,13 @@ class CountingNetwork(TcpNetwork):
                 self.times.setdefault(key, []).append(time.monotonic())
                 write(parts)
 
-            wire.write = noted  # type: ignore[method-assign]  # the connection writes nowhere else
+            wire.write = noted  # type: ignore[method-assign]  # the connection's only way to write
             return receiver(wire)
 
         return await super().open(address, counted, enter)
 
     def check_metadata(self, known: float) -> None:
-        """Assert that requests for metadata kept the pauses since a time at which the topics were known."""
+        """Assert that metadata requests kept the pauses since a time at which the topics were known."""
         times = [each for each in self.times[ApiKey.METADATA] if each >= known]
         gaps_ms = [(later - earlier) * 1000 for earlier, later in pairwise(times)]
         assert min(gaps_ms, default=BACKOFF_MS) >= BACKOFF_MS * JITTER, gaps_ms

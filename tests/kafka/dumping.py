@@ -13,9 +13,9 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 
 def dump(*options: str, files: list[Path]) -> str:
-    """Let Kafka read files, and return what it says of them.
+    """Have Kafka dump files, and return its output.
 
-    It complains of every segment that does not begin with offset 0, its own ones included; and of nothing else.
+    Its complaints about segments that do not begin at offset 0 are ignored, since its own get them too; others fail.
     """
     assert files
     result = run_tool(DUMP, *options, "--files", ",".join(map(str, files)))

@@ -13,11 +13,11 @@ __all__ = ["CLIENT", "IN_ORDER", "Line", "Lines", "address_of"]
 
 CLIENT = "client"
 
-#: What has a node of Apache Kafka handle the requests of different connections in the order in which they came: one
-#: thread reads them, and one takes them.
+#: Settings that make a node of Apache Kafka handle requests of different connections in the order of arrival: one
+#: thread reads them, and one handles them.
 IN_ORDER = {"num.network.threads": "1", "num.io.threads": "1"}
 
-#: What a node may take for an answer on a busy machine.
+#: The longest time for an answer of a node on a busy machine.
 TIMEOUT_SECONDS = 60
 
 
@@ -46,15 +46,15 @@ class Line:
         return self.receive()
 
     def is_answered(self) -> bool:
-        """Return whether the response has begun to come."""
+        """Return whether the response has begun to arrive."""
         return bool(select.select([self.frames], [], [], 0)[0])
 
 
 class Lines:
-    """Connections for tests in which many requests wait at a time.
+    """Connections for tests in which many requests wait at the same time.
 
-    A request that waits for its answer keeps its connection; each other one takes one that is idle. Each has had an
-    answer before it is handed out: until a node has accepted a connection, requests on others overtake its first.
+    A waiting request keeps its connection; any other request takes an idle one. Each new connection first gets one
+    answer: until a node has accepted a connection, requests on other connections overtake its first request.
 
     Args:
         address: host and port.
@@ -75,7 +75,7 @@ class Lines:
         return line
 
     def give(self, line: Line) -> None:
-        """Take back a connection whose request is answered."""
+        """Take back a connection whose request was answered."""
         self._idle.append(line)
 
     def ask(self, message: Message, version: int) -> Message:
@@ -86,12 +86,12 @@ class Lines:
         return response
 
     def close(self) -> None:
-        """Close them all, those in use as well."""
+        """Close all connections, including those in use."""
         for line in self._all:
             line.frames.close()
 
 
 def address_of(bootstrap: str) -> tuple[str, int]:
-    """Return host and port of an address."""
+    """Return the host and port of an address."""
     host, _, port = bootstrap.rpartition(":")
     return host, int(port)

@@ -1,4 +1,4 @@
-"""Members of a group, and every record that they are handed out."""
+"""Members of a group, and every record that they receive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 class Seen:
-    """What was handed out, by partition and offset."""
+    """The received records, by partition and offset."""
 
     def __init__(self) -> None:
         self.times: Counter[tuple[int, int]] = Counter()
@@ -34,7 +34,7 @@ class Seen:
         self._has_more.set()
 
     def note_end(self, task: asyncio.Task[Any]) -> None:
-        """Note that a task has ended that reads or writes."""
+        """Record that a reading or writing task has ended."""
         if not task.cancelled():
             self._end = self._end or task.exception()
             self._has_more.set()
@@ -49,7 +49,7 @@ class Seen:
 
 
 class Member:
-    """A consumer, and the task that reads; it commits by itself on rebalances and when it leaves."""
+    """A consumer and the task that reads; the consumer commits automatically on rebalances and when it leaves."""
 
     def __init__(self, bootstrap: str, topic: str, seen: Seen, options: dict[str, Any]) -> None:
         self.consumer = Consumer(
@@ -80,7 +80,7 @@ class Member:
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         self.told.append("revoked")
-        await self.consumer.commit()  # also what the application was handed and has not said to be finished
+        await self.consumer.commit()  # including records that the application has received but not marked as finished
 
     def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
         self.told.append("lost")

@@ -32,12 +32,12 @@ _SETTINGS = {
 
 @contextmanager
 def mirror_maker(clusters: Mapping[str, str], folder: Path, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run MirrorMaker 2 between two clusters, each way.
+    """Run MirrorMaker 2 between two clusters, in both directions.
 
     Args:
-        clusters: address by name.
-        folder: for its settings and its log, `mirror.log`.
-        settings: `topics` and `groups`, by pattern.
+        clusters: the address of each cluster, by name.
+        folder: the folder for its settings and its log, `mirror.log`.
+        settings: the patterns for `topics` and `groups`.
     """
     one, two = clusters
     given = {"clusters": f"{one}, {two}", f"{one}->{two}.enabled": "true", f"{two}->{one}.enabled": "true"}

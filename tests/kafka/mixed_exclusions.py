@@ -1,5 +1,5 @@
-"""Requests that are not sent when answers are compared with Apache Kafka's: where it loses its way, or a name would not
-be known in time.
+"""Requests that comparisons with Apache Kafka leave out: Kafka has a defect there, or a name would not be known in
+time.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ __all__ = ["is_left_out"]
 def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> bool:
     """Return whether a name would not be known in time, or a request would replace one that waits."""
     if isinstance(asked, sequences.Join | sequences.Beat) and asked.topics == ():  # noqa: SIM102  # for the types
-        # Kafka goes on as if a new member that reads nothing read what all others do.
+        # Kafka goes on as if a new member without a subscription had that of all the others.
         if group is None or asked.member_id not in group.members:
             return True
     is_empty = isinstance(group, ConsumerGroup) and not group.members
     if is_empty and isinstance(asked, sequences.Join) and asked.member_id:
         return True  # Kafka forgets the group when it refuses a join
     if isinstance(group, ConsumerGroup) and len(group.members) > 2 and _takes_topics_along(group, asked):
-        # Kafka may go on as if those who stay did not read the same.
+        # Kafka may go on as if the remaining members had different subscriptions.
         return True
     if not isinstance(group, ClassicGroup):
-        # Kafka loses its way when a member takes another instance id.
+        # Kafka's state becomes inconsistent when a member takes another instance id.
         if group is None or not isinstance(asked, sequences.Beat):
             return False
         known = group.members.get(asked.member_id)
@@ -33,7 +33,7 @@ def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> boo
             return True
         return group.epoch > group.assignment_epoch and _is_unresolved(group, asked)
     if isinstance(asked, sequences.Beat) and asked.epoch == 0 and group.state is not GroupState.STABLE:
-        # Kafka leaves the group without what the rebalance was to assign until it changes again.
+        # Kafka leaves the group without the assignment of the rebalance until the group changes again.
         return not asked.topics or asked.instance in group.static_members or asked.member_id in group.members
     if isinstance(asked, sequences.Leave):
         return len(group.members) > 2
@@ -46,7 +46,7 @@ def is_left_out(group: ClassicGroup | ConsumerGroup | None, asked: Asked) -> boo
 
 
 def _takes_topics_along(group: ConsumerGroup, asked: Asked) -> bool:
-    """Return whether a member leaves that alone has an expression."""
+    """Return whether the only member with an expression leaves."""
     leaving: list[str | None] = []
     if isinstance(asked, sequences.Beat) and asked.epoch == sequences.LEAVE:
         leaving = [asked.member_id]
@@ -58,9 +58,9 @@ def _takes_topics_along(group: ConsumerGroup, asked: Asked) -> bool:
 
 
 def _is_unresolved(group: ConsumerGroup, asked: sequences.Beat) -> bool:
-    """Return whether a member takes an expression, and nothing else, that is to be resolved.
+    """Return whether a member subscribes only to an expression that is not resolved yet.
 
-    If there are partitions to be assigned, Kafka then goes on as if it read what all others do.
+    If there are partitions to assign, Kafka then goes on as if the member had the subscription of all the others.
     """
     if not asked.regex or asked.regex in group.resolved:
         return False

@@ -1,6 +1,6 @@
-"""One group on both sides: a coordinator in memory and one of Apache Kafka, asked the same.
+"""One group on both sides: a coordinator in memory and one of Apache Kafka, with the same requests.
 
-The coordinator knows the same topics under the same ids, and takes over the member ids that Kafka hands out.
+The coordinator knows the same topics under the same ids, and adopts the member ids that Kafka assigns.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ REBALANCES_MS = (60_000, 300_000)
 
 IDS = spread_ids(5)
 
-#: Each of them stands for topics, so that the group's epoch says when it has been resolved.
+#: Each expression matches topics, so that the group's epoch shows when it has been resolved.
 REGEXES = ("mixed-[ab]", "mixed-(b|d)", "mixed-.*")
 
-#: How long after a resolution a sequence may go on: time stands still here, but Apache Kafka looks for topics again.
+#: How long a sequence may go on after a resolution: time stands still here, but Apache Kafka resolves again.
 _SECONDS_MAX = 8
 
 
@@ -63,9 +63,9 @@ class Mixed:
 
     Args:
         lines: connections to Apache Kafka.
-        topics: what both know.
-        seed: of the sequence.
-        group: its id.
+        topics: the topics of both sides.
+        seed: the seed of the sequence.
+        group: the id of the group.
     """
 
     def __init__(self, lines: Lines, topics: Mapping[str, TopicFacts], seed: int, group: str) -> None:
@@ -107,7 +107,7 @@ class Mixed:
         return groups[0] if groups else None
 
     def ask(self, asked: Asked) -> None:
-        """Send a request to both, and compare what is answered now."""
+        """Send a request to both, and compare the immediate answers."""
         self.asked += 1
         was = self.current()
         line = self.lines.take()
@@ -115,7 +115,7 @@ class Mixed:
         self.bench.next_ids = []
         theirs: Any = None
         if isinstance(asked, sequences.Join) and not asked.member_id:
-            # What is answered at once says which name to take.
+            # An immediate answer tells which name to take.
             theirs = line.receive()
             prefix = "" if isinstance(was, ConsumerGroup) and was.members else f"{asked.instance or CLIENT}-"
             self.bench.next_ids = [theirs.member_id.removeprefix(prefix)]
@@ -135,14 +135,15 @@ class Mixed:
             self.await_epoch()
         self.note_turn(was)
         is_waiting = bool(self.waiting) and self.waiting[-1][0] is asked
-        # The last member of a generation leaves while another is to join: Kafka's timer of 0 ms ends it a moment later.
-        # A join that a new group refuses for want of an id is answered before the group is written.
+        # The last member of a generation leaves while another is about to join: Kafka's timer of 0 ms ends the
+        # rebalance a moment later. A join that a new group refuses because it has no id is answered before the
+        # group is written.
         if is_waiting or isinstance(asked, sequences.Leave | sequences.Join):
             self.await_state()
         self.avoid_collision(asked, answers)
 
     def collect(self, asked: Asked) -> None:
-        """Compare everything that ours has answered by now."""
+        """Compare all answers of our coordinator so far."""
         still = []
         for entry in self.waiting:
             waiting, answers, line = entry
@@ -151,7 +152,7 @@ class Mixed:
                 continue
             is_late = isinstance(waiting, sequences.Sync) and waiting is not asked
             if is_late and answers[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                # Kafka never answers the SyncGroup of a member that leaves meanwhile.
+                # Kafka never answers the SyncGroup of a member that leaves in the meantime.
                 line.frames.close()
                 continue
             try:
@@ -171,7 +172,7 @@ class Mixed:
         return group.epoch if isinstance(group, ConsumerGroup) else None
 
     def await_epoch(self) -> None:
-        """Wait until Apache Kafka has resolved expressions, too."""
+        """Wait until Apache Kafka has also resolved the expressions."""
         epoch = self.epoch()
         self.resolved_at = time.monotonic()
 
@@ -191,7 +192,7 @@ class Mixed:
         self.script.answered(asked, other, self.assigned(other))
 
     def note_turn(self, was: object) -> None:
-        """Count changes of the protocol; which of several members leads then is chance."""
+        """Count protocol changes; which of several members leads afterwards is random."""
         group = self.current()
         if type(group) is type(was) or group is None or was is None:
             return
@@ -201,7 +202,7 @@ class Mixed:
             self.is_over = True
 
     def avoid_collision(self, asked: Asked, answers: list[Any]) -> None:
-        """Let a member go whose id falls into the bucket of another."""
+        """Remove a member whose id falls into another member's bucket."""
         if not isinstance(asked, sequences.Join) or asked.member_id or not answers:
             return
         member_id = answers[0].member_id
@@ -213,7 +214,7 @@ class Mixed:
             self.ask(sequences.Leave(((member_id, asked.instance),)))
 
     def await_state(self) -> None:
-        """Wait until Apache Kafka has done what a request asks, also where it does not say so, before the next."""
+        """Wait until Apache Kafka has completed a request, even one without an answer, before the next."""
         group = self.current()
         expected = group.state.value if isinstance(group, ClassicGroup) else None
 
@@ -229,7 +230,7 @@ class Mixed:
     # Ours.
 
     def answers(self, asked: Asked) -> list[Any]:
-        """Ask the bench; return the answers, none yet if it is delayed."""
+        """Send a request to the bench; return the answers, an empty list as long as it is delayed."""
         bench, group, answers = self.bench, self.group, []
         if isinstance(asked, sequences.Beat):
             owned = (
@@ -333,7 +334,7 @@ class Mixed:
     # Both.
 
     def assigned(self, response: Any) -> Owned | None:
-        """Return what a response assigns, by topic name."""
+        """Return the assignment in a response, by topic name."""
         if isinstance(response, ConsumerGroupHeartbeatResponse):
             if response.assignment is None:
                 return None
@@ -351,7 +352,7 @@ class Mixed:
         return {self.names[topic_id]: numbers for topic_id, numbers in parts.items()}
 
     def shape(self, asked: Asked, answer: Any) -> object:
-        """Return what counts in an answer."""
+        """Return the relevant parts of an answer."""
         if isinstance(asked, sequences.Beat):
             if not isinstance(answer, ConsumerGroupHeartbeatResponse) or answer.error_code:
                 code: Any = getattr(answer, "error_code", answer)
@@ -375,7 +376,7 @@ class Mixed:
         return int(answer)
 
     def compare_groups(self) -> None:
-        """Compare the group as both describe it."""
+        """Compare both descriptions of the group."""
         group = self.current()
         if isinstance(group, ConsumerGroup):
             (theirs,) = self.ask_kafka(ConsumerGroupDescribeRequest([self.group]), 1).groups
@@ -419,7 +420,7 @@ class Mixed:
 
 
 def version_of(asked: Asked) -> int:
-    """Return the version to ask in."""
+    """Return the version of the request."""
     if isinstance(asked, sequences.Sync) and asked.protocol is None:
         return 4
     versions = {

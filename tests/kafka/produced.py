@@ -1,4 +1,4 @@
-"""Ask a running broker what it says to batches, one request each, and what it stores of them."""
+"""Sends batches to a running broker, one request each, and collects its answers and the stored batches."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["LATEST", "TIMEOUT_MS", "Answer", "ask", "call", "create", "produce",
 TIMEOUT_MS = 30_000
 MAX_BYTES = 2**22
 
-#: The controller has a topic before its broker.
+#: The controller has a new topic before its broker has it.
 _NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
-#: The last version that names topics instead of giving their ids.
+#: The last version that has topic names instead of ids.
 FETCH_VERSION = 12
 
 
 class Answer(NamedTuple):
-    """What a broker said, and what it stored."""
+    """A broker's answer, and the batch that it stored."""
 
     code: ErrorCode
     bad: tuple[int, ...]
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 def ask(bootstrap: str, cases: Iterable[Case]) -> Iterator[tuple[Case, Answer]]:
-    """Yield each case with the broker's answer; topics are created for their configurations."""
+    """Yield each case with the broker's answer; a topic is created for each configuration."""
     host, port = bootstrap.rsplit(":", 1)
     topics: dict[tuple[tuple[str, str], ...], str] = {}
     for case in cases:
@@ -76,7 +76,7 @@ def create(bootstrap: str, config: dict[str, str]) -> str:
 def produce(
     socket: FrameSocket, topic: str, records: bytes | None, version: int, transactional_id: str | None = None
 ) -> Answer:
-    """Produce one batch to partition 0, once the broker has the topic that was created before."""
+    """Produce one batch to partition 0, once the broker has the new topic."""
     deadline = time.monotonic() + TIMEOUT_MS / 1000
     while (answer := _answer(socket, topic, records, version, transactional_id)).code in _NOT_YET:
         assert time.monotonic() < deadline, answer

@@ -1,15 +1,16 @@
 """Programs that use other people's clients, each in the client's language: PROGRAM BOOTSTRAP SCENARIO TOPIC [ARGUMENT…]
 
-Each prints one line of JSON, what it saw. The clients come from their registries on first use, built ones stay cached.
+Each prints its observations as one line of JSON. Clients are fetched from their registries on first use, and builds
+are cached.
 
-    admin                 create the topic, describe its partitions and `retention.ms`, delete it, list what is left
-    administer MS         change a topic, and the broker's `log.retention.ms` to MS; describe all; tell each answer
+    admin                 create the topic, describe its partitions and `retention.ms`, delete it, list the others
+    administer MS         change a topic, and the broker's `log.retention.ms` to MS; describe all; print each answer
     produce CODEC KIND    store 200 records; KIND is `default`, or `idempotent` where that is not the default
     group PROTOCOL COUNT  read that many records as a member of the group with the topic's name, commit them, and leave
                           when standard input ends
     fetch                 read all records, without a group
-    transactions          commit one with an offset of the group with the topic's name, abort one, be fenced
-    mistake KIND          do what a broker refuses, and say how the client tells its user
+    transactions          commit one with an offset of the group with the topic's name, abort one, get fenced
+    mistake KIND          make a mistake that a broker refuses, and print the error from the client
 """
 
 from __future__ import annotations
@@ -33,29 +34,29 @@ __all__ = ["BUILD_TIMEOUT_SECONDS", "PROGRAMS", "TIMEOUT_SECONDS", "Program", "n
 
 CLIENTS = Path(__file__).parent / "clients"
 
-#: Of the project; users in Python are run as modules from there.
+#: The root of the project; Python programs run as modules from there.
 _ROOT = Path(__file__).parents[2]
 
 TIMEOUT_SECONDS = 60
 
-#: The first build fetches and compiles everything: a minute or two on two idle cores.
+#: The first build fetches and compiles everything, which takes a minute or two on two idle cores.
 BUILD_TIMEOUT_SECONDS = 900
 
-#: The oldest version of each tool that the pinned clients build with.
+#: The oldest version of each tool that can build the pinned clients.
 TOOLS = {"go": (1, 26), "node": (18, 0), "npm": (8, 0), "cargo": (1, 85), "javac": (17, 0)}
 
 ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Program(NamedTuple):
-    """A user of one client, with what that client can do.
+    """A program that uses one client, with the client's abilities.
 
     Attributes:
-        tools: what building it needs beside Python.
-        command: builds it, if that was not done before, and returns how it is started.
-        codecs: that the client has without more packages.
-        idempotent: whether its producer is so by default; None if it cannot be.
-        protocols: of groups.
+        tools: the tools that the build needs besides Python.
+        command: builds the program if necessary, and returns the command that starts it.
+        codecs: the codecs that the client has without further packages.
+        idempotent: whether its producer is idempotent by default; None if it cannot be.
+        protocols: the group protocols of the client.
         python_before: the first Python without a wheel of the client.
     """
 
@@ -68,17 +69,17 @@ class Program(NamedTuple):
     python_before: tuple[int, int] = (4, 0)
 
     def start(self, bootstrap: str, *arguments: str) -> subprocess.Popen[str]:
-        """Start it on a scenario."""
+        """Start the program on a scenario."""
         command = [*self.command(), bootstrap, *arguments]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def run(self, bootstrap: str, *arguments: str) -> dict[str, Any]:
-        """Run a scenario, which must succeed, and return what it saw."""
+        """Run a scenario, which must succeed, and return its observations."""
         return self.seen(self.start(bootstrap, *arguments))
 
     def seen(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        """Wait for a scenario, which must succeed, and return what it saw."""
+        """Wait for a scenario, which must succeed, and return its observations."""
         try:
             shown, errors = process.communicate(timeout=TIMEOUT_SECONDS)
         finally:
@@ -89,7 +90,7 @@ class Program(NamedTuple):
 
 
 def name_of(program: Program) -> str:
-    """Return a program's name, for the ids of tests."""
+    """Return a program's name, for test ids."""
     return program.name
 
 
@@ -119,14 +120,14 @@ def _version(tool: str) -> tuple[int, ...]:
 
 
 def _built(name: str, build: Callable[[Path], list[str]]) -> Path:
-    """Return the folder with what `build` made of a copy of the sources; it is kept until they change."""
+    """Return the folder that `build` created from a copy of the sources; it is kept until they change."""
     sources = CLIENTS / name
     content = hashlib.sha256()
     for path in sorted(path for path in sources.rglob("*") if path.is_file()):
         content.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
 
     def fill(folder: Path) -> None:
-        shutil.copytree(sources, folder, dirs_exist_ok=True)  # a build that was cut off goes on
+        shutil.copytree(sources, folder, dirs_exist_ok=True)  # an interrupted build goes on
         _do(build(folder), folder)
 
     return kept_folder(f"clients/{name}-{content.hexdigest()[:12]}", fill)
@@ -177,7 +178,7 @@ def _python(name: str) -> list[str]:
 
 @cache
 def _older_confluent(version: str) -> list[str]:
-    """Return how confluent-kafka of another version than that of the environment is used."""
+    """Return the command that uses a version of confluent-kafka other than the environment's."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
 
     def fill(folder: Path) -> None:
@@ -191,7 +192,7 @@ PROGRAMS = (
     Program("kafka-python", (), lambda: _python("kafka_python"), idempotent=True),
     Program("aiokafka", (), lambda: _python("aiokafka")),
     Program("confluent-kafka", (), lambda: _python("confluent"), protocols=("classic", "consumer")),
-    # The last that compresses only if the broker offers versions of Produce that Kafka has removed.
+    # The last version that compresses only if the broker offers versions of Produce that Kafka has removed.
     Program(
         "confluent-kafka-2.5",
         (),

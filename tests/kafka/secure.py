@@ -1,8 +1,8 @@
-"""A real Apache Kafka with TLS, SASL and an authorizer: one node, a listener for each way to connect.
+"""A real Apache Kafka with TLS, SASL and an authorizer: one node with a listener for each way to connect.
 
 SASL_PLAINTEXT and SASL_SSL offer PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER (tokens without a signature), and
-limit sessions; SSL wants a client certificate, whose common name is the principal. PLAINTEXT is for set-up: everybody
-is a superuser there.
+limit sessions; SSL requires a client certificate, whose common name is the principal. PLAINTEXT is for set-up: every
+client is a superuser there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tests.ports import free_port
 
 __all__ = ["PASSWORDS", "SESSION_MS", "SecureKafka", "unsecured_token"]
 
-#: By user; admin may do everything.
+#: Passwords by user; admin may do everything.
 PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret"}
 
-#: How long a SASL session lasts. Kafka refuses to log in again more than once a second.
+#: The length of a SASL session. Kafka refuses more than one login per second.
 SESSION_MS = 2_000
 
 _LOGIN_MODULES = {
@@ -32,13 +32,13 @@ _LOGIN_MODULES = {
 
 
 class SecureKafka(ApacheKafka):
-    """One secured node, up inside a `with` block.
+    """One secured node, which runs inside a `with` block.
 
     Args:
-        certificates: of the node and of its clients.
+        certificates: the certificates of the node and its clients.
 
     Attributes:
-        addresses: of its listeners, by security protocol; the host is localhost, as in the node's certificate.
+        addresses: its listeners' addresses by security protocol; the host is localhost, as in the node's certificate.
     """
 
     def __init__(self, certificates: Certificates) -> None:
@@ -71,7 +71,7 @@ def _settings(certificates: Certificates) -> dict[str, str]:
 
 
 def unsecured_token(user: str, lifetime_seconds: int = 3600) -> str:
-    """Return a token without a signature, as Kafka's test handler takes it."""
+    """Return an unsigned token that Kafka's test handler accepts."""
     now_seconds = now_ms() / 1000
     claims = {"sub": user, "iat": now_seconds - 60, "exp": now_seconds + lifetime_seconds}
     parts = (json.dumps(each).encode() for each in ({"alg": "none"}, claims))

@@ -1,4 +1,4 @@
-"""A node of Apache Kafka whose files hold something of every kind: for tests that read them."""
+"""A node of Apache Kafka with files of every kind, for tests that read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kafka.topics import await_markers, create
 __all__ = ["COMPRESSED", "filled_node"]
 
 START_MS = 1_700_000_000_000
-#: Kafka's own tests have small segments by this one.
+#: The setting with which Kafka's own tests get small segments.
 SMALL = {"internal.segment.bytes": "20000", "retention.ms": "-1", "index.interval.bytes": "1000"}
 COMPRESSED = {compression: f"of-{compression.name.lower()}" for compression in Compression}
 
@@ -24,11 +24,11 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # By default, after five minutes the state of a share group is written anew and what was before is deleted, which a
-    # long run would meet between two of its tests.
+    # By default, Kafka rewrites the state of a share group after five minutes and deletes the old one, which could
+    # happen between two tests of a long run.
     "share.coordinator.cold.partition.snapshot.interval.ms": "86400000",
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
-    # A snapshot of the metadata after a second, of little.
+    # A small snapshot of the metadata after a second.
     "metadata.log.max.snapshot.interval.ms": "1000",
     "metadata.log.max.record.bytes.between.snapshots": "100",
 }
@@ -36,7 +36,7 @@ SETTINGS = {
 
 @contextmanager
 def filled_node() -> Iterator[ApacheKafka]:
-    """Start a node, and have it write every kind of file."""
+    """Start a node and have it write every kind of file."""
     with ApacheKafka(settings=SETTINGS) as node:
         asyncio.run(_fill(node.bootstrap))
         groups = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -76,7 +76,7 @@ async def _fill(bootstrap: str) -> None:
 
 
 def _share(node: ApacheKafka) -> None:
-    """Read a topic by a share group, with Kafka's own consumer."""
+    """Read a topic in a share group, with Kafka's own consumer."""
     change = ["--alter", "--entity-type", "groups", "--entity-name", "sharers"]
     run(node, "kafka.admin.ConfigCommand", *change, "--add-config", "share.auto.offset.reset=earliest")
     reader = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"

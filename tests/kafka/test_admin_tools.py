@@ -1,7 +1,7 @@
-"""Kafka's tools for topics, configurations, directories and the cluster say the same of both brokers.
+"""Kafka's tools for topics, configurations, directories and the cluster print the same for both brokers.
 
-Method: the same commands, in order, on Apache Kafka and on the reference broker; what they print is compared line by
-line, without what differs from broker to broker.
+Method: the same commands, in order, on Apache Kafka and on the reference broker; their output is compared line by
+line, with broker-specific values masked.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 
 Command = tuple[str, str]
 
-#: What is masked: a time, an address, an id, a folder, a size, the frames of a Java exception, the value that Kafka
-#: sets for all brokers when eligible leader replicas are enabled, and what it says of cordoned directories: the
-#: reference broker has neither.
+#: Masked values: a time, an address, an id, a folder, a size, the frames of a Java exception, the value that Kafka
+#: sets for all brokers when eligible leader replicas are enabled, and the text on cordoned directories: the reference
+#: broker has neither.
 MASKS = (
     (r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+", "TIME"),
     (r"(127\.0\.0\.1[: ]+)\d+", r"\1PORT"),
@@ -47,7 +47,7 @@ MASKS = (
 TOPIC = "admin-tools"
 ON_TOPIC = f"--entity-type topics --entity-name {TOPIC}"
 
-#: Each list is one test: what a tool is given after the address.
+#: Each list is one test: the arguments of a tool after the address.
 SEQUENCES: dict[str, list[Command]] = {
     "topics": [
         (TOPICS, f"--create --topic {TOPIC} --partitions 2 --config retention.ms=1000 --config cleanup.policy=compact"),
@@ -132,7 +132,7 @@ SEQUENCES: dict[str, list[Command]] = {
 
 
 def said(server: Server, command: Command) -> tuple[int, list[str]]:
-    """Return how a tool ended, and what it said, with what differs from broker to broker masked."""
+    """Return a tool's exit status and output, with broker-specific values masked."""
     tool, arguments = command
     words = arguments.split()
     before = words[:1] if tool == CLUSTER else []

@@ -1,7 +1,7 @@
 """Other people's admin clients administer the reference broker as they do Apache Kafka.
 
-Method: each program takes the same steps on both, mistakes included, and tells what its client returned at each. What
-differs from broker to broker is masked.
+Method: each program takes the same steps on both, mistakes included, and prints its client's results. Broker-specific
+values are masked.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tests.kafka.servers import Server
 from tests.kafka.spring import administer
 from tests.needs import JAVAC
 
-#: Whichever test is the first to use a client waits until it is built.
+#: The first test that uses a client waits until it is built.
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
 
-#: Those whose clients administer.
+#: The programs whose clients have an admin API.
 ADMINISTRATORS = ("kafka-python", "aiokafka", "confluent-kafka", "franz-go", "sarama", "kafkajs")
 
-#: Fields of answers that each broker has of its own, in the words of each client.
+#: Broker-specific fields of answers, under the names of each client.
 FACTS = {
     *("cluster_id", "clusterId", "ClusterID", "Cluster"),
     *("topic_id", "TopicID", "Uuid", "port", "Port"),
@@ -42,7 +42,7 @@ LEFT_OUT = "min.insync.replicas"
 
 
 def masked(value: Any) -> Any:
-    """Return what was seen without what differs from broker to broker, and lists in one order."""
+    """Return the observations without broker-specific values, and with lists in one order."""
     if isinstance(value, dict):
         return {
             key: "any" if each and _is_fact(key, each) else masked(each)
@@ -56,13 +56,13 @@ def masked(value: Any) -> Any:
 
 
 def _is_fact(name: str, value: Any) -> bool:
-    # It is a topic's for franz-go, and a partition's for sarama.
+    # franz-go reports it for the topic, sarama for the partition.
     return name in FACTS or (name == "ID" and not isinstance(value, int))
 
 
 @pytest.fixture(scope="module")
 def servers(kafka: ApacheKafka, broker: Broker) -> list[Server]:
-    """Both brokers, each with a group, so that Kafka has made the topic of offsets."""
+    """Both brokers, each with a group, so that Kafka has created the offsets topic."""
     for server in (kafka, broker):
         asyncio.run(topics.create(server.bootstrap, NewTopic("administration", 1, 1)))
         with Consumer(server.bootstrap, group_id="administration") as consumer:
@@ -74,7 +74,7 @@ def servers(kafka: ApacheKafka, broker: Broker) -> list[Server]:
 @pytest.mark.parametrize("program", [each for each in PROGRAMS if each.name in ADMINISTRATORS], ids=name_of)
 def test_each_step_is_answered_as_by_kafka(servers: list[Server], program: Program) -> None:
     topic = f"administration-{program.name}"
-    # Kafka's broker may still have the value of the program before.
+    # Kafka's broker may still have the value of the previous program.
     retention_ms = str(7_200_000 + ADMINISTRATORS.index(program.name))
     on_kafka, on_ours = (usable(program).run(server.bootstrap, "administer", topic, retention_ms) for server in servers)
     assert on_kafka.keys() == on_ours.keys()
@@ -82,7 +82,7 @@ def test_each_step_is_answered_as_by_kafka(servers: list[Server], program: Progr
         assert masked(on_ours[step]) == masked(seen), step
 
 
-#: What Spring's admin was asked for, one after the other; it adds and overwrites.
+#: The requests to Spring's admin, in order; it adds and overwrites.
 SPRING_CONFIGS = {"retention.ms": "3600000", "segment.bytes": "2097152", "compression.type": "producer"}
 
 

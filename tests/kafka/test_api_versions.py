@@ -1,6 +1,6 @@
-"""The reference broker tells clients of its APIs and features exactly what Apache Kafka tells them.
+"""The reference broker describes its APIs and features to clients exactly as Apache Kafka does.
 
-Method: both are asked in every version of ApiVersions; what the reference broker lists is compared.
+Method: both get a request in every version of ApiVersions; the entries of the reference broker are compared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkawire.sdk.transport.blocking import ConnectionEnded, FrameSocket
 from kafkawire.testing import Broker
 from tests.kafka.apache import ApacheKafka
 
-#: Versions that a codec is known for and a broker no longer serves.
+#: Versions that have a codec but that brokers no longer serve.
 REMOVED = [
     (api, version) for api in KNOWN_APIS.values() for _release, gone in api.removed for version in gone.numbers()
 ]

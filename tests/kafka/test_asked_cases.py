@@ -1,6 +1,6 @@
-"""Apache Kafka and the reference broker give the answers of one table to requests about the cluster.
+"""Apache Kafka and the reference broker answer requests about the cluster as one table says.
 
-Method: every case of `asked_cases.py` is sent to both in every version, on a connection of its own.
+Method: every case of `asked_cases.py` is sent to both in every version, on a separate connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def socket_to(bootstrap: str) -> FrameSocket:
 
 
 def fill(bootstrap: str) -> str:
-    """Make the topics of the cases."""
+    """Create the topics of the cases."""
     made = (NewTopic(name, count, 1, {"retention.ms": "-1"}) for name, count in TOPICS.items())
     asyncio.run(topics.create(bootstrap, *made))
     with socket_to(bootstrap) as socket:

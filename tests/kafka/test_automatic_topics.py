@@ -1,7 +1,7 @@
-"""A topic that Metadata creates is unknown to its answer, and there a moment later, as on Apache Kafka.
+"""A topic that Metadata creates is unknown in the answer, and exists a moment later, as on Apache Kafka.
 
-Method: both are asked in every version, again and again until the topic is there; names that no topic can get, and
-names of which the answer does not tell that they cannot be created.
+Method: both get requests in every version, repeated until the topic exists; invalid names, and names for which the
+answer does not show that they cannot be created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.kafka.produced import TIMEOUT_MS, call
 from tests.kafka.servers import Server
 
 VERSIONS = APIS[ApiKey.METADATA].stable_versions.numbers()
-WITH_CHOICE = 4  # the first version in which a client may say that nothing is to be created
+WITH_CHOICE = 4  # the first version in which a client can forbid the creation of topics
 
 
 def ask(bootstrap: str, version: int, name: str, *, creates: bool = True) -> MetadataResponse.MetadataResponseTopic:

@@ -1,9 +1,9 @@
 """Consumers of a group change from the classic protocol to KIP-848 and back, one after the other, under load.
 
-Method: a producer writes all the time; each record handed out is counted, and none may be missing. None comes twice
-before the last member of KIP-848 leaves. Then the group becomes a classic one and takes its epoch for its generation;
-a member that has not reached it rejoins without having committed, and what it read last may come once more. Both
-brokers ask for heartbeats often, by which members of KIP-848 learn what to do.
+Method: a producer writes all the time; each received record is counted, and none may be missing. None comes twice
+before the last KIP-848 member leaves. Then the group becomes a classic one and its epoch becomes the generation; a
+member that has not reached that epoch rejoins without a commit, and its last records may come again. Both brokers
+request frequent heartbeats, through which KIP-848 members receive their assignments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.kafka.servers import BROKER_OPTIONS, Server
 
 TIMEOUT_SECONDS = 100
 
-#: More than that and the start of a node.
+#: More than the timeouts below and the start of a node.
 pytestmark = pytest.mark.timeout(300)
 
 HEARTBEAT_MS = 200
@@ -31,7 +31,7 @@ HEARTBEAT_MS = 200
 
 @pytest.fixture(scope="module")
 def quick_kafka() -> Iterator[ApacheKafka]:
-    """A node whose groups learn quickly."""
+    """A node whose groups react quickly."""
     settings = dict.fromkeys(
         ("group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms"), str(HEARTBEAT_MS)
     )
@@ -41,7 +41,7 @@ def quick_kafka() -> Iterator[ApacheKafka]:
 
 @pytest.fixture(scope="module")
 def quick_broker() -> Iterator[Broker]:
-    """A reference broker whose groups learn quickly."""
+    """A reference broker whose groups react quickly."""
     options: BrokerKeywords = {**BROKER_OPTIONS, "group_consumer_heartbeat_interval_ms": HEARTBEAT_MS}
     with Broker(**options) as node:
         yield node
@@ -98,6 +98,6 @@ async def produce(producer: Producer, topic: str, ended: asyncio.Event) -> int:
 
 
 async def shared(seen: Seen, members: list[Member]) -> None:
-    """Wait until these members have all partitions, and each of them its share."""
+    """Wait until these members have all partitions, each its share."""
     while sorted(len(each.consumer.assignment) for each in members) != [PARTITIONS // len(members)] * len(members):
         await seen.more()

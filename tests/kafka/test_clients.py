@@ -1,6 +1,6 @@
 """Producer, consumer and admin work on Apache Kafka.
 
-Method: each client against a real node; what one part wrote, another part or Kafka's own tool reads.
+Method: each client with a real node; another client or Kafka's own tool reads the records that a client wrote.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def on(either: Server, test: Callable[[str], Awaitable[None]]) -> None:
 
 
 async def create(bootstrap: str, topic: str, partitions: int = 1) -> list[TopicPartition]:
-    """Make a topic and return its partitions."""
+    """Create a topic and return its partitions."""
     await topics.create(bootstrap, NewTopic(topic, partitions, 1))
     return [TopicPartition(topic, number) for number in range(partitions)]
 
@@ -151,7 +151,7 @@ def test_keys_go_where_kafka_sends_them(either: Server) -> None:
 
 
 class Partitions:
-    """A listener that knows what a member has, and lets a test wait for a number of partitions."""
+    """A listener that keeps a member's partitions, and lets a test wait for a number of them."""
 
     def __init__(self) -> None:
         self.owned: set[TopicPartition] = set()
@@ -166,7 +166,7 @@ class Partitions:
     on_lost = on_revoked
 
     async def has(self, count: int) -> None:
-        """Wait until the member has so many."""
+        """Wait until the member has this many."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.owned) == count)
 
@@ -208,8 +208,8 @@ def test_group_of_two(either: Server, assignor: str) -> None:
                         producer.send(topic, b"%d" % number, partition=number % 4)
                 values = [record.value or b"" for each in (first, second) for record in await read(each, 20)]
                 assert sorted(map(int, values)) == list(range(40))
-                await first.commit()  # the record read last, too: it is not finished until the next one is asked for
-            # The second one has committed what it read and left.
+                await first.commit()  # the record read last, too: it is not finished until the next one is requested
+                # The second one has committed its records and left.
             await one.has(4)
             async with Producer(bootstrap) as producer:
                 for number in range(4):
@@ -239,7 +239,7 @@ def test_group_with_a_member_in_java(either: Server, leader: str) -> None:
             theirs = asyncio.create_task(java)
             async with Admin(bootstrap) as admin:
                 while (topic, "Stable") not in {(each.group_id, each.state) for each in await admin.list_groups()}:
-                    pass  # the other program takes its time to start
+                    pass  # the other program may start slowly
         async with Consumer(bootstrap, topic, listener=ours, **options) as consumer:
             if theirs is None:
                 await ours.has(4)
@@ -329,7 +329,7 @@ def test_admin(either: Server) -> None:
             assert str(cluster.brokers[1].address) == bootstrap
             await admin.delete_topics(ids)
             while ids.keys() & (await admin.list_topics()).keys():
-                pass  # brokers learn a little later than the controller that a topic is gone
+                pass  # brokers delete a topic a little later than the controller
 
     on(either, test)
 

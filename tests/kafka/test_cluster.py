@@ -1,7 +1,7 @@
-"""Clients beside three nodes whose leaders and coordinators move, and which are paused, killed and started again.
+"""Clients with three nodes whose leaders and coordinators move, and which are paused, killed and restarted.
 
-Method: a producer and a consumer work while nodes come and go. What was acknowledged must be read, once; each delivery
-is settled in time; calls keep their limits; requests for metadata are counted on the wire.
+Method: a producer and a consumer work while nodes come and go. Acknowledged records must be read exactly once; each
+delivery is settled in time; calls keep their limits; metadata requests are counted on the wire.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tests.sdk.transport.responses import response_to
 
 TIMEOUT_SECONDS = 90
 
-#: How late deliveries and calls may end, on a machine that runs three nodes besides.
+#: How late deliveries and calls may end on a machine that also runs three nodes.
 GRACE_MS = 100 + 150
 
 
 class Load:
-    """A producer that sends to each partition in turn, and a consumer that reads, until they are told to stop.
+    """A producer that sends to each partition in turn, and a consumer that reads, until they are stopped.
 
     Attributes:
-        deliveries: by partition and value, with the time of `send`.
-        read: how often each place was handed out, with its value.
+        deliveries: the deliveries by partition and value, with the time of `send`.
+        read: how often each offset was received, with its value.
     """
 
     def __init__(self, cluster: KafkaCluster, topic: str, partitions: int, **options: Any) -> None:
@@ -55,7 +55,7 @@ class Load:
         self.settled[id(delivery)] = time.monotonic()
 
     async def produce(self, pause_seconds: float = 0.005) -> None:
-        """Send until told to stop."""
+        """Send until stopped."""
         number = 0
         while not self.stopping:
             for partition in range(self.partitions):
@@ -72,7 +72,7 @@ class Load:
             self.values[record.partition, record.offset] = record.value
 
     async def until_read(self, more: int = 1) -> None:
-        """Wait until every partition has been read from now on."""
+        """Wait until a record of every partition has been read from now on."""
         before = Counter(partition for partition, _ in self.read)
         while not all(
             Counter(partition for partition, _ in self.read)[number] >= before[number] + more
@@ -81,7 +81,7 @@ class Load:
             await asyncio.sleep(0.05)
 
     async def finish(self) -> list[tuple[int, int]]:
-        """Stop sending, wait for all deliveries, and return where the acknowledged records are, once they are read."""
+        """Stop sending, wait for all deliveries, and return the acknowledged records' offsets once they are read."""
         self.stopping = True
         await self.producer.flush()
         stored = []
@@ -109,7 +109,7 @@ def run(test: Awaitable[None]) -> None:
 
 
 async def create(cluster: KafkaCluster, topic: str, assignments: dict[int, tuple[int, ...]], **configs: str) -> None:
-    """Make a topic whose replicas are on given nodes, and wait until every node knows it."""
+    """Create a topic with replicas on given nodes, and wait until every node knows it."""
     async with Admin(cluster.bootstrap) as admin:
         await admin.create_topics(NewTopic(topic, configs=configs, assignments=assignments))
         await in_sync(admin, topic)

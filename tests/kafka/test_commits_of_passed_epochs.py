@@ -1,6 +1,6 @@
-"""A member may commit, in a transaction or not, by an epoch that has passed, what it has had since then (KIP-1251).
+"""With a passed epoch, a member may commit, in a transaction or not, partitions owned since that epoch (KIP-1251).
 
-Method: two members share two partitions of either broker; the first commits before and after it has given one away.
+Method: two members share two partitions of either broker; the first commits before and after it gives one up.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tests.kafka.servers import Server
 
 TIMEOUT_SECONDS = 30
 
-#: While the coordinator is made and loads.
+#: Errors while the coordinator is created and loads.
 _NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 Response = TypeVar("Response", bound=Message)
 
 
 class Member:
-    """A member of a group that owns what it is given."""
+    """A member of a group that owns its assigned partitions."""
 
     def __init__(self, socket: FrameSocket, group: str, topic: str, topic_id: bytes) -> None:
         self.epoch = 0
@@ -46,7 +46,7 @@ class Member:
         self._id = str(uuid.uuid4())
 
     def beat(self) -> None:
-        """Send a heartbeat, and take over what it says."""
+        """Send a heartbeat, and take over the epoch and assignment in the response."""
         kind = ConsumerGroupHeartbeatRequest
         joins = self.epoch == 0
         request = kind(
@@ -64,7 +64,7 @@ class Member:
             self.owned = [number for part in response.assignment.topic_partitions for number in part.partitions]
 
     def beat_until(self, owned: list[int], epoch: int) -> None:
-        """Send heartbeats until it owns partitions, and has reached an epoch."""
+        """Send heartbeats until the member owns partitions and has reached an epoch."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while self.owned != owned or self.epoch < epoch:
             assert time.monotonic() < deadline, (self.owned, self.epoch)
@@ -81,7 +81,7 @@ class Member:
         return ErrorCode(code)
 
     def commit_in_transaction(self, producer: InitProducerIdResponse, epoch: int, *partitions: int) -> ErrorCode:
-        """Commit with the transaction of a producer, and return the code, which is the same for all partitions."""
+        """Commit in a producer's transaction, and return the code, which is the same for all partitions."""
         kind = TxnOffsetCommitRequest
         parts = [kind.TxnOffsetCommitRequestPartition(number, 6, committed_metadata="") for number in partitions]
         topics = [kind.TxnOffsetCommitRequestTopic(self._topic, parts)]
@@ -134,7 +134,7 @@ def initialized(socket: FrameSocket, transactional_id: str) -> InitProducerIdRes
 
 
 def when_loaded(socket: FrameSocket, request: Message, version: int, kind: type[Response]) -> Response:
-    """Return a coordinator's response, once it can give one."""
+    """Return a coordinator's response once it is available."""
     response: Any = None
 
     def is_loaded() -> bool:

@@ -1,8 +1,8 @@
 """Compaction leaves the same files as Apache Kafka's log cleaner, byte for byte unless they are compressed.
 
-Method: Apache Kafka gets records, tombstones and transactions while its cleaner may do nothing; its segments are
-copied; then it cleans them, and so does the log of the reference broker with the copies, at the same time of day.
-Twice, since tombstones and markers go in the second round.
+Method: Apache Kafka gets records, tombstones and transactions while its cleaner is held back; its segments are copied;
+then it cleans them, and the reference broker's log cleans the copies with the same current time. There are two rounds,
+because tombstones and markers are removed in the second one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(400)
 
 SEGMENT_BYTES = 3000
 CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "1000", "retention.ms": "-1"}
-#: Kafka's own tests have small segments by this one, which nobody else should know.
+#: The internal setting with which Kafka's own tests get small segments.
 SMALL = {"internal.segment.bytes": str(SEGMENT_BYTES)}
 HELD = {"min.cleanable.dirty.ratio": "1"}
 EAGER = {"min.cleanable.dirty.ratio": "0"}
@@ -86,7 +86,7 @@ async def write(node: ApacheKafka, topic: str, seed: int, first_ms: int, compres
 
 
 def copied(node: ApacheKafka, topic: str, to: Path) -> Path:
-    """Copy the segments of a partition, without those that are being removed, once all transactions have ended."""
+    """Copy the segments of a partition, except those being removed, once all transactions have ended."""
     folder = to / f"{topic}-0"
 
     def has_ended() -> bool:
@@ -107,7 +107,7 @@ def opened(folder: Path) -> PartitionLog:
 
 
 def cleaning_time(before: list[RecordBatch], after: list[RecordBatch]) -> int:
-    """Return the time that Kafka took for now, from the delete horizons that it has set."""
+    """Return the current time that Kafka used, from the delete horizons that it has set."""
     known = {batch.base_offset: batch.delete_horizon_ms for batch in before}
     found = {batch.delete_horizon_ms for batch in after if batch.delete_horizon_ms != known[batch.base_offset]}
     (horizon_ms,) = found - {None}
@@ -144,7 +144,7 @@ def test_compacted_files_are_equal(node: ApacheKafka, tmp_path: Path, compressio
                 for suffix in (".log", ".txnindex", ".index", ".timeindex"):
                     name = f"{base:020}{suffix}"
                     assert content_of(dirty / name) == content_of(theirs / name), name
-        # The same records are not the same bytes after two compressors.
+        # Two compressors give different bytes for the same records.
         assert said_by(dirty, tmp_path / f"ours-{seed}") == said_by(theirs, tmp_path / f"said-{seed}")
         clean_to = compacted.end_offset
     logs = ",".join(map(str, sorted(dirty.glob("*.log"))))
@@ -159,7 +159,7 @@ def opened_copy(folder: Path, to: Path) -> PartitionLog:
 
 
 def said_by(folder: Path, to: Path) -> list[object]:
-    """Return all that the batches of a partition say, but for their sizes and checksums."""
+    """Return the contents of a partition's batches, except their sizes and checksums."""
     log = opened_copy(folder, to)
     aborted = [entry for segment in log.segments for entry in segment.transactions]
     said: list[object] = [tuple(aborted)]
@@ -182,5 +182,5 @@ def said_by(folder: Path, to: Path) -> list[object]:
 
 
 def content_of(path: Path) -> bytes:
-    """Return the content of a file, none if it does not exist."""
+    """Return the content of a file, empty if it does not exist."""
     return path.read_bytes() if path.exists() else b""

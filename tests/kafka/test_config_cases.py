@@ -1,7 +1,7 @@
-"""Apache Kafka and the reference broker answer changes of configurations alike, and show them alike.
+"""Apache Kafka and the reference broker answer configuration changes alike, and show them alike.
 
-Method: the table of `config_cases.py`, one request each, which only validates; then changes that both make, and what
-both say of them. Values are shown a moment after they were changed: a broker of Kafka learns them from its controller.
+Method: the table of `config_cases.py`, one request each, which only validates; then changes that both make, and their
+descriptions. A changed value appears after a moment: a broker of Kafka gets it from its controller.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tests.reference_broker.config_cases import APPEND, CASES, DELETE, SET, SUBT
 
 TIMEOUT_SECONDS = 30
 
-#: Where Kafka limits what this broker does not have, the tests' broker has to have Kafka's limit.
+#: Where Kafka has a limit that this broker lacks, the broker of the tests gets Kafka's limit.
 assert "group_consumer_max_assignment_interval_ms" not in BROKER_OPTIONS
 
 
 class Asked:
-    """A broker that is asked, and a topic of it."""
+    """A broker under test, and a topic of it."""
 
     def __init__(self, bootstrap: str) -> None:
         self.topic = create(bootstrap, {})
@@ -71,7 +71,7 @@ class Asked:
         return result.error_code, result.error_message
 
     def changed(self, kind: int, name: str) -> dict[str, tuple[bool, list[tuple[str, str | None, int]]]]:
-        """Return the values of each configuration that was changed at run time, and whether it is documented."""
+        """Return the values of each configuration changed at run time, and whether it is documented."""
         resource = DescribeConfigsRequest.DescribeConfigsResource(kind, self._named(name), None)
         request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=True)
         response = call(self._socket, request, 4)
@@ -87,7 +87,7 @@ class Asked:
         }
 
     def resources(self, *kinds: int) -> set[tuple[str, int]]:
-        """Return what ListConfigResources lists."""
+        """Return the resources that ListConfigResources lists."""
         response = call(self._socket, ListConfigResourcesRequest(kinds), 1)
         assert isinstance(response, ListConfigResourcesResponse)
         return {(each.resource_name, each.resource_type) for each in response.config_resources}
@@ -120,7 +120,7 @@ def test_the_reference_broker_gives_the_answers_of_the_table(ours: Asked) -> Non
         assert answer == (case.code, case.message), case
 
 
-#: Changes one after the other, each of them with what is asked.
+#: Successive changes, each with its request.
 STORIES = {
     "topic": (
         ConfigResourceType.TOPIC,

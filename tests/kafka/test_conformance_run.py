@@ -1,7 +1,7 @@
-"""The online conformance suite finds no fault with Apache Kafka, so what it expects is what Kafka does; nor with the
-reference broker.
+"""The online conformance suite finds no fault with Apache Kafka, so its expectations are right; nor with the reference
+broker.
 
-Method: every API, version and broken frame of the suite against both.
+Method: every API, version and broken frame of the suite, sent to both.
 """
 
 from __future__ import annotations

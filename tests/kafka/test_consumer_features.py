@@ -1,6 +1,6 @@
-"""What a consumer does beside reading on, against Apache Kafka: patterns, assignors, positions, topics that change.
+"""A consumer's features beyond plain reading, on Apache Kafka: patterns, assignors, positions, changing topics.
 
-Method: one node; each test has topics and groups of its own, and waits for what must come.
+Method: one node; each test has its own topics and groups, and waits for the expected records.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def values(records: Sequence[Record]) -> list[str]:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
 def test_a_pattern_finds_topics_that_come_later(either: Server, protocol: str) -> None:
-    """By the brokers' pattern ten seconds later; "auto" is the same, so it does not wait for that."""
+    """With the brokers' pattern, a new topic comes ten seconds later; "auto" does the same, so its case does not wait."""
     prefix = f"features-pattern-{protocol}"
 
     async def test(bootstrap: str) -> None:
@@ -142,7 +142,7 @@ def test_a_pattern_that_the_brokers_refuse_ends_the_membership(either: Server) -
 
 
 class OneForAll(Assignor):
-    """All partitions for the member whose id comes first."""
+    """Assigns all partitions to the member with the first id."""
 
     name = "one-for-all"
 
@@ -333,7 +333,7 @@ def test_pause_and_resume(either: Server) -> None:
     on(either, test)
 
 
-# Topics that change.
+# Changing topics.
 
 
 @pytest.mark.parametrize("group", [False, True])

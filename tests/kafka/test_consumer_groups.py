@@ -1,7 +1,7 @@
-"""Consumers of a group join, share, commit and leave beside Apache Kafka, by each protocol, on either side of a thread.
+"""Consumers of a group join, share, commit and leave on Apache Kafka, by each protocol, with and without a thread.
 
-Method: a producer writes all the time; each record that is handed out is counted, and none may be missing or come twice
-while members only join and leave.
+Method: a producer writes all the time; each received record is counted, and none may be missing or come twice while
+members only join and leave.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 60
 
 
 async def _shared(seen: Seen, *members: Member) -> None:
-    """Wait until these members have all partitions, and each of them its share."""
+    """Wait until these members have all partitions, each its share."""
     while not all(len(each.consumer.assignment) == PARTITIONS // len(members) for each in members):
         await seen.more()
 

@@ -1,6 +1,6 @@
-"""What a crash leaves: as on Apache Kafka, or better.
+"""The state after a crash is as on Apache Kafka, or better.
 
-Method: the same requests to both before and after a SIGKILL; nodes of their own, which others do not use.
+Method: the same requests to both before and after a SIGKILL, on nodes that no other test uses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.kafka.produced import LATEST, TIMEOUT_MS, Answer, call, create, produ
 from tests.kafka.servers import BROKER_OPTIONS, Server
 from tests.reference_broker.storage.produced_batches import produced
 
-#: The smallest segments that Kafka allows, and batches of which two do not fit.
+#: The smallest segments that Kafka allows, and batches so large that no two fit.
 CONFIG = {"segment.bytes": str(1024 * 1024)}
 LARGE = b"v" * 600_000
 
@@ -42,7 +42,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def send(node: Server, topic: str, sequence: int, value: bytes = b"v", producer_id: int = 7) -> Answer:
     host, port = node.bootstrap.rsplit(":", 1)
-    now_ms = int(time.time() * 1000)  # Kafka forgets producers of the past when it starts
+    now_ms = int(time.time() * 1000)  # Kafka drops producers with old timestamps when it starts
     batch = produced(value, timestamps=(now_ms,), producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
     with FrameSocket(host, int(port), TIMEOUT_MS / 1000) as socket:
         return produce(socket, topic, bytes(batch), LATEST)
@@ -50,7 +50,7 @@ def send(node: Server, topic: str, sequence: int, value: bytes = b"v", producer_
 
 @pytest.mark.parametrize("rolls", ["once", "at each batch"])
 def test_batches_sent_again_after_a_roll(node: Server, rolls: str) -> None:
-    """Kafka knows the last batch alone; its client would begin a new epoch, and write the others twice."""
+    """Kafka remembers only the last batch; its client would begin a new epoch, and write the others twice."""
     topic = create(node.bootstrap, CONFIG)
     value = LARGE if rolls == "at each batch" else b"v"
     offsets = [send(node, topic, sequence, value).base_offset for sequence in range(5)]
@@ -76,7 +76,7 @@ def ask(node: Server, request: Message, key: ApiKey) -> Message:
 
 
 def offset_at(node: Server, topic: str, timestamp: int) -> tuple[int, int]:
-    """Return what ListOffsets finds: an offset and its leader epoch."""
+    """Return the answer of ListOffsets: an offset and its leader epoch."""
     partition = ListOffsetsRequest.ListOffsetsPartition(0, timestamp=timestamp)
     request = ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic(topic, [partition])])
     response = ask(node, request, ApiKey.LIST_OFFSETS)
@@ -87,7 +87,7 @@ def offset_at(node: Server, topic: str, timestamp: int) -> tuple[int, int]:
 
 
 def end_of(node: Server, topic: str, epoch: int, current: int = -1) -> tuple[int, int, int]:
-    """Return what OffsetForLeaderEpoch says: an error, an epoch and where it ends."""
+    """Return the answer of OffsetForLeaderEpoch: an error, an epoch and its end offset."""
     partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(0, current, epoch)
     request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic, [partition])])
     response = ask(node, request, ApiKey.OFFSET_FOR_LEADER_EPOCH)
@@ -97,7 +97,7 @@ def end_of(node: Server, topic: str, epoch: int, current: int = -1) -> tuple[int
 
 
 def test_epochs_after_crashes(node: Server) -> None:
-    """The epochs have other numbers, Kafka takes two for each start; what is said of them is the same."""
+    """The epochs have different numbers because Kafka uses two per start; the answers are otherwise the same."""
     topic = create(node.bootstrap, {})
     epochs = []
     for turn in range(3):
@@ -127,7 +127,7 @@ def test_epochs_after_crashes(node: Server) -> None:
     ):
         assert end_of(node, topic, first, current) == (code, -1, -1)
     assert end_of(node, topic, first, third) == (ErrorCode.NONE, first, 2)
-    # What is deleted goes from the first epochs; the last one is always known.
+    # Deleted records are removed from the first epochs; the last epoch is always known.
     delete(node, topic, 3)
     assert offset_at(node, topic, OffsetTimestamp.EARLIEST) == (3, second)
     assert ends() == [(-2, 3), unknown, (first, 3), (second, 4), (second, 4), (third, 6), unknown]

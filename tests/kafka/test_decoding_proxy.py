@@ -85,7 +85,7 @@ def test_transactions(watched: Watched, program: Program) -> None:
 
 
 def test_tokens_of_sasl(secure_kafka: SecureKafka) -> None:
-    """Version 0 of the handshake, which old clients use: frames without header until the login is complete."""
+    """Version 0 of the handshake, which old clients use: frames without a header until the login is complete."""
     with DecodingProxy(secure_kafka.addresses["SASL_PLAINTEXT"]) as proxy:
         client = ClientConnection("old")
         with closing(FrameSocket("127.0.0.1", proxy.port)) as wire:

@@ -1,6 +1,6 @@
 """The main job runs to its end, on the embedded broker and on Apache Kafka.
 
-Method: `kafkawire demo` as a program, within the time that it may take; what it shows is searched for its steps.
+Method: `kafkawire demo` as a program, within its time limit; the output is searched for its steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 60
 
 
 def demo(*arguments: str) -> str:
-    """Run the demo, which must succeed, and return what it shows."""
+    """Run the demo, which must succeed, and return its output."""
     process = subprocess.Popen(
         [sys.executable, "-m", "kafkawire.commands.main", "demo", *arguments],
         stdout=subprocess.PIPE,
@@ -30,7 +30,7 @@ def demo(*arguments: str) -> str:
     try:
         shown, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
-        # A demo that hangs has a broker of its own, which must go with it.
+        # A hanging demo has its own broker, which must end with it.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert (process.returncode, errors) == (0, ""), shown

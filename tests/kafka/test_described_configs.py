@@ -1,8 +1,8 @@
-"""DescribeConfigs says of every configuration what Apache Kafka says, but for the differences that are listed here.
+"""DescribeConfigs describes every configuration as Apache Kafka does, except for the differences listed here.
 
 Method: both brokers describe a topic, themselves, a group and a client metrics subscription, with synonyms and
-documentation; the answers are compared name by name. A difference that is listed and is none fails, too. The words of
-the documentation are the project's own: it must be null exactly where Kafka's is null, and no text may be Kafka's.
+documentation; the answers are compared name by name. A listed difference that does not exist also fails. The
+documentation is the project's own text: it must be null exactly where Kafka's is null, and no text may be Kafka's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ADDRESS = "each of the two has its own"
 _GATHERED = "the tests' broker does not gather changes"
 _ELR = "Kafka sets a value for all brokers when eligible leader replicas are enabled, which this broker does not have"
 
-#: Why the two differ, by resource and name; `here` in schemas/configs.yaml has the reasons of defaults of our own.
+#: Why the two differ, by resource and name; `here` in schemas/configs.yaml has the reasons for our own defaults.
 DIFFERENCES = {
     ("topic", "min.insync.replicas"): _ELR,
     ("broker", "min.insync.replicas"): _ELR,
@@ -65,7 +65,7 @@ DIFFERENCES = {
 def described(
     bootstrap: str, kind: ConfigResourceType, name: str, *, include_documentation: bool = True
 ) -> dict[str, tuple[Any, ...]]:
-    """Return what a broker says of each configuration of a resource."""
+    """Return a broker's description of each configuration of a resource."""
     host, port = bootstrap.rsplit(":", 1)
     resource = DescribeConfigsRequest.DescribeConfigsResource(kind, name, None)
     request = DescribeConfigsRequest([resource], include_synonyms=True, include_documentation=include_documentation)

@@ -1,7 +1,7 @@
-"""`kafkawire dump` and Kafka's DumpLogSegments say the same of the same files, field by field.
+"""`kafkawire dump` and Kafka's DumpLogSegments print the same for the same files, field by field.
 
-Method: the files of a node that has written every kind, and files that no broker writes any more, or that are damaged,
-go through both; their lines are parsed and compared. What only one of them says is left out of the comparison by name.
+Method: both dump the files of a node that has written every kind, files that no broker writes any more, and damaged
+files; their lines are parsed and compared. Fields that only one of them prints are excluded by name.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from tests.vectors import read_vectors
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
-#: A line of either: names and values, then key and value of a record, which may contain anything. The names of most of
-#: KRaft's control records have no colon.
+#: A line of either tool: names and values, then the key and value of a record, which may contain anything. The names of
+#: most of KRaft's control records have no colon.
 FIELD = re.compile(r"(\w+:?) (\[[^\]]*\]|\{.*\}|\S+)")
 CONTENT = re.compile(r"(?P<head>.*?)(?: key: (?P<key>.*?))?(?: payload: (?P<payload>.*))?")
 JAVA_OPTIONAL = re.compile(r"OptionalLong(?:\.empty|\[(-?\d+)\])")
 
-#: What DumpLogSegments does not say.
+#: Fields that DumpLogSegments does not print.
 OURS = ("headerValues",)
-#: Lines that only one of them has.
+#: Lines that only one of the tools prints.
 ONLY_OURS = re.compile(r"batches: |note: |gap: |damage: ")
 
 
 def theirs(*options: str, files: list[Path]) -> tuple[list[dict[str, Any]], str]:
-    """Return what Kafka says of files, and its complaints."""
+    """Return Kafka's output for files, and its complaints."""
     result = run_tool(DUMP, *options, "--files", ",".join(map(str, files)))
     assert result.returncode == 0, result.stderr
     return parsed(result.stdout), result.stderr
 
 
 def ours(*options: str, files: list[Path], code: int = 0) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return what we say of files, and what is damaged."""
+    """Return our output for files, and the damage found."""
     command = [sys.executable, "-m", "kafkawire", "dump", *options, *map(str, files)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stderr) == (code, ""), result.stdout[-2000:]
@@ -80,7 +80,7 @@ def as_json(value: str) -> Any:
 
 
 def assert_same(files: list[Path], *options: str, our: tuple[str, ...] = (), some: int = 1) -> None:
-    """Compare every field that both print of files."""
+    """Compare every field that both print for files."""
     assert files
     expected, complaints = theirs(*options, files=files)
     complaints = re.sub(r"Non-consecutive offsets in .*\n(?:  .* is followed by .*\n)+", "", complaints)
@@ -144,7 +144,7 @@ def test_indexes_and_producers(stored: Path) -> None:
 
 
 def test_indexes_that_are_written(stored: Path) -> None:
-    """Kafka keeps 10 MB of room in them. It shows the first entry even if that is room already; we do not."""
+    """Kafka preallocates 10 MB for them. It shows the first entry even if it is preallocated space; we do not."""
     files = [path for path in sorted(stored.glob("*-0/*index")) if path.stat().st_size > 100_000]
     assert {path.suffix for path in files} == {".index", ".timeindex"}
     shown = 0
@@ -271,7 +271,7 @@ def test_remote_log_metadata(tmp_path: Path) -> None:
 
 
 def test_the_checksum_is_that_of_the_content(tmp_path: Path) -> None:
-    """The one of batches, which both print as a number."""
+    """The checksum of batches, which both print as a number."""
     builder = BatchBuilder()
     builder.append(1000, b"k", b"value")
     path = tmp_path / f"{0:020}.log"

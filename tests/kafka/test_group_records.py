@@ -1,7 +1,8 @@
-"""The reference broker writes the records of groups that Apache Kafka writes: of new groups, of those that change their
-protocol, of those with regular expressions, and of those that end; and it takes over Kafka's.
+"""The reference broker writes the same group records as Apache Kafka, for groups that are new, change their protocol,
+have regular expressions, or end; and it reads Kafka's.
 
-Method: the same requests go to both; then both logs of the offsets topic are read. Member ids, times and hashes differ.
+Method: the same requests go to both; then both logs of the offsets topic are compared. Member ids, times and hashes
+may differ.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def test_records_are_those_of_apache_kafka(tmp_path: Path) -> None:
 
 
 def play(ask: Ask) -> None:
-    """Make groups, change their protocols, and end them."""
+    """Create groups, change their protocols, and end them."""
     ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 7)
     until(lambda: not ask(FindCoordinatorRequest(coordinator_keys=["x"]), 4).coordinators[0].error_code, "no topic")
     loading = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -105,7 +106,7 @@ def play(ask: Ask) -> None:
     assert beat(ask, "expression", "n", 0, regex="[t]").member_epoch == 3
     beat(ask, "expression", "n", -1)
     beat(ask, "expression", "m", beat(ask, "expression", "m", 2).member_epoch, subscribed_topic_regex="t|u")
-    # It takes another heartbeat, unless the first expression was resolved more than ten seconds ago.
+    # Another heartbeat is needed, unless the first expression was resolved more than ten seconds ago.
     beat(ask, "expression", "m", 4)
     await_epoch(ask, "expression", 5)
     beat(ask, "expression", "m", -1)
@@ -140,7 +141,7 @@ def leave(ask: Ask, group: str, member_id: str) -> None:
 
 
 def loaded(data: bytes) -> dict[str, ConsumerGroup]:
-    """Return the consumer groups of a log as a coordinator takes them over."""
+    """Return the consumer groups that a coordinator loads from a log."""
     bench = ConsumerBench()
     for batch in walk(data):
         pairs = [(bytes(each.key or b""), each.value and bytes(each.value)) for each in batch.records()]
@@ -149,7 +150,7 @@ def loaded(data: bytes) -> dict[str, ConsumerGroup]:
 
 
 def records_in(data: bytes) -> dict[str, list[Any]]:
-    """Return what the records of each group say, in their order: type, member, version of the value, state."""
+    """Return the records of each group in order: type, member, version of the value, state."""
     found: dict[str, list[Any]] = {}
     names: dict[str, str] = {"": ""}
     for batch in walk(data):
@@ -167,7 +168,7 @@ def records_in(data: bytes) -> dict[str, list[Any]]:
                 told = state.protocol_type, state.generation, state.protocol, bool(state.leader), len(state.members)
             written = None if record.value is None else record.value_version
             found.setdefault(group, []).append((key.SCHEMA.key, member, written, told))
-    # The order of members is that of a hash table there.
+    # Kafka's order of members is that of a hash table.
     return {
         group: [sorted(run, key=str) for _, run in groupby(records, itemgetter(0))] for group, records in found.items()
     }

@@ -1,9 +1,9 @@
 """The reference broker answers random sequences of group requests as Apache Kafka does.
 
 Method: each request goes to both, in the same order, through the codecs of the same version. The reference broker says
-at once what it answers and what waits; Apache Kafka must answer the same, under ids of its own, and let the same wait.
-Left out is what Kafka decides by chance: who leads after a leader has left several others behind. Timeouts are long,
-so that only the order counts. KAFKAWIRE_SEQUENCES sets how many sequences run; a failure prints its seed.
+at once which requests it answers and which wait; Apache Kafka must answer the same, with its own ids, and let the same
+requests wait. Kafka's random choices are left out: who leads after a leader has left several members behind. Timeouts
+are long, so that only the order counts. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints its seed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.reference_broker.groups.sequences import Asked, Script
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "200"))
 
-#: A second for each is plenty; the rest is the start of a node.
+#: A second for each is ample; the rest is for the start of a node.
 pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 STEPS = 25
 
@@ -57,8 +57,8 @@ class Pair:
     Args:
         bench: the reference broker.
         lines: connections to Apache Kafka.
-        seed: of the sequence.
-        group: its id.
+        seed: the seed of the sequence.
+        group: the id of the group.
     """
 
     def __init__(self, bench: BrokerBench, lines: Lines, seed: int, group: str) -> None:
@@ -81,7 +81,7 @@ class Pair:
             line.frames.close()
 
     def is_left_out(self, asked: Asked) -> bool:
-        """Return whether chance decides, or a request would replace one that waits, which Kafka never answers."""
+        """Return whether the result is random, or a request would replace a waiting one, which Kafka never answers."""
         group = next((group for group in self.bench.core.groups.classic_groups() if group.group_id == self.group), None)
         if group is None:
             return False
@@ -95,11 +95,11 @@ class Pair:
         return member is not None and bool(member.awaiting_join or member.awaiting_sync)
 
     def ask(self, asked: Asked) -> None:
-        """Send a request to both, and compare what is answered now."""
+        """Send a request to both, and compare the immediate answers."""
         self.asked += 1
         version = version_of(asked)
         answer = self.bench.ask(self.message(asked, {}), version, CLIENT)
-        # A group that lost all its members, but not the ids handed out, has a rebalance timeout of 0.
+        # A group that has lost all its members, but not its pending ids, has a rebalance timeout of 0.
         self.bench.advance(0)
         sent = self.lines.take()
         sent.send(self.message(asked, self.names), version)
@@ -114,7 +114,7 @@ class Pair:
                     continue
                 answer = self.bench.through(answer.response, version)
                 if isinstance(waiting, sequences.Sync) and answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                    # Kafka never answers the SyncGroup of a member that leaves meanwhile.
+                    # Kafka never answers the SyncGroup of a member that leaves in the meantime.
                     line.frames.close()
                     continue
             try:
@@ -124,13 +124,13 @@ class Pair:
             self.lines.give(line)
         self.waiting = still
         self.compare(answered)
-        # Nor is it known when Kafka's timer has ended a rebalance that waits for nobody. A join that a new group
-        # refuses for want of an id is answered before the group is written: until then Kafka describes it as unknown.
+        # Nor is it known when Kafka's timer has ended a rebalance that waits for no member. A join that a new group
+        # refuses because it has no id is answered before the group is written: until then Kafka calls it unknown.
         if isinstance(asked, sequences.Leave | sequences.Join) or any(entry[3] is sent for entry in still):
             self.await_state()
 
     def await_state(self) -> None:
-        """Wait until Apache Kafka has done what a request asks, also where it does not say so, before the next."""
+        """Wait until Apache Kafka has completed a request, even one without an answer, before the next."""
         request = DescribeGroupsRequest([self.group])
         theirs = {name: name for name in self.names.values()}
         ours = shape(self.bench.ask(request, 6), self.names)
@@ -144,7 +144,7 @@ class Pair:
         until(is_same, lambda: f"{ours}, Apache Kafka {found}")
 
     def compare(self, answered: list[tuple[Asked, Any, Any]]) -> None:
-        """Compare what both have answered, once the names of all are known."""
+        """Compare the answers of both, once all names are known."""
         for asked, answer, other in answered:
             if isinstance(asked, sequences.Join) and answer.member_id and answer.member_id not in self.names:
                 self.names[answer.member_id] = other.member_id
@@ -155,7 +155,7 @@ class Pair:
             self.script.answered(asked, answer)
 
     def message(self, asked: Asked, names: dict[str, str]) -> Message:
-        """Return a request under the names that a broker knows."""
+        """Return a request with the names of a broker."""
 
         def name(member_id: str) -> str:
             return names.get(member_id, member_id)
@@ -188,13 +188,13 @@ class Pair:
 
 
 def subscription(protocol: str) -> bytes:
-    """Return a subscription; with bytes that are none, Kafka 4.3 may fail inside and never answer the join."""
+    """Return a valid subscription; with other bytes, Kafka 4.3 may fail internally and never answer the join."""
     data = ConsumerProtocolSubscription(["sequences"], protocol.encode())
     return b"\0\0" + program(ConsumerProtocolSubscription, 0).encode(data)
 
 
 def version_of(asked: Asked) -> int:
-    """Return the version to ask in."""
+    """Return the version of the request."""
     if isinstance(asked, sequences.Join):
         return 9 if asked.needs_id or asked.instance is not None else 3
     if isinstance(asked, sequences.Sync):
@@ -204,7 +204,7 @@ def version_of(asked: Asked) -> int:
 
 
 def shape(message: Message, names: dict[str, str]) -> object:
-    """Return what counts in a response, under the names that the other broker knows."""
+    """Return the relevant parts of a response, with the names of the other broker."""
 
     def name(member_id: str) -> str:
         return names.get(member_id, member_id)
@@ -227,7 +227,7 @@ def shape(message: Message, names: dict[str, str]) -> object:
             return [result.error_code for result in message.results]
         case DescribeGroupsResponse():
             (group,) = message.groups
-            # Members that wait to be told their id have no name yet.
+            # Members that wait for their id have no name yet.
             shown = sorted(
                 (names.get(m.member_id, "?"), m.group_instance_id or "", m.member_metadata, m.member_assignment)
                 for m in group.members
@@ -240,7 +240,7 @@ async def create_topic(bootstrap: str) -> None:
     with suppress(BrokerError):
         await create(bootstrap, NewTopic("sequences", 1))
     async with Admin(bootstrap) as admin:
-        # Asking for groups creates the offsets topic, and waits until its partitions are coordinated.
+        # Requests about groups create the offsets topic; this waits until its partitions are coordinated.
         for number in range(16):
             with suppress(BrokerError):
                 await admin.describe_groups([f"sequences-{number}"])

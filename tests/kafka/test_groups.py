@@ -1,7 +1,7 @@
-"""Members of a group join, share, commit and leave beside Apache Kafka, by each protocol and assignor.
+"""Members of a group join, share, commit and leave on Apache Kafka, by each protocol and assignor.
 
-Method: the machines on the real driver, with a reader that only counts: it starts at the committed offset, finishes a
-record in each partition every 10 ms, and no record may be finished twice or left out.
+Method: the state machines on the real driver, with a reader that only counts: it starts at the committed offset and
+finishes a record in each partition every 10 ms; no record may be finished twice or skipped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CommittedReader(MemoryReader):
     """A reader that starts at the committed offset.
 
     Args:
-        committed: finds it.
+        committed: returns the committed offset.
     """
 
     def __init__(self, committed: CommittedOffsets) -> None:
@@ -76,7 +76,7 @@ class CommittedReader(MemoryReader):
 
 
 class Member:
-    """One client of its own; `handled` gets each record that it finishes, and `ticked` is set when it has read."""
+    """A separate client; `handled` gets each finished record, and `ticked` is set after each read."""
 
     def __init__(
         self, bootstrap: str, group: str, topic: str, kind: str, handled: list[tuple[int, int]], ticked: asyncio.Event
@@ -152,7 +152,7 @@ class Member:
 
 
 async def shared(ticked: asyncio.Event, *members: Member) -> None:
-    """Wait until these members read all partitions, and each of them its share."""
+    """Wait until these members read all partitions, each its share."""
 
     def is_shared() -> bool:
         parts = [member.reads for member in members]

@@ -1,4 +1,4 @@
-"""The program of the guide's page on transactions runs beside Apache Kafka.
+"""The program of the guide's page on transactions runs on Apache Kafka.
 
 Method: as in tests/test_guide.py, which runs it and all other pages on the reference broker.
 """

@@ -1,4 +1,4 @@
-"""Against a broker that hangs every call keeps its limit, memory is bounded, and the outage is logged.
+"""With a hanging broker, every call keeps its time limit, memory is bounded, and the outage is logged.
 
 Method: a node of Apache Kafka is stopped by a signal, with its connections open.
 """
@@ -28,14 +28,14 @@ GRACE_MS = 100 + 150
 
 @pytest.fixture(scope="module")
 def hanging() -> Any:
-    """A node of its own for tests that stop it."""
+    """A separate node for tests that stop it."""
     with ApacheKafka() as node:
         yield node
 
 
 @asynccontextmanager
 async def stopped(kafka: ApacheKafka) -> AsyncIterator[None]:
-    """Have the node do nothing for a while."""
+    """Pause the node for a while."""
     kafka.signal(signal.SIGSTOP)
     try:
         yield
@@ -44,7 +44,7 @@ async def stopped(kafka: ApacheKafka) -> AsyncIterator[None]:
 
 
 async def timed(call: Awaitable[object], limit_ms: float) -> None:
-    """Await a call that keeps its limit, whatever it raises as itself."""
+    """Await a call that must keep its time limit; its own error is raised unchanged."""
     begun = time.monotonic()
     with suppress(KafkaWireError):
         await call
@@ -129,7 +129,7 @@ def test_without_acknowledgements_memory_is_bounded(hanging: ApacheKafka, io: An
                     except BufferFull:
                         full += 1
                         await asyncio.sleep(0.02)
-                # What was taken is in the buffer, or in those of the two sockets.
+                # The accepted bytes are in the producer's buffer or in the buffers of the two sockets.
                 assert taken < limit_bytes + (12 << 20)
             await producer.flush()
 

@@ -31,11 +31,11 @@ from tests.reference_broker.storage.produced_batches import produced
 from tests.reference_broker.storage.produced_cases import changed
 from tests.reference_broker.storage.producer_cases import CASES, Sent
 
-#: The smallest segments that Kafka allows, and batches of which two do not fit.
+#: The smallest segments that Kafka allows, and batches so large that no two fit.
 CONFIG = {"segment.bytes": str(1024 * 1024)}
 LARGE = b"v" * 600_000
 
-#: Producers that share buckets of a hash table, one of them beyond 32 bits, one at the end of its sequence numbers.
+#: Producers that share buckets of a hash table; one id is beyond 32 bits, one is at the end of its sequence numbers.
 PRODUCERS = [
     Sent(0, 3, producer=33),
     Sent(5, 1, producer=17, epoch=2),
@@ -70,7 +70,7 @@ def test_answers(name: str, request: pytest.FixtureRequest) -> None:
     topic = create(bootstrap, CONFIG)
     for number, (before, last, expected) in enumerate(CASES):
         with connected(bootstrap) as socket:
-            # Each case has producers of its own in one log; its offsets count from the first.
+            # Each case has its own producers in one log; its offsets count from its first.
             shift = 10 * (number + 1)
             start = send(socket, topic, Sent(-1, 1, producer=-1, epoch=-1)).base_offset + 1
             for sent in before:
@@ -99,7 +99,7 @@ def test_ids(name: str, request: pytest.FixtureRequest) -> None:
     for version in APIS[ApiKey.INIT_PRODUCER_ID].stable_versions.numbers():
         with connected(bootstrap) as socket:
             answer = identified(socket, InitProducerIdRequest(None), version)
-            # Kafka has no ids for the first who asks.
+            # Kafka has no producer ids yet for the first request.
             while answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and time.monotonic() < deadline:
                 answer = identified(socket, InitProducerIdRequest(None), version)
         assert (answer.error_code, answer.producer_epoch) == (ErrorCode.NONE, 0)
@@ -128,7 +128,7 @@ def test_snapshots(kafka: ApacheKafka, tmp_path: Path) -> None:
 
 
 def test_what_kafka_writes_about_transactions(kafka: ApacheKafka) -> None:
-    """From the log that Kafka has written we make its snapshot and its transaction index."""
+    """From Kafka's log, the reference broker builds the same snapshot and transaction index."""
     topic = create(kafka.bootstrap, CONFIG)
 
     async def transact() -> None:

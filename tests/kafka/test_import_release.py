@@ -1,4 +1,4 @@
-"""The schemas hold what the release holds, and what 3.9 had: importing either again changes nothing.
+"""The schemas include those of the release and of 3.9: importing either again changes nothing.
 
 Method: the jars of both releases, imported into a copy of the schemas.
 """

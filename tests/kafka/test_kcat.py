@@ -1,6 +1,6 @@
 """kcat, the command-line tool of the C client, works on the reference broker.
 
-Method: kcat is run to its end, as somebody types it, and what it prints is compared.
+Method: kcat runs to its end, as a user would start it, and its output is compared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def kcat(broker: Broker, *arguments: str, stdin: str = "") -> str:
 
 
 def produce(broker: Broker, topic: str, *arguments: str, count: int = 200) -> list[list[str | None]]:
-    """Store records with keys and headers, and return their keys and values; the topic is made by asking for it."""
+    """Store records with keys and headers, and return their keys and values; a metadata request creates the topic."""
     records: list[list[str | None]] = [[f"key-{number}", f"value {number} \u20ac"] for number in range(count)]
     lines = "".join(f"{key}\t{value}\n" for key, value in records)
     kcat(broker, "-P", "-t", topic, "-K", "\t", "-H", "name=content", *arguments, stdin=lines)

@@ -1,7 +1,7 @@
 """MirrorMaker 2 mirrors topics between the reference broker and Apache Kafka, and does the same in both directions.
 
-Method: one MirrorMaker works in both directions at once, on a topic and a group of each broker. What it makes of each
-on the other broker is compared: records, partitions, configurations and translated offsets, before and after a change.
+Method: one MirrorMaker works in both directions at once, on a topic and a group of each broker. Its results on the
+other broker are compared: records, partitions, configurations and translated offsets, before and after a change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.kafka.mirror import mirror_maker
 from tests.kafka.servers import BROKER_OPTIONS, Server
 from tests.kafka.tools import run
 
-#: The jars may have to be fetched; both brokers and MirrorMaker then take half a minute.
+#: The jars may have to be fetched first; both brokers and MirrorMaker then take half a minute.
 pytestmark = pytest.mark.timeout(600)
 
 TIMEOUT_SECONDS = 120
@@ -42,7 +42,7 @@ def test_topics_are_mirrored_in_both_directions(tmp_path: Path) -> None:
         with mirror_maker(addresses, tmp_path, topics=f"{TOPIC}-.*", groups=f"{GROUP}-.*") as process:
 
             def until(see: Callable[[str, str], Any], wanted: Any) -> None:
-                """Wait until the same is seen of the mirror of each topic."""
+                """Wait until an observation is the same for the mirrors of both topics."""
                 deadline = time.monotonic() + TIMEOUT_SECONDS
                 for source, target in (("kafka", "ours"), ("ours", "kafka")):
                     while (seen := see(source, addresses[target])) != wanted:
@@ -64,7 +64,7 @@ def test_topics_are_mirrored_in_both_directions(tmp_path: Path) -> None:
 
 
 def fill(bootstrap: str, topic: str, group: str) -> None:
-    """Make a topic with records, and a group that has read some of them."""
+    """Create a topic with records, and a group that has read some of them."""
     with Admin(bootstrap) as admin:
         admin.create_topics(NewTopic(topic, 2, 1, CONFIGS))
     with Producer(bootstrap) as producer:
@@ -77,7 +77,7 @@ def fill(bootstrap: str, topic: str, group: str) -> None:
 
 
 def partitions(source: str, target: str) -> int:
-    """Return how many partitions the mirror has."""
+    """Return the number of partitions of the mirror."""
     with Admin(target) as admin:
         listed = admin.list_topics()
         topic = mirror(source)
@@ -104,12 +104,12 @@ def has_offset(source: str, target: str) -> bool:
     with Admin(target) as admin:
         try:
             found = admin.list_group_offsets(f"{GROUP}-{source}")
-        except BrokerError:  # Kafka's coordinator does not serve groups at once
+        except BrokerError:  # Kafka's coordinator does not serve groups immediately
             return False
     partition = TopicPartition(mirror(source), 0)
     return partition in found and 0 < found[partition].offset <= COUNT // 2
 
 
 def mirror(source: str) -> str:
-    """Return what MirrorMaker calls the topic of a broker on the other one."""
+    """Return MirrorMaker's name for a broker's topic on the other broker."""
     return f"{source}.{TOPIC}-{source}"

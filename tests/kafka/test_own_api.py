@@ -1,7 +1,7 @@
-"""An API of one's own does not disturb Kafka's: neither a client that knows it nor a broker that serves it.
+"""A user's own API does not disturb Kafka's APIs, neither in a client that knows it nor in a broker that serves it.
 
-Method: the example's client asks Apache Kafka; Kafka's own clients work on the example's broker, and see the API that
-they do not know.
+Method: the example's client sends requests to Apache Kafka; Kafka's own clients work on the example's broker, and see
+the unknown API.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.kafka.apache import ApacheKafka
 from tests.kafka.servers import BROKER_OPTIONS
 from tests.kafka.tools import run
 
-#: Each run of a tool starts a JVM.
+#: Every run of a tool starts a JVM.
 pytestmark = pytest.mark.timeout(400)
 
 GREET = APIS[ApiKey.GREET]
@@ -87,7 +87,7 @@ def test_an_api_that_is_not_served_closes_the_connection(kafka: ApacheKafka, bro
 
 
 def test_an_unknown_version_of_api_versions(kafka: ApacheKafka, greeting: Broker) -> None:
-    """The answer is the same to the byte, whatever else is served."""
+    """The answer is identical byte for byte, whatever other APIs the broker serves."""
     unknown = KAFKA[KafkaKey.API_VERSIONS].versions.last + 1
     answers = []
     for bootstrap in (kafka.bootstrap, greeting.bootstrap):

@@ -1,7 +1,6 @@
 """Other clients of Python list, produce and consume in a group on the reference broker.
 
-Method: the same steps with kafka-python, aiokafka and confluent-kafka, each through its own API. Every client uses its
-defaults.
+Method: the same steps with kafka-python, aiokafka and confluent-kafka, each through its own API and with its defaults.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kafkawire import Admin, NewTopic, Producer
 from kafkawire.sdk.records import Compression
 from kafkawire.testing import Broker
 
-# kafka-python reads files of its own in a way that Python 3.11 deprecates.
+# kafka-python reads its own files in a way that Python 3.11 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 TIMEOUT_SECONDS = 60
@@ -37,7 +36,7 @@ Result = TypeVar("Result")
 
 
 class Peer(Protocol):
-    """What each client does, through its own API."""
+    """The steps of each client, through its own API."""
 
     def topics(self, bootstrap: str) -> set[str]:
         """Return the names of all topics."""

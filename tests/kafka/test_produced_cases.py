@@ -1,6 +1,6 @@
-"""Apache Kafka and the reference broker give the answers of one table to odd batches.
+"""Apache Kafka and the reference broker answer odd batches as one table says.
 
-Method: every case of `produced_cases.py` is produced to both, with the current time; what they store is read back.
+Method: every case of `produced_cases.py` is produced to both, with the current time; the stored batches are read back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Programs that use other people's clients, with their defaults, work on the reference broker as on Apache Kafka.
 
-Method: each program runs one scenario to its end. What it saw is compared with what this project's own clients wrote or
-read, and with the batches in the broker's files; what it is told of a mistake, with what Apache Kafka tells it.
+Method: each program runs one scenario to its end. Its observations are compared with the records of this project's own
+clients and with the batches in the broker's files; its errors after a mistake, with those on Apache Kafka.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.kafka.produced import call
 from tests.kafka.programs import BUILD_TIMEOUT_SECONDS, PROGRAMS, TIMEOUT_SECONDS, Program, name_of, usable
 from tests.kafka.servers import BROKER_OPTIONS, Server
 
-#: Whichever test is the first to use a client waits until it is built.
+#: The first test that uses a client waits until it is built.
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_SECONDS + 300)
 
 COUNT = 200
@@ -45,7 +45,7 @@ Place = tuple[int, int, str, str]
 
 
 def create(bootstrap: str, topic: str, partitions: int = PARTITIONS, **configs: str) -> None:
-    """Make a topic."""
+    """Create a topic."""
     asyncio.run(topics.create(bootstrap, NewTopic(topic, partitions, 1, configs)))
 
 
@@ -100,7 +100,7 @@ def test_produce(broker: Broker, program: Program, codec: str, kind: str) -> Non
     seen = usable(program).run(broker.bootstrap, "produce", topic, codec, kind)
     found = read(broker.bootstrap, topic)
     if program.name == "kafkajs":
-        # It says where the batch of each partition begins; the records follow in the order in which they were given.
+        # The program prints where the batch of each partition begins; the records follow in the order of sending.
         assert seen == {"bases": [[number, 0] for number in sorted({place[0] for place in found})]}
     else:
         expected = [(*place, *content) for place, content in zip(seen["places"], CONTENTS, strict=True)]
@@ -147,7 +147,7 @@ def test_two_members_share_the_partitions(broker: Broker, program: Program, prot
         with Producer(broker.bootstrap) as producer:
             for number, (key, value) in enumerate(CONTENTS):
                 producer.send(topic, value.encode(), key=key.encode(), partition=number % 4)
-        # Each has told what it read before either leaves.
+        # Each has printed its records before either leaves.
         lines = [member.stdout.readline() for member in members if member.stdout]
     finally:
         ends = [member.communicate(timeout=TIMEOUT_SECONDS) for member in members]
@@ -182,7 +182,7 @@ def members_of(bootstrap: str, group: str, protocol: str) -> tuple[str, int]:
         return described.groups[0].group_state, len(described.groups[0].members)
 
 
-#: How each client tells a producer that another one has taken its place; rskafka has no transactions.
+#: Each client's error for a fenced producer; rskafka has no transactions.
 FENCED = {
     "kafka-python": "ProducerFencedError",
     "aiokafka": "ProducerFenced",
@@ -218,7 +218,7 @@ def test_transactions(either: Server, program: Program) -> None:
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[list[Server]]:
-    """Apache Kafka and the reference broker, which make no topic because somebody asks for it."""
+    """Apache Kafka and the reference broker, without automatic creation of topics."""
     with (
         ApacheKafka(settings={"auto.create.topics.enable": "false"}) as kafka,
         Broker(**{**BROKER_OPTIONS, "auto_create_topics": False}) as broker,
@@ -228,14 +228,14 @@ def strict() -> Iterator[list[Server]]:
         yield [kafka, broker]
 
 
-#: What is done wrong, and the code that a broker answers with.
+#: Mistakes, and the code in a broker's answer.
 MISTAKES = {
     "unknown topic": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     "large record": ErrorCode.MESSAGE_TOO_LARGE,
     "bad config": ErrorCode.INVALID_CONFIG,
 }
 
-#: What the reference broker says in its text beside the code.
+#: The message of the reference broker with the code.
 MORE = {
     "unknown topic": "none",
     "large record": "the topic allows 1000",
@@ -255,11 +255,11 @@ MORE = {
 def test_a_mistake_is_told_as_apache_kafka_tells_it(strict: list[Server], program: Program, kind: str) -> None:
     topic = "small" if kind == "large record" else "none"
     on_kafka, on_ours = (usable(program).run(server.bootstrap, "mistake", topic, kind) for server in strict)
-    # The reference broker names the value and the limit where Kafka speaks in general.
+    # The reference broker's message has the value and the limit; Kafka's is general.
     assert on_ours["text"] == on_kafka["text"] or MORE[kind] in on_ours["text"]
     assert on_ours.get("error") == on_kafka.get("error")
     if (program.name, kind) in {("kafka-python", "unknown topic"), ("java", "unknown topic")}:
-        assert "metadata" in on_ours["text"]  # they tell of no code: they have waited for the topic
+        assert "metadata" in on_ours["text"]  # these clients report no code: they have waited for the topic
     elif program.name == "rskafka":
         assert on_ours["text"].upper() == MISTAKES[kind].name.replace("_", "")
     else:

@@ -1,7 +1,6 @@
-"""Old segments go, and records are deleted on request, as on Apache Kafka: the same answers and the same log starts.
+"""Old segments are removed, and records deleted on request, as on Apache Kafka, with the same answers and log starts.
 
-Method: the same requests to both, which look at their logs several times a second; every batch has a segment of its
-own.
+Method: the same requests to both, which check their logs several times a second; every batch has its own segment.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ def test_what_cannot_be_deleted(addresses: list[str]) -> None:
 
 @pytest.mark.parametrize("topic", ["old", "large", "larger"])
 def test_old_segments(addresses: list[str], topic: str) -> None:
-    """Apache Kafka's log start is the goal, once it has moved."""
+    """Apache Kafka's log start, once it has moved, is the expected one."""
     kafka, broker = addresses
 
     def start_of(bootstrap: str) -> tuple[int, int, int, int]:

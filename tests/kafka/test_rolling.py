@@ -45,7 +45,7 @@ def test_segments(either: Server, case: Rolled) -> None:
     ("kind", "timestamp"), [("LogAppendTime", START_MS), ("LogAppendTime", -1), ("CreateTime", -1)]
 )
 def test_the_broker_s_clock_rolls(either: Server, kind: str, timestamp: int) -> None:
-    """Batches that all have the same time of their producer, or none, roll by the time of the broker."""
+    """Batches that all have the same producer timestamp, or none, roll by the broker's time."""
     topic = create(either.bootstrap, {"segment.ms": "20", "message.timestamp.type": kind})
 
     def has_rolled() -> bool:

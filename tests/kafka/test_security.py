@@ -1,7 +1,7 @@
-"""Clients log in to Apache Kafka in every way that it offers, stay logged in, and are told why when they may not.
+"""Clients log in to Apache Kafka in every way that it offers, stay logged in, and report why a login is refused.
 
-Method: one node with TLS, SASL and an authorizer, whose SASL sessions last two seconds; nothing that is logged may
-contain a password.
+Method: one node with TLS, SASL and an authorizer, whose SASL sessions last two seconds; the log must not contain a
+password.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def sasl(kafka: SecureKafka, mechanism: str, user: str = "admin", password: str 
 
 
 def over_tls(kafka: SecureKafka, certificates: Certificates, options: Options) -> Options:
-    """Return the options with TLS below them."""
+    """Return the options with TLS added."""
     protocol = {"bootstrap_servers": kafka.addresses["SASL_SSL"], "security_protocol": "SASL_SSL"}
     return options | protocol | {"ssl_truststore_location": str(certificates.authority)}
 
@@ -113,7 +113,7 @@ def test_every_mechanism(secure_kafka: SecureKafka, certificates: Certificates, 
 
 
 async def allow(kafka: SecureKafka, user: str, topic: str) -> None:
-    """Allow a user everything with a topic and with every group."""
+    """Allow a user all operations on a topic and on every group."""
     creations = [
         CreateAclsRequest.AclCreation(
             kind, name, PatternType.LITERAL, f"User:{user}", "*", AclOperation.ALL, AclPermissionType.ALLOW
@@ -129,7 +129,7 @@ async def allow(kafka: SecureKafka, user: str, topic: str) -> None:
 
 @pytest.mark.smoke
 def test_a_client_certificate_names_its_owner(secure_kafka: SecureKafka, certificates: Certificates) -> None:
-    """The principal is `client`, who may do only what it was allowed."""
+    """The principal is `client`, which has only the permissions that it was granted."""
     options = mutual_tls(secure_kafka, certificates)
 
     async def test() -> None:
@@ -183,7 +183,7 @@ def test_a_token_from_a_service(secure_kafka: SecureKafka) -> None:
 
 
 def refusal(options: Options) -> KafkaWireError:
-    """Return why a client cannot start, which it must say soon."""
+    """Return why a client cannot start; it must fail soon."""
 
     async def start() -> None:
         async with Admin(**options) as admin:
@@ -241,7 +241,7 @@ def test_an_authority_that_is_not_trusted(secure_kafka: SecureKafka, certificate
 
 
 def test_another_host(secure_kafka: SecureKafka, certificates: Certificates) -> None:
-    """The certificate is for localhost, not for its address."""
+    """The certificate is valid for localhost, not for its address."""
     options = mutual_tls(secure_kafka, certificates)
     options["bootstrap_servers"] = options["bootstrap_servers"].replace("localhost", "127.0.0.1")
     error = refusal(options)
@@ -299,7 +299,7 @@ def certificates_only(certificates: Certificates) -> ssl.SSLContext:
 
 
 def test_a_node_that_hangs(secure_kafka: SecureKafka, certificates: Certificates) -> None:
-    """The time limit holds in the handshake as in the first request."""
+    """The time limit holds in the handshake as well as in the first request."""
 
     async def test() -> None:
         for listener, phase in (("SASL_PLAINTEXT", "versions"), ("SSL", "tls")):
@@ -343,7 +343,7 @@ def test_sessions_end_under_load(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For four sessions records pass over the first connections: none is lost or doubled, and none broken off."""
+    """For four sessions, records pass over the first connections: none is lost or duplicated, and no connection ends."""
     monkeypatch.setattr(log_limit, "INTERVAL_MS", 0)  # each login is counted by its line
     options = sasl(secure_kafka, mechanism)
     topic = f"load-{mechanism}"
@@ -374,7 +374,7 @@ def test_sessions_end_under_load(
     run(test())
     assert found == [b"%d" % number for number in range(sent)]
     assert sent > 1000
-    # Admin 1, producer 1, and the consumer 2 each for bootstrap and node: all of them at the start.
+    # The admin has 1, the producer 1, the consumer 2 each for bootstrap and node, all from the start.
     again = [record for record in caplog.records if record.getMessage().startswith("authenticated again")]
     assert len(again) >= 3 * 2
     assert len(opened) <= 6
@@ -382,7 +382,7 @@ def test_sessions_end_under_load(
 
 
 def test_a_session_that_ended_while_the_program_was_busy(secure_kafka: SecureKafka, opened: list[Address]) -> None:
-    """What is asked afterwards waits for a new login instead of costing the connection."""
+    """Later requests wait for a new login, and the connection survives."""
 
     async def login(host: str) -> Authenticator:
         return PlainAuthenticator("admin", Secret(PASSWORDS["admin"]))
@@ -401,7 +401,7 @@ def test_a_session_that_ended_while_the_program_was_busy(secure_kafka: SecureKaf
 
 
 def test_a_password_that_is_wrong_from_now_on(secure_kafka: SecureKafka) -> None:
-    """The connection ends with the reason, and so does what was asked on it."""
+    """The connection ends with the reason, and so do the requests on it."""
     password = PASSWORDS["admin"]
 
     async def login(host: str) -> Authenticator:
@@ -427,7 +427,7 @@ def test_a_password_that_is_wrong_from_now_on(secure_kafka: SecureKafka) -> None
 
 
 def test_cancelled_at_any_time(secure_kafka: SecureKafka, certificates: Certificates) -> None:
-    """However far a client has come, it leaves no task and no open socket; warnings about them are errors."""
+    """At any stage, a client leaves no task and no open socket; warnings about them are errors."""
     options = over_tls(secure_kafka, certificates, sasl(secure_kafka, "SCRAM-SHA-256"))
 
     async def start() -> None:

@@ -1,8 +1,8 @@
-"""Kafka's own tool reads what the reference broker wrote, and `walk` reads what Apache Kafka wrote.
+"""Kafka's own tool reads the reference broker's files, and `walk` reads Apache Kafka's.
 
-Method: records with every codec, with and without keys, values and headers, in several batches and segments. The files
-of the reference broker go through DumpLogSegments, whose text is compared record by record; topics of Apache Kafka that
-compress by themselves are read straight from its data folder; the same batches leave the same files with both.
+Method: records with every codec, with and without keys, values and headers, in several batches and segments.
+DumpLogSegments reads the files of the reference broker, and its output is compared record by record; topics that
+Apache Kafka compresses itself are read directly from its data folder; the same batches give the same files on both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.kafka.dumping import dump
 
 TIMEOUT_SECONDS = 60
 
-#: The smallest that Kafka allows.
+#: The smallest size that Kafka allows.
 SEGMENT_BYTES = 1024 * 1024
 BATCH_BYTES = 32 * 1024
 
@@ -32,7 +32,7 @@ START_MS = 1_700_000_000_000
 
 
 class Given(NamedTuple):
-    """A record that is produced."""
+    """A record to produce."""
 
     key: bytes | None
     value: bytes | None
@@ -49,7 +49,7 @@ ODD = [
 
 
 def given(count: int) -> list[Given]:
-    """Return odd records, then `count` plain ones of 2,000 characters that do not compress below half."""
+    """Return odd records, then `count` plain ones of 2,000 characters that do not compress to less than half."""
     chance = random.Random(count)
     plain = [Given(b"key-%d" % number, chance.randbytes(1000).hex().encode()) for number in range(count)]
     return ODD + plain
@@ -64,7 +64,7 @@ async def produce(bootstrap: str, topic: str, records: list[Given], compression:
 
 
 async def create(bootstrap: str, topic: str, **configs: str) -> None:
-    """Make a topic of one partition that keeps old timestamps."""
+    """Create a topic of one partition that accepts old timestamps."""
     settings = {name.replace("_", "."): value for name, value in configs.items()} | {"retention.ms": "-1"}
     async with Admin(bootstrap) as admin:
         await admin.create_topics(NewTopic(topic, 1, 1, configs=settings))
@@ -80,7 +80,7 @@ def finish(work: Awaitable[None]) -> None:
 
 
 class Written(NamedTuple):
-    """What the broker was given, and the folder of the partition."""
+    """The records that the broker received, and the folder of the partition."""
 
     records: list[tuple[str, Given]]
     folder: Path
@@ -88,7 +88,7 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """A partition of the reference broker, stopped in order."""
+    """A partition of the reference broker after a clean stop."""
     data_dir = tmp_path_factory.mktemp("broker")
     records = given(400)
     codecs = [codec.name.lower() for codec in Compression]
@@ -127,7 +127,7 @@ def test_kafka_reads_the_segments_of_the_broker(written: Written) -> None:
 
 
 def printed(record: Given) -> str:
-    """Return how DumpLogSegments shows the names of headers, key and value."""
+    """Return the names of headers, the key and the value as DumpLogSegments prints them."""
     text = f"headerKeys: [{','.join(name for name, _ in record.headers)}]"
     if record.key is not None:
         text += f" key: {record.key.decode()}"
@@ -167,7 +167,7 @@ def test_same_batches_make_same_files(kafka: ApacheKafka, tmp_path: Path) -> Non
         async with Producer(bootstrap, **options) as producer:
             for batch in range(80):
                 for number in range(batch % 5 + 1):
-                    # Time goes back in each fourth batch: the time index leaves it out.
+                    # The time goes back in every fourth batch: the time index omits it.
                     timestamp_ms = START_MS + (batch - 6 * (batch % 4 == 3)) * 1000 + number
                     value = b"%d" % batch * (5000 * (batch % 3))
                     producer.send("alike", value, key=b"key", partition=0, timestamp_ms=timestamp_ms)
@@ -184,7 +184,7 @@ def test_same_batches_make_same_files(kafka: ApacheKafka, tmp_path: Path) -> Non
     for name in names:
         expected, found = (theirs / name).read_bytes(), (ours / name).read_bytes()
         if name.startswith(active) and name.endswith("index"):
-            # Kafka keeps room behind the entries, and writes the last one of the time index when it rolls or stops.
+            # Kafka keeps space after the entries, and writes the last entry of the time index when it rolls or stops.
             expected = expected.rstrip(b"\0")
             assert found[: len(expected)] == expected, name
         else:
@@ -197,7 +197,7 @@ def test_segments_of_kafka_are_read(kafka: ApacheKafka, codec: str) -> None:
     records = given(200)
 
     async def fill() -> None:
-        # The broker compresses anew: with its own codecs, into batches of its own making.
+        # The broker recompresses: with its own codecs, into its own batches.
         await create(kafka.bootstrap, topic, compression_type=codec)
         await produce(kafka.bootstrap, topic, records, "gzip" if codec == "uncompressed" else "none")
 

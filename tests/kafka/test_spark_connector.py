@@ -1,8 +1,8 @@
-"""The data sources give the rows of Spark's Kafka connector, one for one, and what kafka-python decodes.
+"""The data sources return exactly the rows of Spark's Kafka connector, and the records that kafka-python decodes.
 
 Method: Apache Kafka gets records with every codec, with and without keys, values and headers, in transactions that are
-committed and aborted, and compacts them. Then Spark reads the topics by its connector and by `kafkawire`, with the same
-options, and the node's files by `kafka_segments`; whole rows are compared, of batch queries and of streams.
+committed and aborted, and compacts them. Then Spark reads the topics with its connector and with `kafkawire`, with the
+same options, and the node's files with `kafka_segments`; whole rows of batch queries and of streams are compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytest.importorskip("pyspark.sql", reason="pyspark is not installed: the extra `
 
 pytestmark = [
     pytest.mark.timeout(400),
-    # What pyspark itself does with the newest pandas and Python is not the matter of these tests.
+    # These tests do not cover pyspark's own warnings with the newest pandas and Python.
     pytest.mark.filterwarnings("ignore"),
 ]
 
@@ -71,12 +71,12 @@ def node() -> Iterator[ApacheKafka]:
 
 
 def active_segment(node: ApacheKafka) -> int:
-    """Return where the last segment of the compacted partition begins."""
+    """Return the base offset of the compacted partition's last segment."""
     return max(int(path.stem) for path in (node.data_dir / f"{COMPACTED}-0").glob("*.log"))
 
 
 async def fill(bootstrap: str) -> None:
-    """Create the topics, and write what is read."""
+    """Create the topics, and write the records to read."""
     held = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1", "delete.retention.ms": "1000"}
     await create(
         bootstrap,
@@ -98,7 +98,7 @@ async def fill(bootstrap: str) -> None:
                     for _ in range(chance.randint(1, 9)):
                         given = {**record(chance, number), "key": b"key %d" % chance.randrange(50)}
                         producer.send(topic, partition=partition, timestamp_ms=START_MS + number, **given)
-                await producer.flush()  # what was not sent would not be aborted
+                await producer.flush()  # unsent records would not be aborted
                 await (producer.commit_transaction() if chance.random() < 0.5 else producer.abort_transaction())
         async with Producer(bootstrap, compression=codec, batch_size=4000) as producer:
             for number in range(300):
@@ -107,7 +107,7 @@ async def fill(bootstrap: str) -> None:
     async with Producer(bootstrap) as producer:
         for number in range(50):
             producer.send(STAMPED, **record(chance, number))
-    # A partition may end with what nobody sees.
+    # A partition may end with invisible records.
     async with Producer(bootstrap, transactional_id="rows-last") as producer:
         await producer.begin_transaction()
         for partition in range(PARTITIONS):
@@ -186,7 +186,7 @@ def test_segments(spark: Any, node: ApacheKafka, level: str) -> None:
 
 
 def test_what_is_compared(spark: Any, node: ApacheKafka) -> None:
-    """There are gaps, aborted records, and all kinds of keys, values and headers."""
+    """The topic has gaps, aborted records, and all kinds of keys, values and headers."""
     rows = rows_of(frame_of(spark.read, "kafkawire", node, subscribe=f"{CODECS},{COMPACTED}"))
     committed = rows_of(frame_of(spark.read, "kafkawire", node, subscribe=f"{CODECS},{COMPACTED}", **COMMITTED))
     assert len(committed) < len(rows)
@@ -198,7 +198,7 @@ def test_what_is_compared(spark: Any, node: ApacheKafka) -> None:
 
 
 def test_kafka_python(spark: Any, node: ApacheKafka) -> None:
-    """What another decoder finds in the same files."""
+    """The records that another decoder finds in the same files."""
     records = pytest.importorskip("kafka.record")
     found: Rows = []
     for topic, partition in [(CODECS, 0), (CODECS, 1), (STAMPED, 0), (COMPACTED, 0)]:
@@ -251,7 +251,7 @@ def test_stream(spark: Any, node: ApacheKafka, tmp_path: Path, level: str) -> No
 
 
 def test_checkpoints(spark: Any, node: ApacheKafka, tmp_path: Path) -> None:
-    """A query goes on where the other one has ended: its offsets are the same text."""
+    """A query continues where the other one has ended: the text of its offsets is the same."""
     asyncio.run(create(node.bootstrap, NewTopic("handed-on", PARTITIONS, configs=KEPT)))
     ends, total = [], 0
     for name, count in [("kafka", 10), ("kafkawire", 7), ("kafkawire", 0), ("kafka", 5)]:

@@ -1,7 +1,7 @@
-"""The sink of Spark beside Apache Kafka: transactions that another process ends, and drivers that are killed.
+"""Spark's sink on Apache Kafka: transactions that another process ends, and drivers that are killed.
 
-Method: see tests/sdk/spark/sink/killing.py, which kills them: at each of its moments, where there are no transactions
-at one, or as often as KAFKAWIRE_SPARK_KILLS says. The transactions are tried in both versions of the protocol.
+Method: tests/sdk/spark/sink/killing.py kills the drivers: at each of its moments, without transactions at one, or as
+often as KAFKAWIRE_SPARK_KILLS says. Transactions are tested in both versions of the protocol.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(300 + 60 * KILLS)
 
 @pytest.fixture(scope="module", params=[1, 2])
 def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
-    """A node of either version of transactions; each test takes topics and ids of its own."""
+    """A node of either version of transactions; each test has its own topics and ids."""
     with ApacheKafka(features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
         yield kafka
 
@@ -85,7 +85,7 @@ def test_a_later_producer_fences(node: ApacheKafka) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("source", ["kafkawire", "kafka_segments"])
 def test_kills_with_transactions(kafka: ApacheKafka, tmp_path: Path, source: str) -> None:
-    """From a topic to another, or from its files: what is committed there comes here, and nothing twice."""
+    """From one topic to another, or from its files: committed records are copied, each exactly once."""
     folder = kafka.data_dir if source == "kafka_segments" else None
     given = source_of_topic(kafka.bootstrap, f"{source}-in", KILLS, folder)
     assert given.format == source

@@ -1,4 +1,4 @@
-"""A fetch of a partition as it is stored gets the bytes of Apache Kafka's files, for internal topics too.
+"""A fetch of the stored batches gets the bytes of Apache Kafka's files, for internal topics too.
 
 Method: a node that has written every kind of batch, with transactions and compaction; each of its partitions is read
 from the leader and from the segments.

@@ -1,6 +1,6 @@
 """Kafka's command-line tools work on the reference broker as on Kafka.
 
-Method: each tool is run to its end, as somebody types it, and what it prints is compared.
+Method: each tool runs to its end, as a user would start it, and its output is compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATIENCE = ("--timeout-ms", "30000")
 
 
 def create(broker: Broker, topic: str, partitions: int = 1) -> None:
-    """Make a topic with Kafka's tool."""
+    """Create a topic with Kafka's tool."""
     said = run(broker, TOPICS, "--create", "--topic", topic, "--partitions", str(partitions))
     assert said == f"Created topic {topic}.\n"
 
@@ -133,7 +133,7 @@ def test_group_of_the_newer_protocol(broker: Broker) -> None:
 
 
 def committed(broker: Broker) -> list[int]:
-    """Return the offsets that the group has committed, as Kafka's tool shows them."""
+    """Return the committed offsets of the group, as Kafka's tool shows them."""
     text = run(broker, GROUPS, "--describe", "--group", "tools")
     return [int(offset) for offset in re.findall(r"^tools +tools-group +\d+ +(\d+) ", text, re.MULTILINE)]
 

@@ -1,4 +1,4 @@
-"""Values of topic configurations are accepted, refused and described as by Apache Kafka.
+"""Values of topic configurations are accepted, refused and described as in Apache Kafka.
 
 Method: CreateTopics that only validates, with one topic for each value, and DescribeConfigs, sent to both brokers.
 """
@@ -95,7 +95,7 @@ def test_same_values_are_refused(kafka: ApacheKafka, broker: Broker) -> None:
 
 
 def described(bootstrap: str) -> dict[str, tuple[object, ...]]:
-    """Return what is said of each configuration of a topic."""
+    """Return the description of each configuration of a topic."""
     topic = create(bootstrap, {"segment.ms": "86400000"})
     resource = DescribeConfigsRequest.DescribeConfigsResource(ConfigResourceType.TOPIC, topic, None)
     response = ask(bootstrap, DescribeConfigsRequest([resource], include_synonyms=True), 4)

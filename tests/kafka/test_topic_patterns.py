@@ -1,8 +1,7 @@
-"""Apache Kafka's RE2/J and the reference broker make the same of every expression.
+"""Apache Kafka's RE2/J and the reference broker treat every expression alike.
 
-Method: the program `Patterns.java` with the jar of the release, which is asked for the answers of the table, for all
-classes of Unicode by name, and for expressions made at random with every name of at most two characters and some longer
-ones.
+Method: the program `Patterns.java` with the jar of the release gives answers for the table, for all Unicode classes by
+name, and for random expressions with every name of at most two characters and some longer ones.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ pytestmark = JAVAC.mark
 _PROGRAM = Path(__file__).parent / "Patterns.java"
 _SECONDS = 60
 
-#: Expressions made at random: a few seconds.
+#: The number of random expressions, which take a few seconds.
 _COUNT = 2_000
 
 Answer = frozenset[str] | str
 
 
 def theirs(asked: Mapping[str, Sequence[str]]) -> dict[str, Answer]:
-    """Return what RE2/J says about expressions and names: those that match, or why an expression is refused."""
+    """Return RE2/J's results for expressions and names: the matches, or why an expression is refused."""
     lines = ["\t".join(base64.b64encode(each.encode()).decode() for each in (text, *asked[text])) for text in asked]
     done = subprocess.run(
         ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{fetch_jars()}/*", str(_PROGRAM)],
@@ -55,7 +54,7 @@ def theirs(asked: Mapping[str, Sequence[str]]) -> dict[str, Answer]:
 
 
 def ours(text: str, asked: list[str]) -> Answer:
-    """Return what the reference broker says about it."""
+    """Return the reference broker's result."""
     try:
         pattern = TopicPattern(text)
     except BrokerError as error:

@@ -1,8 +1,8 @@
-"""The files that fixed histories of transactions leave, and what consumers fetch, are those of Apache Kafka.
+"""Fixed histories of transactions leave the same files as on Apache Kafka, and consumers fetch the same.
 
-Method: both brokers give the same producer ids, so transaction indexes are compared byte by byte. Producer snapshots
-are too, but for the timestamps of producers: that of a marker is the time when each broker has written it. Fetches
-begin at every offset, with several limits, since the list of aborted transactions depends on what is returned.
+Method: both brokers assign the same producer ids, so transaction indexes are compared byte by byte. So are producer
+snapshots, except the timestamps of producers: a marker has the time when the broker wrote it. Fetches begin at every
+offset, with several limits, because the list of aborted transactions depends on the returned records.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ LARGE = b"v" * 600_000
 
 TIMEOUT_MS = 60_000
 
-#: Of a transaction that is waited for: long enough for two requests.
+#: The timeout of a transaction that has to expire: long enough for two requests.
 PASSING_MS = 5_000
 
 A, B, C = PARTITIONS
 
 
 class History:
-    """What happens on both brokers.
+    """A history on both brokers.
 
     Args:
         pair: both brokers.
@@ -61,7 +61,7 @@ class History:
         self.values = 0
 
     def do(self, asked: Asked, *, is_passing: bool = False) -> object:
-        """Do something that succeeds; see `Pair.do`."""
+        """Send a request that succeeds; see `Pair.do`."""
         answer = self.pair.do(asked, is_passing=is_passing)
         if answer is not None:
             assert set(codes_of(answer)) == {ErrorCode.NONE}, (asked, answer)
@@ -70,7 +70,7 @@ class History:
     def begin(self, transactional_id: str | None, *, is_tv_2: bool = True, timeout_ms: int = TIMEOUT_MS) -> Known:
         """Initialize a producer."""
         answer = self.pair.do(Initialize(transactional_id, timeout_ms, None, 5))
-        if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:  # what was open is aborted first
+        if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:  # an open transaction is aborted first
             answer = self.pair.do(Initialize(transactional_id, timeout_ms, None, 5))
         assert answer.error_code == ErrorCode.NONE
         theirs = self.pair.theirs.names.producer_id(answer.producer_id)
@@ -85,7 +85,7 @@ class History:
         value: bytes | None = None,
         is_passing: bool = False,
     ) -> None:
-        """Produce into partitions, which are added before by a producer that has to."""
+        """Produce to partitions, after adding them if the producer's version needs that."""
         for partition in partitions:
             if one.transactional_id is not None and not one.is_tv_2 and partition not in one.added:
                 asked = AddPartitions(one.transactional_id, one.producer, (partition,), False, 3)
@@ -112,7 +112,7 @@ class History:
             one.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
     def roll(self, *partitions: Partition) -> None:
-        """Begin a new segment in partitions."""
+        """Start a new segment in partitions."""
         plain = self.begin(None)
         for _ in range(2):
             self.produce(plain, *partitions, value=LARGE)
@@ -148,7 +148,7 @@ def across_segments(history: History) -> None:
 
 
 def fenced_and_late(history: History) -> None:
-    """Producers that another one follows, or whose time is up; transactions of whom nothing is left."""
+    """Producers that are fenced or time out; transactions without any records left."""
     for is_tv_2 in (True, False):
         first = history.begin("x", is_tv_2=is_tv_2)
         history.produce(first, A, B)
@@ -162,13 +162,13 @@ def fenced_and_late(history: History) -> None:
     empty = history.begin("x", is_tv_2=False)
     history.do(AddPartitions("x", empty.producer, (A, C), False, 3))
     history.end(empty, False)
-    # One of version 2 may abort what it has not begun.
+    # A producer of version 2 may abort a transaction that it has not begun.
     history.end(history.begin("y"), False)
     history.roll(A, B, C)
 
 
 def administrated(history: History) -> None:
-    """Markers of a client, into open transactions and where none is open."""
+    """Markers from a client, into open transactions and where none is open."""
     x, plain = history.begin("x", is_tv_2=False), history.begin(None)
     history.produce(plain, A, B, count=2)
     history.produce(x, A, B)
@@ -203,7 +203,7 @@ def test_files_and_fetches(kafka: ApacheKafka, play: Callable[[History], None]) 
 
 
 def compared(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the files that are compared by name, snapshots without timestamps."""
+    """Return the files to compare, by name; snapshots without timestamps."""
     found = {}
     for name, content in files.items():
         match Path(name).suffix:

@@ -1,13 +1,12 @@
 """The reference broker answers random sequences of transactional requests as Apache Kafka does.
 
 Method: each request goes to both, in the same order, through the codecs of the same version. Both must answer with the
-same codes and epochs; after each step, transactions, producers, offsets that are committed, high watermarks and last
-stable offsets must be the same, once Apache Kafka has written its markers; and at the end what a consumer fetches.
-Producers have ids of their own on each broker. Timeouts are long, so that only the order counts, or are waited for.
-Left out is what is asked while markers are being written: Apache Kafka takes its time for them, the reference broker
-does not; and what brings a later epoch of a producer into a log, after which Apache Kafka's coordinator never comes to
-an end with the transaction.
-KAFKAWIRE_SEQUENCES sets how many sequences run; a failure prints its seed.
+same codes and epochs; after each step, transactions, producers, committed offsets, high watermarks and last stable
+offsets must be the same, once Apache Kafka has written its markers; and at the end the records that a consumer fetches.
+Producers have different ids on each broker. Timeouts are long, so that only the order counts, or the test waits for
+them. Two kinds of requests are left out: those during the writing of markers, which takes Apache Kafka some time and
+the reference broker none; and those that bring a later epoch of a producer into a log, after which Apache Kafka's
+coordinator never finishes the transaction. KAFKAWIRE_SEQUENCES sets the number of sequences; a failure prints its seed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tests.reference_broker.transactions.sequences import Asked, Mark, Produce, 
 
 SEQUENCES = int(os.environ.get("KAFKAWIRE_SEQUENCES", "60"))
 
-#: A second for each is plenty; the rest is the start of a node.
+#: A second for each is ample; the rest is for the start of a node.
 pytestmark = pytest.mark.timeout(120 + SEQUENCES)
 STEPS = 25
 
@@ -48,9 +47,9 @@ def run(pair: Pair, seed: int) -> None:
 
 
 def is_left_out(script: Script, asked: Asked) -> bool:
-    """Return whether something is written with an epoch that its transactional producer was not given yet.
+    """Return whether a request writes with an epoch that its transactional producer has not received yet.
 
-    That is a marker of a client, or a batch of no transaction; nobody else can.
+    Only a client's marker or a batch outside transactions can do so.
     """
     if not (isinstance(asked, Mark) or (isinstance(asked, Produce) and asked.transactional_id is None)):
         return False

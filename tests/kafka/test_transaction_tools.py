@@ -1,7 +1,7 @@
-"""Kafka's command-line tools show and end transactions of the reference broker as of Kafka, and read its log of them.
+"""Kafka's command-line tools show and end transactions of the reference broker as on Kafka, and read its log of them.
 
-Method: our producer leaves a transaction open, commits one and aborts one; each tool is run to its end, as somebody
-types it.
+Method: our producer leaves a transaction open, commits one and aborts one; each tool runs to its end, as a user would
+start it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def create(server: Server, topic: str) -> None:
-    """Make a topic of one partition."""
+    """Create a topic of one partition."""
     asyncio.run(topics.create(server.bootstrap, NewTopic(topic, 1, 1)))
 
 
@@ -42,7 +42,7 @@ def states(server: Server) -> dict[str, str]:
 
 
 def writer(server: Server, topic: str) -> dict[str, str]:
-    """Return what the tool shows of the only producer of a topic."""
+    """Return the tool's description of the only producer of a topic."""
     (row,) = table(run(server, TRANSACTIONS, "describe-producers", "--topic", topic, "--partition", "0"))
     return row
 
@@ -59,7 +59,7 @@ def test_transactions(either: Server) -> None:
         assert described["TopicPartitions"] == f"{topic}-0"
         shown = writer(either, topic)
         assert (shown["ProducerId"], shown["CurrentTransactionStartOffset"]) == (described["ProducerId"], "0")
-        # A coordinator knows of it, however old it is: it does not hang.
+        # A coordinator knows the transaction, however old it is, so it does not count as hanging.
         hanging = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
         assert table(run(either, TRANSACTIONS, *hanging)) == []
         producer.commit_transaction()

@@ -1,7 +1,7 @@
-"""Transactions beside Apache Kafka, in both versions of the protocol: what readers of committed records see, offsets
-that are committed with them, fencing, time limits, and coordinators that are killed.
+"""Transactions on Apache Kafka, in both versions of the protocol: `read_committed` consumers, offsets in transactions,
+fencing, time limits, and killed coordinators.
 
-Method: a node with transaction.version 2, which is that of the release, one that was formatted with 1, and three nodes.
+Method: a node with transaction.version 2, the release's default, one formatted with version 1, and three nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 90
 
 @pytest.fixture(scope="module", params=[1, 2])
 def node(request: pytest.FixtureRequest) -> Iterator[ApacheKafka]:
-    """A node of either version; each test takes topics and ids of its own."""
+    """A node of either version; each test has its own topics and ids."""
     with ApacheKafka(features={TRANSACTION_VERSION_FEATURE: request.param}) as kafka:
         yield kafka
 
@@ -205,7 +205,7 @@ def test_the_coordinator_ends_what_takes_too_long(
         assert await values(node.bootstrap, topic) == [b"quick"]
 
     async def ended() -> None:
-        """Wait until the end of the transaction is in the log: the marker has an offset of its own."""
+        """Wait until the end of the transaction is in the log: the marker takes one offset."""
         place = TopicPartition(topic, 0)
         async with Consumer(node.bootstrap, topic) as reader:
             while (await reader.end_offsets([place]))[place] < 2:
@@ -238,7 +238,7 @@ def test_the_coordinator_is_killed(cluster: KafkaCluster) -> None:
 
 
 async def coordinator_of(bootstrap: str, key: str) -> int:
-    """Return the node of a transactional id's coordinator."""
+    """Return the node that coordinates a transactional id."""
     for address in addresses(bootstrap):
         try:
             connection = await BrokerConnection.open(TcpNetwork(), address, ConnectionSettings())

@@ -1,7 +1,7 @@
-"""What clients do when topics change under them, brokers hang, and applications are slow, wrong or interrupted.
+"""The behaviour of clients when topics change, brokers hang, and applications are slow, wrong or interrupted.
 
-Method: each client against Apache Kafka and, as far as it serves that, the reference broker; one case for each trouble
-that clients are known to stumble over.
+Method: each client with Apache Kafka and, where possible, the reference broker; one case for each problem that is
+known to affect clients.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def grow(bootstrap: str, topic: str, count: int) -> None:
         connection.close()
 
 
-# Topics and partitions that come and go.
+# Topics and partitions that are created and deleted.
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -76,7 +76,7 @@ def test_new_partitions_are_read(either: Server, group: str | None) -> None:
                         break
                     except KafkaWireError:
                         await asyncio.sleep(0.1)
-            # The old record is finished when the next is asked for: a group that rebalances before gives it again.
+            # The old record is finished when the next one is requested: a rebalance before that delivers it again.
             new: list[int] = []
             async for record in consumer:
                 new += [record.partition] if record.value == b"new" else []
@@ -140,7 +140,7 @@ def test_a_topic_that_is_created_again_is_read_anew(
 
     with caplog.at_level(logging.WARNING, "kafkawire.consumer"):
         on(either, test)
-    if group is None:  # a group assigns its partitions anew
+    if group is None:  # a group reassigns its partitions
         assert "reset to earliest" in caplog.text
 
 
@@ -176,7 +176,7 @@ def test_a_missing_partition_holds_up_no_other(either: Server, caplog: pytest.Lo
 
 @pytest.mark.parametrize("io", ["loop", "thread"])
 def test_slow_records_are_no_missing_polls(either: Server, io: Any) -> None:
-    """A batch takes three times `max_poll_interval_ms`, each of its records a part of it."""
+    """A batch takes three times `max_poll_interval_ms`, each record only a fraction of the interval."""
 
     async def test(bootstrap: str) -> None:
         topic = f"troubles-slow-{io}"
@@ -327,7 +327,7 @@ def test_a_subscription_that_changes_during_a_join(either: Server) -> None:
                     await asyncio.sleep(0.005)
                 await consumer.subscribe(second)
                 reading = asyncio.ensure_future(values(consumer, 1))
-                while await reading != [b"second"]:  # what was handed out before the change may come first
+                while await reading != [b"second"]:  # records from before the change may come first
                     reading = asyncio.ensure_future(values(consumer, 1))
                 assert consumer.assignment == {TopicPartition(second, 0)}
 

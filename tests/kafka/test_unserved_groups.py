@@ -1,7 +1,7 @@
-"""The reference broker answers for share and streams groups in a log that Apache Kafka wrote as Apache Kafka does.
+"""For share and streams groups in a log from Apache Kafka, the reference broker answers as Apache Kafka does.
 
-Method: a node makes such groups, with members and without, and answers all requests of other groups for them; the
-reference broker gets the node's log of groups and must answer the same.
+Method: a node creates such groups, with and without members, and answers all requests of other group types for them;
+the reference broker gets the node's log of groups and must answer the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Ask = Callable[[Message, int], Any]
 
 GROUPS = ("share", "streams", "empty-share", "empty-streams")
 
-#: Epochs and ids of members that commit offsets or ask for them.
+#: Epochs and ids of members that commit or fetch offsets.
 MEMBERS = ((-1, ""), (-1, "m"), (1, "m"), (0, "m"), (1, "n"))
 
 LOG = Path("__consumer_offsets-0", f"{0:020}.log")
@@ -65,7 +65,7 @@ def test_answers_are_those_of_apache_kafka(tmp_path: Path) -> None:
 
 
 def make_groups(ask: Ask) -> None:
-    """Make the groups in Apache Kafka."""
+    """Create the groups in Apache Kafka."""
     ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 7)
     Streams = StreamsGroupHeartbeatRequest
     topology = Streams.Topology(1, [Streams.Subtopology("0", ["t"], [], [], [], [])])
@@ -85,12 +85,12 @@ def make_groups(ask: Ask) -> None:
 
 
 def questions(ask: Ask) -> dict[str, Any]:
-    """Return what is answered to everything that does not end a group."""
+    """Return the answers to all requests that do not end a group."""
     found: dict[str, Any] = {}
     Member = LeaveGroupRequest.MemberIdentity
     for group in GROUPS:
         if group != "empty-streams":
-            # That one ends by it, in Apache Kafka even if the join is refused.
+            # A join ends that group, in Apache Kafka even if the join is refused.
             found[f"{group} join"] = joined(ask, group, "")
             found[f"{group} join known"] = joined(ask, group, "m")
         found[f"{group} sync"] = ask(SyncGroupRequest(group, 1, "m", None, "consumer", "range", []), 5).error_code
@@ -125,7 +125,7 @@ def joined(ask: Ask, group: str, member_id: str) -> tuple[int, str]:
 
 
 def offsets(ask: Ask, group: str) -> dict[str, Any]:
-    """Return what requests about offsets are answered."""
+    """Return the answers to requests about offsets."""
     found: dict[str, Any] = {}
     Topic, Part = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
     Fetch = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -147,7 +147,7 @@ def offsets(ask: Ask, group: str) -> dict[str, Any]:
 
 
 def endings(ask: Ask) -> list[Any]:
-    """Return what is answered to requests that end the empty groups."""
+    """Return the answers to requests that end the empty groups."""
     deleted = [(each.group_id, each.error_code) for each in ask(DeleteGroupsRequest(["empty-share"]), 2).results]
     code, _ = joined(ask, "empty-streams", "")
 
@@ -155,6 +155,6 @@ def endings(ask: Ask) -> list[Any]:
         listed = ask(ListGroupsRequest(), 5).groups
         return sorted((each.group_id, each.group_state, each.group_type) for each in listed if "empty" in each.group_id)
 
-    # Not before it is committed, for which JoinGroup does not wait there.
+    # Not before it is committed; Kafka's JoinGroup does not wait for that.
     until(lambda: left() == [("empty-streams", "Empty", "classic")], "the streams group stays")
     return [deleted, code]

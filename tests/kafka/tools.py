@@ -9,7 +9,7 @@ __all__ = ["run"]
 
 
 def run(broker: Server, tool: str, *arguments: str, stdin: str = "") -> str:
-    """Run a tool that must succeed and return what it printed."""
+    """Run a tool, which must succeed, and return its output."""
     result = run_tool(tool, "--bootstrap-server", broker.bootstrap, *arguments, stdin=stdin)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

@@ -13,8 +13,8 @@ __all__ = ["await_markers", "create"]
 async def create(bootstrap: str, *topics: NewTopic | str) -> dict[str, bytes]:
     """Create topics, wait until the broker serves them, and return their ids.
 
-    In KRaft the controller, which answers, has a topic before its broker: a request at once may not find it.
-    The broker names a leader before it has made the log: what is sent at once without acknowledgement is lost.
+    In KRaft the controller, which answers, has a topic before its broker: an immediate request may not find it.
+    The broker names a leader before it has created the log: immediate unacknowledged records are lost.
     """
     async with Admin(bootstrap) as admin:
         ids = await admin.create_topics(topics)

@@ -1,6 +1,6 @@
-"""The reference broker and Apache Kafka side by side: the same transactional requests, and everything that can be seen.
+"""The reference broker and Apache Kafka side by side: the same transactional requests, and all visible results.
 
-Each broker gives producers ids of its own; both are told and shown under the names of the sequence, see `Names`.
+Each broker assigns its own producer ids; requests and results use the names of the sequence, see `Names`.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ from tests.reference_broker.transactions.sequences import (
 
 __all__ = ["ABORT_INTERVAL_MS", "Pair", "new_bench", "open_line"]
 
-#: How often the reference broker looks for transactions that are open for too long; Apache Kafka is told to look often.
+#: How often the reference broker looks for expired transactions; Apache Kafka is configured to look often.
 ABORT_INTERVAL_MS = 10_000
 
-#: Those of `ApacheKafka`.
+#: The settings of `ApacheKafka`.
 OFFSETS_PARTITIONS = 4
 
 LATEST_TIMESTAMP = -1
 
-#: The replica id of those who are none.
+#: The replica id of clients.
 CONSUMER = -1
 
 MAX_BYTES = 2**20
 
-#: Of the work for one answer: an expression is matched with the ids of all sequences before.
+#: The limit on the work for one answer: an expression is matched with the ids of all earlier sequences.
 _SLICES_MAX = 100
 
 
 class Ours:
-    """The reference broker, asked without a network."""
+    """The reference broker without a network."""
 
     def __init__(self, bench: BrokerBench) -> None:
         self._bench = bench
@@ -84,17 +84,17 @@ class Ours:
 
 
 class Side:
-    """One of the two brokers, and what it calls producers, topics and ids.
+    """One of the two brokers, and its names for producers, topics and ids.
 
     Args:
-        broker: takes requests.
+        broker: handles requests.
         prefix: see `Names`.
     """
 
     def __init__(self, broker: Ours | Line, prefix: str) -> None:
         self._broker = broker
         self.names = Names(prefix, now_ms())
-        #: How the sequence calls the producers of this broker.
+        #: The sequence's names for the producers of this broker.
         self.told = Names()
 
     def ask(self, request: Message, version: int) -> Any:
@@ -102,12 +102,12 @@ class Side:
         return self._broker.ask(request, version)
 
     def learn(self, producer_id: int, own: int) -> None:
-        """Take note of what the broker calls a producer."""
+        """Record the broker's id for a producer."""
         self.names.producer_ids[producer_id] = own
         self.told.producer_ids[own] = producer_id
 
     def plain(self, name: str) -> str:
-        """Return how the sequence calls a topic or a transactional id."""
+        """Return the sequence's name for a topic or a transactional id."""
         return name.removeprefix(self.names.prefix)
 
     def create(self, configs: Mapping[str, str]) -> None:
@@ -122,14 +122,14 @@ class Side:
             assert not result.error_code, result
 
     def delete(self) -> None:
-        """Delete the topics that are left."""
+        """Delete the remaining topics."""
         for name in TOPICS:
             self.ask(message(Delete(name), self.names), version_of(Delete(name)))
 
-    # What can be seen from outside.
+    # Visible results.
 
     def state(self) -> dict[str, object]:
-        """Return everything that can be seen."""
+        """Return all visible results."""
         return {
             "transactions": self._transactions(),
             "list": self._list(),
@@ -225,7 +225,7 @@ class Side:
         return found
 
     def fetched(self, offset: int, max_bytes: int) -> dict[Partition, object]:
-        """Return what a consumer of committed records fetches: batches and the list of aborted transactions."""
+        """Return the fetch of a `read_committed` consumer: batches and the list of aborted transactions."""
         found: dict[Partition, object] = {}
         for name, number in PARTITIONS:
             part = FetchRequest.FetchPartition(number, fetch_offset=offset, partition_max_bytes=max_bytes)
@@ -265,7 +265,7 @@ class Side:
 
 
 def now_ms() -> int:
-    """Return the time; records that are older would begin a segment of their own at the next marker."""
+    """Return the current time; older records would cause a new segment at the next marker."""
     return int(time.time() * 1000)
 
 
@@ -274,9 +274,9 @@ class Pair:
 
     Args:
         bench: the reference broker.
-        line: to Apache Kafka.
+        line: a connection to Apache Kafka.
         prefix: see `Names`.
-        configs: of the topics, which are created.
+        configs: the configurations of the topics to create.
     """
 
     def __init__(self, bench: BrokerBench, line: Line, prefix: str, configs: Mapping[str, str] | None = None) -> None:
@@ -288,11 +288,11 @@ class Pair:
         self.await_state(None)
 
     def do(self, asked: Asked, *, is_passing: bool = False) -> Any:
-        """Send a request to both, compare what they answer and what becomes of it, and return the answer.
+        """Send a request to both, compare their answers and the results, and return the answer.
 
         Args:
             asked: the request.
-            is_passing: whether what becomes of it cannot be compared, because time will change it soon.
+            is_passing: whether the results cannot be compared, because they will change soon.
         """
         answer = None
         if isinstance(asked, Wait):
@@ -315,7 +315,7 @@ class Pair:
         return answer
 
     def await_state(self, asked: Asked | None) -> None:
-        """Wait until Apache Kafka has done what its answer left to be done, and compare what both say of it."""
+        """Wait until Apache Kafka has finished the work left after its answer, and compare the results of both."""
         ours, theirs = self.ours.state(), dict[str, object]()
 
         def is_same() -> bool:
@@ -329,7 +329,7 @@ class Pair:
         until(is_same, said)
 
     def compare_fetches(self, offset: int = 0, max_bytes: int = MAX_BYTES) -> None:
-        """Compare what a consumer of committed records fetches."""
+        """Compare the fetches of a `read_committed` consumer."""
         ours, theirs = self.ours.fetched(offset, max_bytes), self.theirs.fetched(offset, max_bytes)
         differs = [(place, ours[place], theirs[place]) for place in ours if ours[place] != theirs[place]]
         assert not differs, f"fetched from {offset} with {max_bytes} bytes: {differs}"
@@ -341,7 +341,7 @@ class Pair:
 
 
 def new_bench(first_producer_id: int = 0) -> BrokerBench:
-    """Return a reference broker with coordinators; the first producer gets an id that is at least the given one."""
+    """Return a reference broker with coordinators; the first producer id is at least the given one."""
     bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=OFFSETS_PARTITIONS)
     bench.now_ms = now_ms()
     for kind in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):

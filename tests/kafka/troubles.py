@@ -1,4 +1,4 @@
-"""What tests of troubles need: a time limit, topics, the next records."""
+"""Functions for the tests of troubles: a time limit, topics, the next records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def on(either: Server, test: Test) -> None:
 
 
 async def create(bootstrap: str, *names: str, partitions: int = 1, **configs: str) -> None:
-    """Make topics."""
+    """Create topics."""
     await topics.create(bootstrap, *(NewTopic(name, partitions, 1, configs) for name in names))
 
 

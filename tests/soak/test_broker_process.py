@@ -1,4 +1,4 @@
-"""A broker in a process of its own is started, asked, looked at, stopped and killed."""
+"""A broker in a separate process is started, queried, measured, stopped and killed."""
 
 from __future__ import annotations
 

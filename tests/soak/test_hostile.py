@@ -1,6 +1,6 @@
-"""Strangers do no harm, and the soak notices a broker that fails them.
+"""Hostile clients do no harm, and the soak notices a broker that fails because of them.
 
-Method: a short run; and a log with a defect in it.
+Method: a short run, and a log that has a traceback.
 """
 
 from __future__ import annotations

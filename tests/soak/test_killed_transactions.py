@@ -1,6 +1,6 @@
-"""A transaction is whole or not there, and the check notices one that is not.
+"""A transaction is complete or absent, and the check notices one that is neither.
 
-Method: some transactions on a broker of its own; and what was noted of them is changed before they are checked.
+Method: some transactions on a separate broker; the notes about them are changed before the check.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_open_transaction_is_noticed(client: RawClient) -> None:
             raise ConnectionError
         return end(client, request, *arguments)  # type: ignore[arg-type]  # what `work` gives
 
-    transactor._ask = leave_open  # type: ignore[method-assign]  # in the place of a connection that ends
+    transactor._ask = leave_open  # type: ignore[method-assign]  # stands for a connection that ends
     with pytest.raises(ConnectionError):
         transactor.work(client, Random(0))
     with pytest.raises(Failure, match="a transaction hangs"):

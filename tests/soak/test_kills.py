@@ -1,6 +1,6 @@
-"""A broker that is killed keeps what it has acknowledged, and the soak notices one that does not.
+"""A killed broker keeps acknowledged records, and the soak notices one that does not.
 
-Method: a few kills; kept records that are taken away, doubled or changed before they are checked; and workers whose
+Method: a few kills; stored records that are removed, duplicated or changed before the check; and workers whose
 requests fail, or whose connection ends before the broker does.
 """
 

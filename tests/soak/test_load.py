@@ -1,4 +1,4 @@
-"""A small load is measured from its first partition to its last restart."""
+"""A small load is measured from the first partition to the last restart."""
 
 from __future__ import annotations
 

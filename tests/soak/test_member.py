@@ -1,4 +1,4 @@
-"""A member writes down what it is handed before it asks for more, and goes when it is told to."""
+"""A member writes down its records before it requests more, and leaves on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes twice is put down to a crash, to a member taken for dead, or to a graceful change."""
+"""Duplicates are attributed to a crash, to a member considered dead, or to a graceful change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.soak.rebalance import Member, Result, counted
 
 
 class Ended(Member):
-    """A member that has ended, with what it was handed."""
+    """A member that has ended, with the records that it received."""
 
     def __init__(self, path: Path, *entries: tuple[int, int, float], killed: float | None = None) -> None:
         path.write_bytes(b"".join(ENTRY.pack(*entry) for entry in entries) + b"cut off")

@@ -1,4 +1,4 @@
-"""A reader answers with what it measured."""
+"""A reader returns its measurements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The soak counts what is missing, doubled or unheard of in the copy, and its workers rewind to what was committed.
+"""The soak counts missing, duplicate and unknown records in the copy, and its workers rewind to the committed offsets.
 
-Method: the parts that need no three nodes, beside the reference broker; the whole runs by `python -m tools.soak`.
+Method: the parts that do not need three nodes, with the reference broker; `python -m tools.soak` runs the whole soak.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The weather is as bad as it is told to be, and the broker survives it."""
+"""The weather is as bad as requested, and the broker survives it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def _ask(network: StormyNetwork, broker: BrokerProcess) -> BrokerConnectio
 
 
 def ask(network: StormyNetwork, broker: BrokerProcess) -> None:
-    """Ask for the metadata on a new connection."""
+    """Request metadata on a new connection."""
 
     async def run() -> None:
         (await _ask(network, broker)).close()

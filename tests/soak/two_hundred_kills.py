@@ -1,7 +1,7 @@
-"""A broker that gets 200 SIGKILLs under load keeps what it has acknowledged, transactions whole.
+"""A broker that gets 200 SIGKILLs under load keeps acknowledged records and complete transactions.
 
-Method: the soak of kills. Since it needs minutes, its name is none that pytest looks for: `make test-kills` runs it.
-Two thousand: `python -m tools.soak kills --kills 2000`.
+Method: the soak of kills. It takes minutes, so pytest does not collect a file of this name; `make test-kills` runs it.
+For two thousand kills: `python -m tools.soak kills --kills 2000`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 from tools.soak import kills
 
-#: With one SIGTERM in four, 200 of them are SIGKILL: about 70 s on two quiet cores, 260 s on busy ones.
+#: One kill in four is a SIGTERM, so 200 are SIGKILL: about 70 s on two idle cores, 260 s on busy ones.
 ENDS = 266
 
 

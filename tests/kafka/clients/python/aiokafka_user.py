@@ -31,7 +31,7 @@ async def admin(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 async def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
-    """Change a topic and the broker, wait until the broker knows of it, and describe them, the cluster and a group."""
+    """Change a topic and the broker, wait until the broker has both, and describe them, the cluster and a group."""
     client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await client.start()
     wanted = aiokafka_admin.NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})
@@ -84,7 +84,7 @@ async def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str,
 
 
 async def objects(call: Any) -> Any:
-    """Return what a call of the client returns, with answers as dictionaries."""
+    """Return the result of a client's call, with answers as dictionaries."""
     answer = await call
     if isinstance(answer, list):
         return [each.to_object() if hasattr(each, "to_object") else each for each in answer]
@@ -118,7 +118,7 @@ async def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
 
 
 async def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Commit a transaction with an offset, abort one, and be fenced."""
+    """Commit a transaction with an offset, abort one, and get fenced."""
     options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
     producer = aiokafka.AIOKafkaProducer(**options)
     await producer.start()
@@ -143,7 +143,7 @@ async def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 async def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
-    """Do what a broker refuses."""
+    """Make a mistake that a broker refuses."""
     try:
         if kind == "bad config":
             client = aiokafka_admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)

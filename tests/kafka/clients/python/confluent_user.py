@@ -32,7 +32,7 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
-    """Change a topic and the broker, wait until the broker knows of it, and describe them, the cluster and a group."""
+    """Change a topic and the broker, wait until the broker has both, and describe them, the cluster and a group."""
     client = confluent_admin.AdminClient({"bootstrap.servers": bootstrap})
     kinds, kind_of_change = confluent_admin.ConfigResource.Type, confluent_admin.AlterConfigOpType
 
@@ -142,7 +142,7 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
 
 
 def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Commit a transaction with an offset, abort one, and be fenced."""
+    """Commit a transaction with an offset, abort one, and get fenced."""
     options = {"bootstrap.servers": bootstrap, "transactional.id": topic}
     producer, other = confluent.Producer(options), confluent.Producer(options)
     producer.init_transactions(TIMEOUT_SECONDS)
@@ -169,7 +169,7 @@ def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
-    """Do what a broker refuses."""
+    """Make a mistake that a broker refuses."""
     refused: list[Any] = []
     if kind == "bad config":
         client = confluent_admin.AdminClient({"bootstrap.servers": bootstrap})

@@ -32,7 +32,7 @@ def admin(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def administer(bootstrap: str, topic: str, retention_ms: str) -> dict[str, Any]:
-    """Change a topic and the broker, wait until the broker knows of it, and describe them, the cluster and a group."""
+    """Change a topic and the broker, wait until the broker has both, and describe them, the cluster and a group."""
     client = kafka_admin.KafkaAdminClient(bootstrap_servers=bootstrap)
     wanted = kafka_admin.NewTopic(topic, 2, 1, topic_configs={"retention.ms": "3600000"})
     kinds = kafka_admin.ConfigResourceType
@@ -133,7 +133,7 @@ def group(bootstrap: str, topic: str, protocol: str, count: str) -> None:
 
 
 def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
-    """Commit a transaction with an offset, abort one, and be fenced."""
+    """Commit a transaction with an offset, abort one, and get fenced."""
     options = {"bootstrap_servers": bootstrap, "transactional_id": topic}
     producer, other = kafka.KafkaProducer(**options), kafka.KafkaProducer(**options)
     producer.init_transactions()
@@ -161,7 +161,7 @@ def transactions(bootstrap: str, topic: str) -> dict[str, Any]:
 
 
 def mistake(bootstrap: str, topic: str, kind: str) -> dict[str, Any]:
-    """Do what a broker refuses."""
+    """Make a mistake that a broker refuses."""
     try:
         if kind == "bad config":
             client = kafka_admin.KafkaAdminClient(bootstrap_servers=bootstrap)

@@ -1,4 +1,4 @@
-"""What the users of clients in Python share."""
+"""The code that the users of Python clients share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TIMEOUT_SECONDS = 50
 
 
 def show(seen: dict[str, Any]) -> None:
-    """Tell what was seen."""
+    """Print the observations."""
     print(json.dumps(seen), flush=True)
 
 
 def told(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Return what a call returns, or the error that it raises."""
+    """Return the result of a call, or the error that it raises."""
     try:
         return plain(call(*arguments, **options))
     except Exception as error:
@@ -30,7 +30,7 @@ def told(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 
 
 async def asked(call: Awaitable[Any]) -> Any:
-    """Return what an awaitable returns, or the error that it raises."""
+    """Return the result of an awaitable, or the error that it raises."""
     try:
         return plain(await call)
     except Exception as error:
@@ -38,7 +38,7 @@ async def asked(call: Awaitable[Any]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a client's objects as what JSON has."""
+    """Return a client's objects as JSON types."""
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:
 
 
 def run(*scenarios: Any) -> None:
-    """Run the one of these functions, or coroutine functions, that the command line names."""
+    """Run the function or coroutine function that the command line names."""
     bootstrap, name, *arguments = sys.argv[1:]
     (scenario,) = (each for each in scenarios if each.__name__ == name)
     seen = scenario(bootstrap, *arguments)
