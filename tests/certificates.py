@@ -1,4 +1,4 @@
-"""Certificates for tests, made anew by the program `openssl`: two authorities, brokers, a client.
+"""Fresh certificates for tests from the program `openssl`: two authorities, brokers, a client.
 
 Every file is PEM, private keys are PKCS #8, as Apache Kafka wants them.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 __all__ = ["KEY_PASSWORD", "Certificates"]
 
-#: Of `client_locked.key`.
+#: The password of `client_locked.key`.
 KEY_PASSWORD = "the key's own password"
 
 _DAYS = "2"
@@ -27,8 +27,8 @@ class Certificates:
     Attributes:
         authority: signs all but `stranger`.
         broker: certificate and private key of a broker called localhost, in one file.
-        elsewhere: the same of a broker called elsewhere.example.
-        stranger: the same of a broker called localhost, signed by another authority.
+        elsewhere: the same for a broker called elsewhere.example.
+        stranger: the same for a broker called localhost, signed by another authority.
         client: certificate and private key of a client whose common name is "client".
         client_certificate, client_key: the same in two files.
         client_locked_key: the key again, encrypted with `KEY_PASSWORD`.
@@ -49,7 +49,7 @@ class Certificates:
         )
 
     def context(self, identity: Path, *, wants_client: bool = False) -> ssl.SSLContext:
-        """Return the context of a broker."""
+        """Return the SSL context of a broker."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(identity)
         if wants_client:

@@ -1,4 +1,4 @@
-"""Run `kafkawire codegen` in the process of the tests."""
+"""Runs `kafkawire codegen` in the test process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkawire.commands.schemas.codegen import app
 
 __all__ = ["OWN", "run", "write_record_schemas"]
 
-#: A schema of somebody's own.
+#: A user's own schema.
 OWN = """\
 api: Greet
 key: 900
@@ -29,7 +29,7 @@ response:
   fields: []
 """
 
-#: What somebody keeps in topics: a record with a type, one in a frame, and a value that is a message and no more.
+#: A user's own records: one with a type, one in a frame, and one whose value is only a message.
 _RECORDS = {
     "visit.yaml": """\
 record: Visit
@@ -65,7 +65,7 @@ fields:
 
 
 def write_record_schemas(folder: Path) -> Path:
-    """Write schemas of records of somebody's own: `Visit` of `__visits`, `LampRecord` of `__lamps`, `Invoice`."""
+    """Write the schemas of a user's own records: `Visit` in `__visits`, `LampRecord` in `__lamps`, and `Invoice`."""
     for name, text in _RECORDS.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -73,7 +73,7 @@ def write_record_schemas(folder: Path) -> Path:
 
 
 def run(*arguments: object, code: int = 0, stdin: str = "") -> str:
-    """Run a command and return what it printed, on both streams."""
+    """Run a command and return its output from both streams."""
     result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin)
     assert result.exit_code == code, result.output
     return result.output

@@ -17,28 +17,28 @@ from tests.needs import OPENSSL
 
 pytest_plugins = ["tests.thorough"]
 
-# An example has no deadline, since it would miss one on a busy machine; its test has a time limit. By default each run
-# has the same examples, so a test that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random draws others. `unshrunk` is
-# for `tools/mutants.py`, which needs the verdict and no small example.
+# Examples have no deadline, since they would miss it on a busy machine; their test has a time limit. By default, each
+# run has the same examples, so a test that passed passes again; KAFKAWIRE_TEST_EXAMPLES=random draws others.
+# `unshrunk` is for `tools/mutants.py`, which needs the verdict but no small example.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile("unshrunk", deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("KAFKAWIRE_TEST_EXAMPLES", "fixed"))
 
-# A shell starts background jobs with SIGINT ignored. The processes that tests interrupt would inherit that.
+# A shell starts background jobs with SIGINT ignored, and the processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
-    """Collect no garbage while tests are collected: there is none, and looking for it takes two fifths of the time."""
+    """Collect no garbage during test collection: there is none, and the search takes two fifths of the time."""
     gc.disable()
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
+@pytest.hookimpl(tryfirst=True)  # before `-m` evaluates the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that name the engines that they try: they run once, since the engine in use makes no difference."""
+    """Mark tests that name their engines: they run once, since the engine in use makes no difference."""
     for item in items:
         values = (
             item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
@@ -48,14 +48,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freeze what collection has made, which stays to the end of the run: garbage collections then skip it."""
+    """Freeze the objects from test collection, which live until the end: garbage collections then skip them."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture(scope="module")
 def frozen_heap() -> None:
-    """Freeze all objects before the tests of a module: a full garbage collection of them would take half a second."""
+    """Freeze all objects before the tests of a module: a full garbage collection would take half a second."""
     gc.collect()
     gc.freeze()
 
@@ -67,7 +67,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def event_loops() -> Iterator[None]:
-    """Make every event loop of the run one of the kind that `KAFKAWIRE_TEST_LOOP` names."""
+    """Make every event loop of the run one of the kind in `KAFKAWIRE_TEST_LOOP`."""
     with loops_of_kind(LOOP_KIND):
         yield
 

@@ -1,4 +1,4 @@
-"""What the lines of the decoding proxy say about a conversation between a client and a broker."""
+"""Checks of the decoding proxy's lines about a conversation between a client and a broker."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LOST = re.compile(r"\d+ <lost: .*>")
 def assert_decoded(lines: list[str]) -> None:
     """Fail unless each line is a frame that was decoded, and each response follows its request in the same version.
 
-    Responses to requests of ApiVersions may be in the first version. That a connection was lost is no frame: clients
-    reset theirs when they have enough.
+    ApiVersions responses may be in the first version. A line about a lost connection is not a frame: clients reset
+    connections that they no longer need.
     """
     asked: dict[tuple[str, str], re.Match[str]] = {}
     for line in lines:
@@ -36,5 +36,5 @@ def assert_decoded(lines: list[str]) -> None:
 
 
 def pairs(lines: list[str]) -> set[str]:
-    """Return the names of the APIs of which a response was decoded."""
+    """Return the names of the APIs with a decoded response."""
     return {found["name"] for line in lines if (found := _FRAME.match(line)) and found["way"] == "<"}

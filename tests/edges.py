@@ -1,4 +1,4 @@
-"""Which edges of a table (`kafkawire.sdk.states`) are taken: for tests that show every edge of a machine."""
+"""Records the edges of a state table (`kafkawire.sdk.states`) that are taken, for tests that cover every edge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S = TypeVar("S", bound=Enum)
 
 @contextmanager
 def taken(edges: Edges[S]) -> Iterator[set[tuple[S, S]]]:
-    """Note the edges of a table that are taken meanwhile, by any machine."""
+    """Record the edges of a table that any state machine takes inside the `with` block."""
     steps: set[tuple[S, S]] = set()
     follow = Edges.follow
 

@@ -1,4 +1,4 @@
-"""The engines of the codec that a run can test."""
+"""The codec engines that a run can test."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from kafkawire.sdk.protocol.engines.selection import ENGINES, native
 
 __all__ = ["AVAILABLE"]
 
-#: Their names: without `native` where it is not built, or where another engine was asked for.
+#: Their names, without `native` if it is not built or if another engine was requested.
 AVAILABLE = [engine for engine in ENGINES if engine != "native" or native is not None]

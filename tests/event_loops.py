@@ -1,7 +1,7 @@
-"""The kinds of event loops that tests run on: asyncio's, uvloop's, and asyncio's with eager tasks.
+"""The kinds of event loops for tests: asyncio's, uvloop's, and asyncio's with eager tasks.
 
 `KAFKAWIRE_TEST_LOOP=asyncio|uvloop|eager` chooses the kind for a whole run (`make test-loops`). Every `asyncio.run`,
-runner, I/O thread and broker of the run then makes loops of that kind, as after `uvloop.install()`.
+runner, I/O thread and broker of the run then creates loops of that kind, as after `uvloop.install()`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _new_event_loop = asyncio.new_event_loop
 
 @contextmanager
 def loops_of_kind(kind: str) -> Iterator[None]:
-    """Have asyncio make event loops of this kind only.
+    """Make asyncio create only event loops of this kind.
 
     Raises:
         ValueError: there is no such kind.
@@ -40,7 +40,7 @@ def loops_of_kind(kind: str) -> Iterator[None]:
 
 
 def _loop_factory(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return a function that makes event loops of a kind."""
+    """Return a function that creates event loops of a kind."""
     if kind == "asyncio":
         return _new_event_loop
     if kind == "uvloop":

@@ -1,6 +1,6 @@
-"""The programs in the documentation: what each page takes as given, its blocks, and what is true afterwards.
+"""The programs in the documentation: the setup of each page, its blocks, and the checks afterwards.
 
-The Python blocks of a page, in order, are one program.
+The Python blocks of a page, in order, form one program.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ PAGES = {
     path.stem: path for path in sorted((ROOT / "docs").rglob("*.md")) if _BLOCK.search(path.read_text("utf-8"))
 } | {"README": ROOT / "README.md"}
 
-#: Pages whose blocks are parts of a change to this tree that nobody has made: they cannot run.
+#: Pages whose blocks are parts of a hypothetical change to this tree, and cannot run.
 FRAGMENTS = {"add-a-compression", "add-a-field-to-a-client-state-machine", "add-an-option"}
 
-#: What a page takes as given, before its first block, unless it is in `GIVEN`.
+#: The setup before the first block of a page that has none in `GIVEN`.
 SERVERS = """
 from kafkawire.testing import Broker
 broker = Broker()
@@ -41,8 +41,8 @@ broker.start()
 servers = broker.bootstrap
 """
 
-#: What comes before the program of the page on transactions. `handle` fails once, inside a transaction, with the error
-#: of a record that was not stored, and stops the program at the last record.
+#: The setup for the program of the page on transactions. `handle` fails once, inside a transaction, with the error of a
+#: record that was not stored, and stops the program at the last record.
 TRANSACTIONS_GIVEN = """
 from kafkawire import Record
 from kafkawire.sync import Admin, Consumer as Reader, Producer as Writer
@@ -62,7 +62,7 @@ def handle(record: Record) -> bytes:
     return b"invoice " + (record.value or b"")
 """
 
-#: What comes after it: each record was invoiced exactly once, and its offset committed.
+#: The check after it: each record was invoiced exactly once, and its offset committed.
 TRANSACTIONS_THEN = """
 assert handled == [b"1", b"2", b"1", b"2", b"3"], handled
 with Reader(servers, "invoices", auto_offset_reset="earliest", isolation_level="read_committed") as reader:
@@ -116,7 +116,7 @@ environ["KAFKA_PASSWORD"] = "secret"
     "transactions": SERVERS + TRANSACTIONS_GIVEN,
 } | dict.fromkeys(("spark", "spark_audit", "spark_brokers", "spark_segments", "spark_writing"), _SPARK)
 
-#: What must be true after the last block of a page.
+#: The checks after the last block of a page.
 THEN = {
     "delivery": """
 from kafkawire.sync import Consumer
@@ -154,18 +154,18 @@ def blocks(page: str) -> list[str]:
 
 
 def program(page: str) -> str:
-    """Return the program of a page, after what it takes as given, and before what must be true then."""
+    """Return the program of a page, between its setup and its checks."""
     return "\n".join([GIVEN.get(page, SERVERS), *blocks(page), THEN.get(page, "")])
 
 
 def files(page: str) -> dict[str, str]:
-    """Return the files that a page shows, by name: each of its blocks begins with the name of a file."""
+    """Return the files in a page by name: each of its blocks begins with a file name."""
     named = (block.partition("\n") for block in blocks(page))
     return {first.removeprefix("# "): text for first, _, text in named}
 
 
 def run(*arguments: str, folder: Path) -> str:
-    """Run Python with warnings as errors, and return what it prints."""
+    """Run Python with warnings as errors, and return its output."""
     done = subprocess.run(
         [sys.executable, "-W", "error", *arguments],
         capture_output=True,

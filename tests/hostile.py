@@ -1,7 +1,7 @@
-"""Objects that lie, change their mind, run code at the wrong moment or raise: what no engine may be hurt by.
+"""Objects that lie, change, run code at the wrong moment or raise, and that must not harm any engine.
 
-Every special method goes through a `Fuse`, which can run code of the test (mutate what is being read or written) or
-raise at any one of these calls. Buffers work on Python 3.11 too, where a class cannot have `__buffer__` yet.
+Every special method goes through a `Fuse`, which can run code of the test (such as a mutation of the object in use) or
+raise at any one of these calls. Buffers also work on Python 3.11, where a class cannot have `__buffer__` yet.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
 
 
 def nothing() -> None:
-    """Do nothing: a fuse without a test's code."""
+    """Do nothing: the action of a fuse without test code."""
 
 
 class Fuse:
-    """What all special methods of a hostile object call first.
+    """A callable that every special method of a hostile object calls first.
 
     Args:
         action: runs at each call.
@@ -53,15 +53,15 @@ class Fuse:
 
 
 def raised_at_every_call(run: Callable[[Fuse], object], error: type[BaseException], most: int = 50) -> Iterator[object]:
-    """Run something with a fuse that blows at its first call, then at its second, and so on until none is left.
+    """Run a function with a fuse that blows at its first call, then at its second, and so on until no call is left.
 
     Args:
-        run: takes the fuse, puts it into hostile objects, and uses these.
-        error: what is raised.
-        most: runs after which the test is wrong.
+        run: gets the fuse, puts it into hostile objects, and uses them.
+        error: the error to raise.
+        most: the number of runs after which the test must be wrong.
 
     Yields:
-        What each run raised, or None if it raised nothing.
+        The error of each run, or None if it raised nothing.
     """
     for at in range(most):
         fuse = Fuse(error=error(f"call {at}"), at=at)
@@ -77,11 +77,11 @@ def raised_at_every_call(run: Callable[[Fuse], object], error: type[BaseExceptio
 
 
 class HostileBuffer:
-    """A buffer that is another one each time somebody looks.
+    """A buffer with different contents at each access.
 
     Args:
-        contents: what the first look gets, the second, and so on; the last stays.
-        fuse: burns at each look.
+        contents: the contents at the first access, the second, and so on; the last ones stay.
+        fuse: burns at each access.
     """
 
     def __init__(self, *contents: bytes, fuse: Fuse | None = None) -> None:
@@ -127,7 +127,7 @@ class LyingSequence:
 
 
 class LyingList(list[Any]):
-    """A list that says it has `claimed` elements, and iterates over `others`."""
+    """A list that claims to have `claimed` elements, but iterates over `others`."""
 
     claimed = 0
     others: tuple[Any, ...] = ()
@@ -140,7 +140,7 @@ class LyingList(list[Any]):
 
 
 class LyingTuple(tuple[Any, ...]):
-    """A tuple that says it has `claimed` elements, and iterates over `others`."""
+    """A tuple that claims to have `claimed` elements, but iterates over `others`."""
 
     claimed = 0
     others: tuple[Any, ...] = ()
@@ -153,7 +153,7 @@ class LyingTuple(tuple[Any, ...]):
 
 
 class LyingText(str):
-    """A str whose methods tell something else than its characters."""
+    """A str whose methods contradict its characters."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ class LyingText(str):
 
 
 class Number:
-    """Stands for a number through `__index__`, `__int__` and `__float__`."""
+    """Represents a number through `__index__`, `__int__` and `__float__`."""
 
     def __init__(self, value: int, fuse: Fuse | None = None) -> None:
         self.value = value
@@ -200,7 +200,7 @@ class Equal:
         return 0
 
 
-#: Where a type keeps the address of its buffer procedures, on machines of 64 bits.
+#: The place where a type keeps the address of its buffer procedures on 64-bit machines.
 _AS_BUFFER_OFFSET = 160
 
 #: Callbacks that C knows by address only.
@@ -208,9 +208,9 @@ _CALLBACKS: list[object] = []
 
 
 def _export(cls: type[HostileBuffer]) -> None:
-    """Let C find `__buffer__` of a class, as Python does by itself from 3.12 on.
+    """Let C find `__buffer__` of a class, as Python itself does from 3.12 on.
 
-    What `__buffer__` raises cannot pass such a callback: tests of that need Python 3.12.
+    An error in `__buffer__` cannot pass such a callback: tests of that need Python 3.12.
     """
     get_buffer = ctypes.pythonapi.PyObject_GetBuffer
     get_buffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]

@@ -1,10 +1,10 @@
-"""The things that a test needs and a machine may lack, which are the only reasons to skip a test.
+"""Requirements of tests that a machine may lack; they are the only reasons to skip a test.
 
     @EXTENSION.mark                  # a test, a parameter of one, or `pytestmark` of a module
     EXTENSION.require()              # in a test, a fixture, or a module
     pytest.importorskip("pyarrow")   # a package of an extra, which pip has installed if it was asked to
 
-If this machine should have the thing, the test fails instead. `tools/tidy.py` refuses any other skip.
+If this machine should meet the requirement, the test fails instead. `tools/tidy.py` refuses any other skip.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ __all__ = [
 
 
 class Need:
-    """A thing that some tests need."""
+    """A requirement of some tests."""
 
     def __init__(self, name: str, is_met: Callable[[], bool], may_lack: Callable[[], bool] = lambda: True) -> None:
-        """Name a thing.
+        """Name a requirement.
 
         Args:
-            name: what follows "needs" in the reason of a skip.
+            name: the text after "needs" in the reason of a skip.
             is_met: returns whether this machine has it.
-            may_lack: returns whether this machine may be without it; called only if it is.
+            may_lack: returns whether this machine may lack it; called only if it does.
         """
         self._name = name
         self._is_met = is_met
@@ -59,11 +59,11 @@ class Need:
 
     @property
     def mark(self) -> pytest.MarkDecorator:
-        """Mark a test that is skipped without the thing; on a machine that should have it, the test runs and fails."""
+        """Mark a test that is skipped if this is missing; on a machine that should have it, the test runs and fails."""
         return pytest.mark.skipif(not self._is_met() and self._may_lack(), reason=f"needs {self._name}")
 
     def require(self) -> None:
-        """Skip the running test, or the module that is collected, without the thing; fail if it should be there."""
+        """Skip the running test, or the collected module, if this is missing; fail if the machine should have it."""
         __tracebackhide__ = True  # pytest then points at the line of the test
         if self._is_met():
             return

@@ -1,4 +1,4 @@
-"""Code that is made from schemas of a test, as a package that can be imported."""
+"""Code generated from a test's schemas, as an importable package."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kafkawire.codegen.generate import generated_tree, write_tree
 
 __all__ = ["own_package"]
 
-#: The package, while there is one.
+#: The package, while it exists.
 NAME = "own_package_of_a_test"
 
 
 @contextmanager
 def own_package(folder: Path, schemas: Mapping[str, str]) -> Iterator[tuple[ModuleType, ModuleType]]:
-    """Give the modules `messages` and `tables.apis` of schemas.
+    """Generate code from schemas, and provide its modules `messages` and `tables.apis`.
 
     Args:
-        folder: for schemas and code; empty.
+        folder: an empty folder for schemas and code.
         schemas: the text of each file, by its name without `.yaml`.
     """
     (folder / "schemas").mkdir()

@@ -1,9 +1,9 @@
-"""Ports for servers that are told their number: nodes of Kafka, which name one another, and brokers that come back.
+"""Ports for servers that need a known number: Kafka nodes, which name one another, and brokers that restart.
 
-The kernel takes ports for outgoing connections, and for servers that ask for any, from one range
+The kernel takes ports for outgoing connections, and for servers without a fixed port, from one range
 (`net.ipv4.ip_local_port_range`). A port that was found free there may be taken before its server listens, or while it
-is down between two starts; a client of the server then talks to another program. So these are below that range, and
-a lock keeps each for the process that asked, until it ends.
+is down between two starts; a client of the server then talks to another program. So these ports are below that range,
+and a lock reserves each for the requesting process until it ends.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from pathlib import Path
 
 __all__ = ["await_port", "free_port"]
 
-#: Below the kernel's range, which begins at 32,768, and above what servers have by default.
+#: Below the kernel's range, which begins at 32,768, and above the default ports of servers.
 PORTS = range(20_000, 32_000)
 
-#: What is started answers after 0.2 seconds (the reference broker) or 4 (Apache Kafka) on two idle cores; a loaded
-#: machine takes its time. Less than a test may take, so that the log is shown.
+#: A server answers after 0.2 seconds (the reference broker) or 4 (Apache Kafka) on two idle cores, and later on a
+#: loaded machine. The limit is below that of a test, so that the log is shown.
 START_TIMEOUT_SECONDS = 60
 
-#: Between two attempts.
+#: The pause between two attempts.
 _PAUSE_SECONDS = 0.02
 
-#: Descriptors, and no file objects: nobody closes them, which Python would warn of as the process ends.
+#: Descriptors, not file objects: they are never closed, and Python would warn about file objects at exit.
 _locks: list[int] = []
 
 
@@ -38,7 +38,7 @@ def free_port() -> int:
     """Return a port of 127.0.0.1 on which nothing listens, and which no other call returns while this process lives.
 
     Raises:
-        RuntimeError: each is taken.
+        RuntimeError: every port is taken.
     """
     folder = Path(tempfile.gettempdir()) / f"kafkawire-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)
@@ -58,15 +58,15 @@ def free_port() -> int:
 
 
 def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a process takes connections.
+    """Wait until a process accepts connections.
 
     Args:
-        port: of 127.0.0.1.
-        process: was started a moment ago.
-        log: what it prints.
+        port: its port on 127.0.0.1.
+        process: the process, just started.
+        log: the file with its output.
 
     Raises:
-        RuntimeError: it has ended, or does not listen in time; the text has the end of its log.
+        RuntimeError: it has ended, or does not listen in time; the message has the end of its log.
     """
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while not _listens(port):

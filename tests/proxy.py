@@ -1,4 +1,4 @@
-"""The decoding proxy of examples/, in a process of its own, for tests."""
+"""The decoding proxy of examples/ in a separate process, for tests."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["DecodingProxy"]
 
 _PROGRAM = Path(__file__).parents[1] / "examples" / "decoding_proxy.py"
 
-#: A line that a test waits for comes at once, or never.
+#: An expected line comes at once, or never.
 _WAIT_SECONDS = 30
 
 
 class DecodingProxy:
-    """A running proxy, within a `with` block; leaving it stops the proxy, which must go without a word.
+    """A running proxy inside a `with` block; at its end the proxy stops, and must not print anything.
 
     Args:
-        broker: where it connects to, as `host:port`; nothing needs to listen there yet.
+        broker: the address that it connects to, as `host:port`; nothing needs to listen there yet.
 
     Attributes:
-        lines: what it has printed so far.
-        errors: what it wrote to standard error, once it was stopped.
+        lines: its output so far.
+        errors: its standard error, once it is stopped.
     """
 
     def __init__(self, broker: str) -> None:
@@ -41,16 +41,16 @@ class DecodingProxy:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return int(self.wait_for(lambda line: line.startswith("listening")).split()[-1])
 
     @property
     def address(self) -> str:
-        """Where clients connect to."""
+        """The address that clients connect to."""
         return f"127.0.0.1:{self.port}"
 
     def wait_for(self, is_wanted: Callable[[str], bool]) -> str:
-        """Return the first line that is wanted, as soon as it is there."""
+        """Return the first matching line as soon as it appears."""
 
         def found() -> str | None:
             return next(filter(is_wanted, self.lines), None)
@@ -66,7 +66,7 @@ class DecodingProxy:
             return [line for line in self.lines if words in line]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Stop it and return its exit status."""
+        """Stop the proxy and return its exit status."""
         self.process.send_signal(number)
         try:
             status = self.process.wait(_WAIT_SECONDS)

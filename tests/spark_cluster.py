@@ -1,4 +1,4 @@
-"""A standalone Spark: a master and workers, processes that share nothing but files."""
+"""A standalone Spark cluster: a master and workers, processes that share only files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def spark_command(name: str) -> str:
 
 @contextmanager
 def standalone_cluster(folder: Path, workers: int, environment: Mapping[str, str]) -> Iterator[str]:
-    """Start a cluster whose workers have one core and 1 GiB each, and give the URL of its master.
+    """Start a cluster whose workers have one core and 1 GiB each, and provide the URL of its master.
 
     Args:
-        folder: for logs, and for what the workers write.
-        workers: how many.
-        environment: of the processes.
+        folder: the folder for logs and for the workers' files.
+        workers: the number of workers.
+        environment: the environment of the processes.
     """
     port = free_port()
     with ExitStack() as running:

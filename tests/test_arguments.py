@@ -1,7 +1,7 @@
 """A wrong argument is refused where it is passed, and the client goes on.
 
 Method: a table of every public method that takes partitions, offsets, times, limits, topics, groups or configurations,
-with what is wrong for each; afterwards the same clients do their work. The blocking clients pass the same table.
+with invalid arguments for each; afterwards the same clients still work. The blocking clients pass the same table.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from tests.sdk.scripted_broker import BROKER, StoringBroker
 T0 = TopicPartition("t", 0)
 TOO_LARGE = 1 << 63
 
-#: Python refuses to write its digits.
+#: Python refuses to print its digits.
 UNWRITABLE = 10**5_000
 
-#: A call that waits so long was not refused.
+#: A call that waits this long was not refused.
 PATIENCE_SECONDS = 0.5
 
 NUMBERS = (None, "1", b"1", 1.5, True, -1, TOO_LARGE, UNWRITABLE, -UNWRITABLE, (1,))
@@ -52,14 +52,14 @@ SEVERAL = (*OF_SEVERAL, [None, T0], (T0, 5), {"t": 0}, *([each] for each in OF_S
 
 Call = Callable[[Any, Any], Any]
 
-#: Without their types, so that they take what is wrong.
+#: Untyped, so that type checkers allow invalid arguments.
 offset_and_metadata: Any = OffsetAndMetadata
 group_metadata: Any = GroupMetadata
 new_topic: Any = NewTopic
 
 
 def keyed(*values: Any) -> list[Any]:
-    """Return mappings that are wrong: no mapping, wrong partitions, or wrong values."""
+    """Return invalid mappings: not a mapping, wrong partitions, or wrong values."""
     hashable = [each for each in PARTITIONS if not isinstance(each, list)]
     return [5, "t", T0, [T0], [(T0, 0)], *({each: 0} for each in hashable), *({T0: each} for each in values)]
 
@@ -159,7 +159,7 @@ ADMIN: dict[str, tuple[Call, Any]] = {
 }
 TABLES = {"Consumer": CONSUMER, "Producer": PRODUCER, "Admin": ADMIN}
 
-#: What takes nothing of the kind, or has its own table: records in tests/sdk/producer/test_producer.py.
+#: Methods without such arguments, or with their own table: records in tests/sdk/producer/test_producer.py.
 OTHERS = {
     "Consumer": {
         "assignment",
@@ -181,12 +181,12 @@ OTHERS = {
 
 
 def first_of(records: Any) -> Any:
-    """Ask for the first record, on either face."""
+    """Read the first record with either kind of client."""
     return anext(records) if hasattr(records, "__anext__") else next(records)
 
 
 def a_broker() -> StoringBroker:
-    """Return a broker with one record, that takes transactional producers."""
+    """Return a broker with one record that accepts transactional producers."""
     broker = StoringBroker({"t": 1})
     broker.fill("t", b"a")
     broker.responders[ApiKey.INIT_PRODUCER_ID] = lambda request: InitProducerIdResponse(producer_id=1, producer_epoch=0)
@@ -200,7 +200,7 @@ def given(kind: str) -> dict[str, Any]:
 
 
 def refused(name: str, value: Any, error: Exception | None, result: object) -> str | None:
-    """Return what is wrong with how a value was refused, None if nothing is."""
+    """Return what is wrong with the refusal of a value, None if nothing is."""
     if type(error) is LocalProtocolError and "no transaction is open" not in str(error):
         return None
     return f"{name} {value!r}: {error!r}, {result!r}"
@@ -278,7 +278,7 @@ def test_wrong_arguments_of_the_blocking_clients(kind: str) -> None:
 
 
 def test_several_are_given_one_by_one_or_as_one_iterable() -> None:
-    """Both mean the same, for every method that takes several; an empty list is none of them, not all."""
+    """Both mean the same for every method that takes several; an empty list means none of them, not all."""
     one, two = T0, TopicPartition("u", 0)
     broker = StoringBroker({"t": 1, "u": 1})
     broker.fill("t", b"a", b"b")
@@ -331,7 +331,7 @@ def test_no_method_is_missing_from_the_tables(kind: str) -> None:
 
 
 class TwoArguments:
-    """A listener as confluent-kafka has its callbacks."""
+    """A listener in the style of confluent-kafka's callbacks."""
 
     def on_assigned(self, consumer: object, partitions: object) -> None: ...
     def on_revoked(self, consumer: object, partitions: object) -> None: ...
@@ -344,7 +344,7 @@ class OneArgument(ProducerInterceptor):
 
 @pytest.mark.parametrize("listener", [Mock(), create_autospec(kafkawire.RebalanceListener, instance=True)])
 def test_what_takes_anything_can_be_a_listener(listener: Any) -> None:
-    listener.on_lost = dict  # nobody knows what it takes
+    listener.on_lost = dict  # its signature is unknown
     kafkawire.Consumer(str(BROKER), "t", group_id="g", listener=listener)
 
 

@@ -1,6 +1,6 @@
-"""The last line of .ci/run counts what passed and what failed, and nothing that fails is left out of it.
+"""The last line of .ci/run counts the targets that passed and failed, and omits no failure.
 
-Method: a `make` on the path that prints what is given for a target, and fails if the text says so.
+Method: a `make` on the path that prints a given text for each target, and fails if the text says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SKIPPED = "== tests\n7 passed, 1 skipped in 4s\nmake[1]: *** [Makefile:5: core] 
     "make: *** [Makefile:4: all] Error 1\n"
 )
 
-#: what a target prints, the last line of the run
+#: the output of a target, the last line of the run
 RUNS = [
     ({}, "0 passed, 0 failed"),
     ({"test": PASSING, "fuzz": PASSING}, "240 passed, 0 failed"),

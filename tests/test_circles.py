@@ -1,6 +1,6 @@
 """A circle of imports is found wherever the imports stand, and the package has none.
 
-Method: small packages with a circle, or with what only looks like one; then the package itself.
+Method: small packages with a circle, or with something that only looks like one; then the package itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IN_FUNCTION = "def f():\n    from kafkawire.{} import x\n    return x\n"
 FOR_TYPES = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kafkawire.{} import x\n"
 PLAIN = "from kafkawire.{} import x\n"
 
-#: modules and their texts, what is printed
+#: modules and their sources, the output
 CASES = [
     ({"a": PLAIN.format("b"), "b": PLAIN.format("a")}, "kafkawire.a -> kafkawire.b -> kafkawire.a"),
     ({"a": PLAIN.format("b"), "b": IN_FUNCTION.format("a")}, "kafkawire.a -> kafkawire.b -> kafkawire.a"),

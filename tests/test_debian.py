@@ -1,6 +1,6 @@
-"""Packages are installed by root where there is apt-get, the first that can be, and the lists are fetched once.
+"""As root, with apt-get, the first available package is installed, and the package lists are fetched once.
 
-Method: an `apt-get` in a temporary folder writes down how it was called.
+Method: an `apt-get` in a temporary folder records its calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.debian import can_install, install_first, may_install
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file of the calls; apt-get fails for the package `missing`, and this user is root."""
+    """Return the file with the calls; apt-get fails for the package `missing`, and the user counts as root."""
     program = tmp_path / "apt-get"
     program.write_text(
         f'#!/bin/sh\necho "$@" | sed "s/.*recommends //" >> {tmp_path}/calls\ncase "$*" in *missing*) exit 1;; esac\n'

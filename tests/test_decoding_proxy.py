@@ -1,7 +1,7 @@
-"""The decoding proxy of examples/ passes every byte unchanged, names what it cannot decode, and stops when told to.
+"""The decoding proxy of examples/ passes every byte unchanged, names the frames it cannot decode, and stops on request.
 
-Method: the proxy in a process of its own, between kafka-python and the reference broker, and between sockets of the
-test, which send frames in pieces, end one side first, reset, and send what is not Kafka.
+Method: the proxy in a separate process, between kafka-python and the reference broker, and between sockets of the test,
+which send frames in pieces, close one side first, reset, and send bytes of other protocols.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Peers:
         self.broker.settimeout(TIMEOUT_SECONDS)
 
     def pass_on(self, data: bytes, *, back: bool = False) -> None:
-        """Send bytes from one end, which must arrive at the other as they are."""
+        """Send bytes from one end, which must arrive at the other unchanged."""
         sender, receiver = (self.broker, self.client) if back else (self.client, self.broker)
         sender.sendall(data)
         assert receive(receiver, len(data)) == data
@@ -162,7 +162,7 @@ def test_a_frame_before_what_cannot_be_decoded(peers: Peers, proxy: DecodingProx
 
 
 def test_one_side_ends_first(peers: Peers) -> None:
-    """As with a client that sends its last requests, says that these were all, and waits for the responses."""
+    """The client sends its last requests, shuts down its side, and waits for the responses."""
     peers.client.sendall(b"last")
     peers.client.shutdown(socket.SHUT_WR)
     assert receive(peers.broker, 5) == b"last"
@@ -201,7 +201,7 @@ def test_many_connections(listener: socket.socket, proxy: DecodingProxy) -> None
 
 
 def test_memory_is_bounded(peers: Peers, proxy: DecodingProxy) -> None:
-    """256 MB through one connection; the proxy never has more than a frame of each side and some buffers."""
+    """256 MB go through one connection; the proxy never holds more than a frame of each side and some buffers."""
     large = b"".join(ClientConnection().request(ProduceRequest("t" * 30_000), 9).parts) * 8_000
     peers.pass_on(b"")
     counted = threading.Thread(target=peers.client.sendall, args=(large,))

@@ -1,8 +1,8 @@
-"""What the documentation names is there: paths, modules, classes.
+"""The paths, modules and classes that the documentation names exist.
 
 Method: every code span and every import of the Markdown pages is looked up in the tree, and every code span of a source
-that is the path of a folder, a page or another source. Links are checked by
-`tools/tidy.py`, the program of the README is run by `test_readme.py`.
+that is the path of a folder, a page or another source. `tools/tidy.py` checks links, and `test_readme.py` runs the
+program of the README.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMING_PAGES = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "how
 #: Folders whose classes pages name.
 CODE = ("sdk", "reference_broker", "codegen", "conformance", "src", "examples")
 
-#: Folders that appear when something is built.
+#: Folders that builds create.
 BUILT = ("build/", "dist/", ".venv", "audit/")
 
 #: Names that a reader fills in or writes.
@@ -76,7 +76,7 @@ def spans(page: Path) -> list[str]:
 
 
 def is_missing_path(span: str) -> bool:
-    """Return whether a code span is the path of a file or folder that is not there."""
+    """Return whether a code span is the path of a file or folder that does not exist."""
     if not _PATH.fullmatch(span) or not ("/" in span or _SUFFIX.search(span)) or span.startswith(BUILT):
         return False
     path = span.rstrip("/")
@@ -113,7 +113,7 @@ def test_imports(subtests: pytest.Subtests) -> None:
         with subtests.test(page=page):
             for module, names in _IMPORT.findall(page.read_text("utf-8")):
                 for name in re.findall(r"\w+", names):
-                    # A module in a package is an attribute of it only once somebody has imported it.
+                    # A module is an attribute of its package only after it has been imported.
                     is_there = hasattr(import_module(module), name) or find_spec(f"{module}.{name}") is not None
                     assert is_there, f"{module} has no {name}"
 

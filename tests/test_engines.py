@@ -1,6 +1,6 @@
-"""What two engines do alike has the same name in both, and all of an engine is in a folder `engines`.
+"""Parts with the same purpose have the same name in both engines, and all of an engine is in a folder `engines`.
 
-Method: the names of the files. Where an engine has a part that the other lacks, this table says why.
+Method: the file names are compared. Where an engine has a part that the other lacks, a table says why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 ROOMS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("sdk/**/engines") if path.is_dir())
 
-#: What is neither of one engine nor shared by them.
+#: Files that belong to neither engine nor to both.
 BESIDE = {"__init__", "selection"}
 
 #: Parts of the extension, or of the Python engine, that the other has no part for.

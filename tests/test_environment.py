@@ -1,6 +1,6 @@
-"""What an environment lacks is said in one line, and what pip says only when it fails.
+"""A problem of the environment is reported in one line, and pip's output only if pip fails.
 
-Method: extension sources in a temporary folder, with compilers that are not there; programs that stand in for pip.
+Method: extension sources in a temporary folder, with missing compilers; programs that stand in for pip.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.environment import (
 
 ROOT = Path(__file__).parent.parent
 
-#: A time of change later than any other.
+#: A modification time later than any other.
 FUTURE = 2_000_000_000
 
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -34,7 +34,7 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Return an extension source in a tree of its own."""
+    """Return an extension source in a separate tree."""
     path = tmp_path / "records" / "engines" / "native.pyx"
     path.parent.mkdir(parents=True)
     path.touch()
@@ -86,7 +86,7 @@ def test_outdated_extension_is_removed(source: Path, changed: str) -> None:
 
 
 def test_extension_is_used_where_it_can_be_built() -> None:
-    """A build that fails, or an extension that cannot be imported, must not go unnoticed: Python would stand in."""
+    """A failed build or an extension that cannot be imported must not go unnoticed, although Python would stand in."""
     reason = obstacle()
     script = (
         "from kafkawire.protocol import codec; from kafkawire.records import BatchBuilder; "

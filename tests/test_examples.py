@@ -1,7 +1,7 @@
-"""Every example runs beside the reference broker, as a user starts it.
+"""Every example runs with the reference broker, as a user would start it.
 
-Method: the programs in processes of their own, with warnings as errors; what they print is compared. The proxy and the
-API of one's own have tests of their own.
+Method: the programs in separate processes, with warnings as errors; their output is compared. The proxy and the user's
+own API have separate tests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkawire.sync import Consumer, Producer
 from kafkawire.testing import Broker
 from tests.guide import ROOT, run
 
-#: Those that other modules run.
+#: Examples that other modules run.
 ELSEWHERE = {"decoding_proxy.py", "own_api"}
 
 
@@ -38,7 +38,7 @@ def test_there_are_no_others() -> None:
 
 
 def test_internal_topics(broker: Broker) -> None:
-    """It prints those that the broker has: none at first, then what a group and a transaction have made."""
+    """It prints the records that the broker has: none at first, then those of a group and a transaction."""
     assert example("internal_topics.py", broker.bootstrap) == []
     with Producer(broker.bootstrap, transactional_id="mover") as producer, producer.transaction():
         producer.send("orders", b"order")
@@ -56,7 +56,7 @@ def test_internal_topics(broker: Broker) -> None:
 
 
 def test_produce_consume(broker: Broker, tmp_path: Path) -> None:
-    """It may run twice: then the topic is there, and the group goes on behind the records of the first run."""
+    """It may run twice: then the topic exists, and the group goes on after the records of the first run."""
     first, again = example("produce_consume.py", broker.bootstrap), example("produce_consume.py", broker.bootstrap)
     for lines, start in ((first, 0), (again[1:], 4)):
         offsets = [re.search(r"offset=(\d+)", line) for line in lines]

@@ -1,7 +1,7 @@
-"""What is public is declared, exists, is documented, and nothing else is.
+"""Public names are declared, exist and are documented, and no other name is public.
 
-Method: every module outside the underscore is imported and its `__all__` compared with what it holds; the names of the
-face `kafkawire` are looked up where they are defined.
+Method: every module without an underscore is imported and its `__all__` compared with its contents; the names in
+`kafkawire` are looked up where they are defined.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import kafkawire
 import kafkawire.errors
 import kafkawire.testing
 
-#: Modules that need a package outside the dependencies of a plain install.
+#: Modules that need a package that a plain install lacks.
 OPTIONAL = {"kafkawire.sdk.spark": "pyspark", "kafkawire.spark": "pyspark", "kafkawire.otel": "opentelemetry"}
 
 #: Names in annotations of public classes that users need not import, and why.
@@ -42,7 +42,7 @@ NOT_NEEDED = {
     ("Network.open", "Wire"): "only who writes a network needs it",
 }
 
-#: Names in the documentation of the face that look like types: the states of groups, and a class of pyarrow.
+#: Names in the documentation of `kafkawire` that look like types: the states of groups, and a class of pyarrow.
 NO_TYPES = {"CompletingRebalance", "Assigning", "Reconciling", "Empty", "PreparingRebalance", "Stable", "Table"}
 
 
@@ -73,7 +73,7 @@ def test_declared_names_exist_once(subtests: pytest.Subtests) -> None:
 
 
 def test_defined_names_are_declared(subtests: pytest.Subtests) -> None:
-    """A public class or function that a module defines stands in its `__all__`; commands are reached by their app."""
+    """The `__all__` of a module has its public classes and functions; commands are reachable through their app."""
     for name in public_modules():
         with subtests.test(name=name):
             module = load(name)
@@ -99,7 +99,7 @@ def test_face_declares_what_it_gives() -> None:
 
 
 def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:
-    """Give the annotations that users of a class meet: of its public methods, of its fields, of what creates it."""
+    """Yield the annotations that users of a class see: of its public methods, its fields and its constructor."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)
     for node in body.body:
@@ -115,7 +115,7 @@ def annotated_names(kind: type) -> Iterator[tuple[str, ast.expr]]:
 
 
 def test_every_type_in_an_annotation_of_the_face_is_public() -> None:
-    """What a user's own annotations need is in `kafkawire`, in `kafkawire.errors`, or in `kafkawire.testing`."""
+    """The types for a user's own annotations are in `kafkawire`, `kafkawire.errors` or `kafkawire.testing`."""
     classes = [kafkawire.testing.Broker, *(getattr(kafkawire, name) for name in kafkawire.__all__)]
     written = [each for each in classes if inspect.isclass(each) and not issubclass(each, int | dict)]
     missing = set()
@@ -133,7 +133,7 @@ def is_variable(value: object) -> bool:
 
 
 def test_every_type_in_the_documentation_of_the_face_is_public() -> None:
-    """What a user is told to pass, or to expect, can be imported from a public module."""
+    """Types in public signatures can be imported from a public module."""
     modules = [kafkawire, kafkawire.testing, import_module("kafkawire.errors"), import_module("kafkawire.sync")]
     missing = set()
     for name in kafkawire.__all__:
@@ -158,7 +158,7 @@ def names_of(annotation: ast.expr) -> Iterator[str]:
 
 
 def is_known(name: str) -> bool:
-    """Return whether users can import a name: ours, or one of Python."""
+    """Return whether users can import a name, ours or Python's."""
     homes = (builtins, collections.abc, datetime, pathlib, types, typing)
     ours = (*kafkawire.__all__, *kafkawire.errors.__all__, *kafkawire.testing.__all__)
     return name in ours or any(hasattr(home, name) for home in homes)

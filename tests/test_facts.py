@@ -1,6 +1,6 @@
-"""A second statement of a fact is found, and what only looks like one is left alone.
+"""A second statement of a fact is found, and lines that only look like one are ignored.
 
-Method: one line for each way in which a fact was written down before it had a home.
+Method: one line for each way in which a fact was once stated outside its home.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.tidy import Tree
 
 ROOT = Path(__file__).parent.parent
 
-#: where the line stands, the line, a name that the finding gives
+#: the file of the line, the line, a name in the finding
 SECOND_HOMES = [
     ("sdk/routing/metadata.py", "_ZERO = bytes(16)", "ZERO_UUID"),
     ("reference_broker/metadata/topics.py", 'NO_ID = b"\\0" * 16', "ZERO_UUID"),

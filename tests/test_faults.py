@@ -1,6 +1,6 @@
-"""Faults of every kind are found, each leaves a source that parses, and what no test could notice is left alone.
+"""Faults of every kind are found, each leaves a source that parses, and unnoticeable changes are left out.
 
-Method: a line for each edit, as Python and as Cython; then the project's own sources, each fault of which must parse.
+Method: a line for each edit, in Python and in Cython; then the project's own sources, whose faults must all parse.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.faults import Fault, diff, find_faults, plant
 
 ROOT = Path(__file__).parent.parent
 
-#: a function's body, and the lines that faults make of it
+#: a function's body, and the lines that result from faults
 EDITS = [
     ("return a < b", {"return a <= b"}),
     ("return a >= b", {"return a > b"}),
@@ -60,7 +60,7 @@ HARMLESS = [
     "def f(a):\n    return isinstance(a, b)\n",
 ]
 
-#: a line of a Cython function, and what faults make of it
+#: a line of a Cython function, and the lines that result from faults
 CYTHON_EDITS = [
     ("if a < b:", {"if a <= b:", "if not (a < b):"}),
     ("return a - <int64_t>b", {"return a + <int64_t>b", "pass"}),

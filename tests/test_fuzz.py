@@ -1,7 +1,7 @@
-"""The fuzzer finds planted bugs of every kind, makes them short, and finds the same ones again from the same seed.
+"""The fuzzer finds planted bugs of every kind, shortens their inputs, and finds the same ones with the same seed.
 
-Method: targets with a bug that damaged bytes reach; those that crash, hang or take memory run in a fuzzer of their own
-process, where only one case in many is fatal.
+Method: targets with a bug that damaged bytes can reach; targets that crash, hang or exhaust memory run in a separate
+fuzzer process, where only one case in many is fatal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The construct engine checks a part of the cases of the fuzzer, the other engines all of them."""
+"""The construct engine checks some of the fuzzer's cases, the other engines all of them."""
 
 from __future__ import annotations
 

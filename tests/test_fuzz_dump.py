@@ -1,6 +1,7 @@
-"""The targets of what shows stored records notice when the product goes wrong.
+"""The fuzz targets for dumps of stored records notice faults of the product.
 
-Method: the product is replaced by one with a fault; `tests/test_fuzz_targets.py` runs every target on golden inputs.
+Method: a part of the product is replaced by a faulty one; `tests/test_fuzz_targets.py` runs every target on golden
+inputs.
 """
 
 from __future__ import annotations

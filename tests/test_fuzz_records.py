@@ -1,7 +1,7 @@
-"""Damaged record sets reach what they are for, and the targets notice when the product goes wrong.
+"""Damaged record sets reach the intended code, and the targets notice faults of the product.
 
-Method: one function of the product is replaced by a wrong one, and the target has to say so; contents and checksums
-that the targets make are read back.
+Method: one function of the product is replaced by a wrong one, and the target has to report it; contents and checksums
+from the targets are read back.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def records_in(data: bytes) -> list[list[bytes | None]]:
 @pytest.mark.parametrize("compression", Compression)
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_content_is_replaced_inside_a_batch(magic: int, compression: Compression) -> None:
-    """Damage reaches the records: checksum, size and compression fit whatever was put in."""
+    """Damage reaches the records: checksum, size and compression match the damaged contents."""
     if magic < 2 and compression in (Compression.NONE, Compression.ZSTD):
         return
     builder = BatchBuilder(compression=compression) if magic == 2 else MessageSetBuilder(magic, compression)

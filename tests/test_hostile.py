@@ -1,6 +1,6 @@
-"""The hostile objects are as hostile as they say, on every Python.
+"""The hostile objects are as hostile as documented, on every Python.
 
-Method: each one used by Python itself.
+Method: Python itself uses each object.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.needs import PYTHON_3_12
 
 def test_a_buffer_is_another_one_at_each_look() -> None:
     buffer = HostileBuffer(b"one", b"second", fuse=(fuse := Fuse()))
-    assert [bytes(memoryview(buffer)) for _ in range(3)] == [b"one", b"second", b"second"]  # type: ignore[arg-type]  # on 3.11 only C knows it
+    assert [bytes(memoryview(buffer)) for _ in range(3)] == [b"one", b"second", b"second"]  # type: ignore[arg-type]  # on 3.11 only C sees the method
     assert memoryview(buffer).obj is not memoryview(buffer).obj  # type: ignore[arg-type]  # as above
     assert fuse.calls == 5
 

@@ -1,7 +1,7 @@
-"""A program that uses the client loads what the client needs to connect, and nothing else; the core needs no extra.
+"""A program that uses the client loads only the modules that the client needs to connect; the core needs no extra.
 
-Method: `sys.modules` of a fresh interpreter, so that no test depends on how fast the machine is. `make bench` measures
-the time. For the core, all packages of the extras are made such that an import of them fails.
+Method: `sys.modules` of a fresh interpreter, so that no test depends on the speed of the machine. `make bench` measures
+the time. For the core, imports of all packages of the extras fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 print(*sys.modules)
 """
 
-#: Counts what `typing.NamedTuple` had to compile: annotations that were text because of the __future__ import.
+#: Counts the annotations that `typing.NamedTuple` had to compile because the __future__ import made them text.
 COUNT_COMPILED = """
 import sys, typing
 {statement}
@@ -49,13 +49,13 @@ NOT_LOADED = {
     "kafkawire.sdk.groups.assignors.range", "kafkawire.sdk.groups.assignors.sticky",
 }  # fmt: skip
 
-#: What the extras of pyproject.toml bring, by the names to import.
+#: The packages of the extras in pyproject.toml, by import name.
 OF_EXTRAS = {
     "aiohttp", "botocore", "click", "gssapi", "jinja2", "numpy", "opentelemetry", "pandas", "pyarrow", "pyspark",
     "rich", "typer", "uvloop", "yaml",
 }  # fmt: skip
 
-#: Imports every module but those of the extras, then sends and reads a record by way of the broker.
+#: Imports every module except those of the extras, then sends and reads a record through the broker.
 USE_CORE = """
 import asyncio, pkgutil, sys
 sys.modules.update(dict.fromkeys({of_extras}))
@@ -78,11 +78,11 @@ with Broker() as broker:
     asyncio.run(use(broker.bootstrap))
 """
 
-#: Each costs an import about 0.03 ms. Large named tuples do without the __future__ import; small ones need not.
+#: Each costs about 0.03 ms at import. Modules with large named tuples avoid the __future__ import; small ones need not.
 COMPILED_ANNOTATIONS_MAX = 40
 
 
-#: The engine where nothing chooses one, and that of a machine without a compiler. The third loads construct.
+#: The default engine, and that of a machine without a compiler. The third one loads construct.
 ENGINES = ("", "python")
 
 

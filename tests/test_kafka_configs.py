@@ -1,6 +1,6 @@
-"""The tool that takes over configurations writes what a broker says, and only looks with `--check`.
+"""The tool that imports configurations writes a broker's descriptions, and with `--check` only compares them.
 
-Method: a broker that says one thing; `tests/kafka/test_described_configs.py` compares the tables with a real one.
+Method: a fake broker with one answer; `tests/kafka/test_described_configs.py` compares the tables with a real one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `kafkawire.metrics` gives, from real clients of a real broker."""
+"""The output of `kafkawire.metrics`, from real clients of a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults are planted in a copy, and what the tests did not notice is named, explained or not.
+"""Faults are planted in a copy, and those that the tests miss are listed, explained or not.
 
 Method: a tree of one source with a test that sees most of it; then the project's own table.
 """
@@ -113,7 +113,7 @@ def plant_all(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 @pytest.mark.thorough
 def test_copies_keep_the_folders_of_their_tests_apart(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tree, "tests/sdk/test_split.py", "def test_folder(tmp_path):\n    (tmp_path / 'made').touch()\n")
-    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tree))  # what a copy inherits must not be what it uses
+    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tree))  # copies inherit this setting, but must not use it
     (plan,) = read_table(tree).values()
     for name in ("one", "other"):
         mutants.Workshop(tree, tree / name).seconds_without_fault(plan)
@@ -220,7 +220,7 @@ def test_rooms(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def test_what_has_changed(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of every room, also of those that are left out otherwise."""
+    """Changed sources of every room count, even of rooms that are otherwise left out."""
     for path in ("sdk/more.py", "sdk/split.pyx"):
         write(tree, path, SPLIT)
     author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]

@@ -1,6 +1,6 @@
-"""Mutations come again from their seed, leave their input alone, and each does what its name says.
+"""Mutations repeat with the same seed, leave their input unchanged, and do what their names say.
 
-Method: every mutation runs with many seeds on short and empty inputs; what it may do is compared with what came out.
+Method: every mutation runs with many seeds on short and empty inputs; the results are compared with the allowed ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OTHER = b"other input"
 
 
 def damaged(name: str, data: bytes = DATA, other: bytes = OTHER) -> set[bytes]:
-    """Return what one mutation makes of `data` with many seeds."""
+    """Return the results of one mutation on `data` with many seeds."""
     results = set()
     for seed in range(300):
         content = bytearray(data)

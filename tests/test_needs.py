@@ -1,6 +1,6 @@
-"""A test is skipped without what its machine may lack, and fails without what it should have.
+"""A test is skipped if its machine may lack a requirement, and fails if the machine should meet it.
 
-Method: pytest runs a small module that needs made-up things, in a process of its own.
+Method: pytest runs a small module with made-up requirements in a separate process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_lost():
 
 
 def run(folder: Path, code: str) -> str:
-    """Run a module of tests, and return what pytest says of it."""
+    """Run a module of tests, and return pytest's output."""
     (folder / "test_moons.py").write_text(code, "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "--rootdir", str(folder), "-c", "/dev/null"]
     plugins = ["-p", "no:cacheprovider", "-p", "no:xdist"]

@@ -1,4 +1,4 @@
-"""What is generated from the declared options names every option, and drift is noticed.
+"""The texts generated from the declared options name every option, and drift is noticed.
 
 Method: the generated texts are searched for every option, then written to an empty folder and damaged.
 """

@@ -1,4 +1,4 @@
-"""Spans say what was sent and processed, and one trace leads from the one to the other.
+"""Spans describe the sent and processed records, and one trace links sending to processing.
 
 Method: a real broker in this process, and OpenTelemetry's own exporter into memory.
 """
@@ -27,7 +27,7 @@ from kafkawire.testing import Broker
 
 
 class Spans:
-    """What was exported."""
+    """The exported spans."""
 
     def __init__(self) -> None:
         self.exporter = InMemorySpanExporter()
@@ -136,7 +136,7 @@ def test_a_record_without_a_context_and_one_inside_another_span() -> None:
 
 
 def test_records_that_fail() -> None:
-    """A refused one at once, another when it is settled; `flush` tells of it as without tracing."""
+    """A refused record fails at once, another when it is settled; `flush` reports it as without tracing."""
 
     async def test(bootstrap: str, spans: Spans) -> None:
         producer = TracedProducer(Producer(bootstrap), spans.provider)
@@ -157,7 +157,7 @@ def test_records_that_fail() -> None:
 
 
 def test_a_record_that_fails_later() -> None:
-    """Watching deliveries must not hide what `flush` and `close` raise for those that nobody awaits."""
+    """Watching deliveries must not hide the errors of unawaited deliveries from `flush` and `close`."""
     outcomes: list[Outcome] = []
     limits: list[int | None] = []
 
@@ -191,7 +191,7 @@ def test_a_record_that_fails_later() -> None:
 
 
 def test_a_blocking_producer() -> None:
-    """Spans and errors are those of an asyncio producer, and both have their metrics."""
+    """Spans and errors are the same as for an asyncio producer, and both have metrics."""
     spans = Spans()
     with Broker(ephemeral=True, num_partitions=1) as broker:
         options = {"client_id": "shop", "max_request_size": 1_024, "topic_timeout_ms": 1_000}

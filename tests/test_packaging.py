@@ -1,4 +1,4 @@
-"""The source archive builds a whole wheel, with and without a C compiler, and it runs from where it is installed.
+"""The source archive builds a complete wheel, with and without a C compiler, and the wheel runs once installed.
 
 Method: the build backend makes an sdist of a copy of the tree, and three wheels of the unpacked sdist: with a compiler
 that fails, with this machine's compiler if it has one, and without extensions on purpose. A new process imports the
@@ -23,13 +23,13 @@ ROOT = Path(__file__).parent.parent
 # A compiler on a busy machine takes longer than a test may.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.thorough]
 
-#: Folders of the checkout that the package is made of, below src/kafkawire/ by links.
+#: Folders of the checkout that make up the package, through links below src/kafkawire/.
 PACKAGES = ("codegen", "conformance", "reference_broker", "schemas", "sdk")
 
-#: Files by suffix that are read at run time, or by type checkers.
+#: Suffixes of files that are read at run time or by type checkers.
 DATA_SUFFIXES = {".py", ".pyi", ".typed", ".yaml", ".json", ".gz", ".css", ".jinja"}
 
-#: What extensions are built from; a wheel holds none of it but what is generated, which `codegen check` compares.
+#: Suffixes of extension sources; a wheel has only the generated ones, which `codegen check` compares.
 SOURCE_SUFFIXES = {".c", ".h", ".pyx", ".pxi", ".pxd"}
 
 NO_COMPILER = {"CC": "/bin/false"}
@@ -55,7 +55,7 @@ print(kafkawire.__file__, codec("HeartbeatRequest", 0).engine, BatchBuilder.__mo
 
 
 def build(hook: str, folder: Path, into: Path, **environment: str) -> Path:
-    """Run one hook of the build backend and return the archive that it made."""
+    """Run one hook of the build backend and return the resulting archive."""
     outcome = subprocess.run(
         [sys.executable, "-c", BUILD.format(hook=hook), str(into)],
         cwd=folder,
@@ -71,7 +71,7 @@ def build(hook: str, folder: Path, into: Path, **environment: str) -> Path:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the tree as a fresh clone has it."""
+    """Return a copy of the tree like a fresh clone."""
     folder = tmp_path_factory.mktemp("packaging") / "tree"
     unwanted = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so", "*.c")
     shutil.copytree(ROOT, folder, symlinks=True, ignore=unwanted)
@@ -80,7 +80,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sdist(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder that the source archive unpacks to."""
+    """Return the folder with the unpacked source archive."""
     archive = build("build_sdist", tree, tmp_path_factory.mktemp("sdist"), **NO_COMPILER)
     folder = tmp_path_factory.mktemp("unpacked")
     subprocess.run(["tar", "-xzf", str(archive), "-C", str(folder)], check=True)
@@ -90,25 +90,25 @@ def sdist(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def native_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel that the source archive gives on this machine."""
+    """Return the wheel from the source archive on this machine."""
     return build_wheel(sdist, tmp_path_factory.mktemp("native"), CFLAGS="-O0")
 
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel that the source archive gives where the compiler fails."""
+    """Return the wheel from the source archive with a failing compiler."""
     return build_wheel(sdist, tmp_path_factory.mktemp("python"), **NO_COMPILER)
 
 
 def build_wheel(sdist: Path, folder: Path, **environment: str) -> Path:
-    """Build a wheel in a copy of the source archive, so that nothing is left over from another build."""
+    """Build a wheel in a copy of the source archive, so that no files of another build are left over."""
     shutil.copytree(sdist, folder / "source")
     (folder / "wheel").mkdir()
     return build("build_wheel", folder / "source", folder / "wheel", **environment)
 
 
 def unpack(wheel: Path) -> Path:
-    """Return the folder with what a wheel installs."""
+    """Return the folder with the installed files of a wheel."""
     folder = wheel.parent.parent / "installed"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -116,12 +116,12 @@ def unpack(wheel: Path) -> Path:
 
 
 def engines(installed: Path) -> list[str]:
-    """Return where the package is imported from, and the engines of its messages and records."""
+    """Return the package's import location, and the engines of its messages and records."""
     return run(installed, SHOW_ENGINES).split()
 
 
 def run(installed: Path, code: str) -> str:
-    """Return what a program prints that finds the package in a folder."""
+    """Return the output of a program that finds the package in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     environment.pop("KAFKAWIRE_ENGINE", None)
     command = [sys.executable, "-c", code, str(installed)]
@@ -144,7 +144,7 @@ def test_sdist_has_the_sources_of_the_extensions(tree: Path, sdist: Path) -> Non
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_wheel_is_whole(tree: Path, wheel: Path, package: str) -> None:
-    """Each file of the tree that is needed later is in the wheel, and no other."""
+    """The wheel has each file of the tree that is needed later, and no other."""
     expected = {path for path in files(tree / package, DATA_SUFFIXES) if "vector_generator" not in path.parts}
     assert expected
     assert files(unpack(wheel) / "kafkawire" / package, DATA_SUFFIXES) == expected

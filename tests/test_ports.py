@@ -1,4 +1,4 @@
-"""A port is kept for one process, and waiting for a server shows why it does not come."""
+"""A port is reserved for one process, and a failed wait for a server shows the reason."""
 
 import socket
 import subprocess

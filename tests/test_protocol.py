@@ -1,6 +1,6 @@
-"""The face of the protocol gives codecs, messages and their JSON form.
+"""The public protocol module provides codecs, messages and their JSON form.
 
-Method: one message, there and back through each of them.
+Method: a round trip of one message through each of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Each supported Python of the machine is found once, by running it; shims and old releases are passed over.
+"""Each supported Python of the machine is found once, by running it; shims and old releases are skipped.
 
-Method: programs that stand in for interpreters, on the path and in a folder of pyenv.
+Method: programs that stand in for interpreters, on the path and in a pyenv folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def add_python(path: Path, version: str, status: int = 0) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder in which `bin` is the path and `pyenv` the folder of pyenv."""
+    """Return a folder with `bin`, the path, and `pyenv`, the pyenv folder."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     monkeypatch.setattr(pythons, "_this_version", lambda: "3.99")

@@ -1,8 +1,8 @@
 """The code in the README and in the docstrings of the public modules runs, and the README's numbers were measured.
 
-Method: the Python block of the README is run as it stands, in a process of its own, and what it prints is compared with
-its comments; the examples of docstrings, which assert what they show, are run among the names of their module. Each
-number in the table of speeds is compared with the least ratio of a goal in docs/benchmarks.md.
+Method: the Python block of the README runs unchanged in a separate process, and its output is compared with its
+comments; the examples in docstrings, which assert their results, run with the names of their module. Each number in the
+table of speeds is compared with the least ratio of a goal in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.enums import KAFKA_RELEASE
 README = Path(__file__).parent.parent / "README.md"
 BENCHMARKS = README.parent / "docs" / "benchmarks.md"
 
-#: How the goals begin that the numbers of a row come from; they end with the peer at the head of the column.
+#: The first words of the goals behind the numbers of a row; the goals end with the peer in the column's header.
 GOALS = {
     "parse a message": ["parse: native"],
     "build a message": ["build: native"],
@@ -49,7 +49,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def measured() -> str:
-    """Return the part of the page of benchmarks that `make bench` writes about the goals."""
+    """Return the part of the benchmarks page in which `make bench` writes about the goals."""
     _, _, text = BENCHMARKS.read_text("utf-8").partition("<!-- measured: goals -->")
     return text.partition("<!-- end of goals -->")[0]
 

@@ -1,4 +1,4 @@
-"""The face of the records makes a batch and reads it back."""
+"""The public records module creates a batch and reads it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slips of every kind are found, each leaves a source that parses, and what changes nothing is left alone.
+"""Slips of every kind are found, each leaves a source that parses, and edits without effect are left out.
 
 Method: a function's body for each slip, and for each reason not to make one; then sources of the project.
 """
@@ -15,7 +15,7 @@ from tools.slips import find_slips
 
 ROOT = Path(__file__).parent.parent
 
-#: a kind, a method's body, and what its slips of that kind make of the line that they change
+#: a kind, a method's body, and the changed line after each slip of that kind
 SLIPS = [
     ("state", "self.x = None", {"pass"}),
     ("state", "self.x[a] = None", {"pass"}),
@@ -27,7 +27,7 @@ SLIPS = [
     ("state", "y = 1", set()),  # without it there is no y
     ("state", "y = 1; y = self.f(y)", {"y = 1; pass"}),
     ("state", "if a: y = 1\n        else: y = 2\n        y = self.f(y)", {"pass"}),
-    ("state", "self.x = 1; self.x = 2", {"self.x = 1; pass"}),  # nobody can have read the first
+    ("state", "self.x = 1; self.x = 2", {"self.x = 1; pass"}),  # no other code can have read the first
     ("state", "self.x = 1; self.f(); self.x = 2", {"pass; self.f(); self.x = 2", "self.x = 1; self.f(); pass"}),
     ("names", "return start_ms", {"return end_ms"}),
     ("names", "return low", {"return n"}),  # of the same type
@@ -59,7 +59,7 @@ SLIPS = [
     ("order", "self.x = A.b(n); self.y = A.b(low)", {"self.y = A.b(low); self.x = A.b(n)"}),
     ("order", "a.add(topic.x); a[topic.with_suffix(n)] = 1", {"a[topic.with_suffix(n)] = 1; a.add(topic.x)"}),
     ("order", "a.add(topic.x); topics[topic.with_suffix(n)] = 1", set()),  # nothing changes a path
-    ("order", "self.f(); yield", set()),  # others have their turn a little earlier
+    ("order", "self.f(); yield", set()),  # others get their turn a little earlier
     ("order", "a['b'] = f(n); a[g('c')] = 2", set()),
     ("order", "a['b'] = f(n); a['c'] = g(a)", {"a['c'] = g(a); a['b'] = f(n)"}),
     ("order", "b = self.f(); self.g(b)", set()),
@@ -67,7 +67,7 @@ SLIPS = [
     ("order", "self.f(); self.f()", set()),
 ]  # fmt: skip
 
-#: what asks a future to call back, after what is noted, and whether that may come later as well
+#: the call that registers a callback on a future, the note before it, and whether the note may also come later
 CALLED_BACK = [
     ("t = g.create_task(a); self.x.add(t); t.add_done_callback(self.x.discard)", True),
     ("t = g.create_task(a); self.x[t] = n; t.add_done_callback(self.f)", True),

@@ -1,4 +1,4 @@
-"""The public face of the Spark part can be imported without Spark, and gives what it names."""
+"""The public Spark module can be imported without Spark, and provides the names that it lists."""
 
 from __future__ import annotations
 

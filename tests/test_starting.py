@@ -1,7 +1,7 @@
-"""A client is started once, may fail to, and leaves nothing behind wherever its start is cancelled.
+"""A client can be started once, may fail to start, and leaves nothing behind wherever its start is cancelled.
 
-Method: all three clients over a scripted broker in memory, on either kind of event loop; cancels after each number of
-turns of the loop until the start is through.
+Method: all three clients over a scripted broker in memory, on either kind of event loop; the start is cancelled after
+each number of turns of the loop, up to its end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkawire.sdk.errors import Closed, ConnectFailed, LocalProtocolError
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import BROKER, StoringBroker
 
-#: Each client with what it is given besides the servers.
+#: Each client with its arguments besides the servers.
 CLIENTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "Admin": ((), {}),
     "Producer": ((), {}),

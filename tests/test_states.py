@@ -1,6 +1,6 @@
 """The page of state machines draws every table, edge by edge, and every table can be drawn.
 
-Method: the sources are searched for tables; what Mermaid makes of the diagrams is not looked at, but for the characters
+Method: the sources are searched for tables; Mermaid does not render the diagrams, but they are checked for characters
 that would end a label.
 """
 
@@ -21,7 +21,7 @@ from tools.states import MACHINES, Machine
 ROOT = Path(__file__).parents[1]
 ALL = [pytest.param(machine, id=machine.title) for machines in MACHINES.values() for machine in machines]
 
-#: Where a state follows another in a diagram.
+#: A transition from one state to another in a diagram.
 _EDGE = re.compile(r"^ {4}(\w+) --> (\w+): (.+)$", re.MULTILINE)
 
 
@@ -71,14 +71,14 @@ def test_the_page_has_every_edge(machine: Machine) -> None:
 
 @pytest.mark.parametrize("machine", ALL)
 def test_a_table_is_whole(machine: Machine) -> None:
-    """Every state that something leads to is reached from the first ones, and an edge says what happens."""
+    """Every target state is reachable from the initial ones, and every edge has a label."""
     edges = machine.edges
     events = [event for follows in (*edges.edges.values(), edges.from_any) for event in follows.values()]
     assert all(re.fullmatch(r"[\w' ,.-]+", event) for event in events), "a label that Mermaid takes as it is"
     reached = set(edges.first)
     while new := {after for before, after in edges if before in reached} - reached:
         reached |= new
-    # What a later release has written is followed, too.
+    # States that a later release has written count as initial, too.
     assert {state for _, state in edges} <= reached
 
 

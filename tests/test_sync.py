@@ -1,7 +1,7 @@
-"""The blocking clients offer what those for asyncio offer: the same methods, arguments, types and documentation.
+"""The blocking clients have the same methods, arguments, types and documentation as those for asyncio.
 
-Method: each pair of classes is compared by signature; `PAIRS`, `NAMES` and `TYPES` say what corresponds to what. For a
-method that is missing, the failure shows the text to add.
+Method: each pair of classes is compared by signature; `PAIRS`, `NAMES` and `TYPES` define the correspondence. For a
+missing method, the failure shows the text to add.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ PAIRS: dict[type, type] = {
     kafkawire.Transaction: sync.Transaction,
 }
 
-#: What a method of the asyncio class is called in the blocking one.
+#: Names in the blocking class for methods of the asyncio class.
 NAMES = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
 
-#: What an annotation of the asyncio class is in the blocking one; the first pattern that fits.
+#: Annotations in the blocking class for those of the asyncio class; the first matching pattern counts.
 TYPES = {
     r"\bAsyncGenerator\[(.*), None\]$": r"Generator[\1, None, None]",
     r"\bAsyncIterator\b": "Iterator",
@@ -38,15 +38,15 @@ TYPES = {
 
 BOTH = list(PAIRS.items())
 
-#: Arguments that are given by name.
+#: Keyword-only arguments.
 BY_NAME = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
 
-#: Methods that do more than hand over; the tests of their classes are about what they do.
+#: Methods that do more than delegate; the tests of their classes cover them.
 OF_THEIR_OWN = {"__init__", "batches", "getbatches", "getmany", "records", "transaction"}
 
 
 def members(kind: type) -> dict[str, Any]:
-    """Return what a class offers, by name: its public methods and properties, and what it does for statements."""
+    """Return the members of a class by name: its public methods and properties, and its methods for statements."""
     return {
         name: inspect.getattr_static(kind, name)
         for name in dir(kind)
@@ -75,7 +75,7 @@ def blocking_type(annotation: Any) -> Any:
 
 
 def stub(name: str, member: Any, of: type) -> str:
-    """Return the text of a method that the blocking class lacks."""
+    """Return the source of a method that the blocking class lacks."""
     function: Any = member.fget if isinstance(member, property) else member
     summary = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
     given = ", ".join(
@@ -116,7 +116,7 @@ def first_sentence(documentation: str) -> str:
 
 @pytest.mark.parametrize(("asynchronous", "blocking"), BOTH, ids=lambda kind: kind.__module__)
 def test_documentation(asynchronous: type, blocking: type) -> None:
-    """The first sentences agree; the blocking one may stop at the end of a clause and refer to the other."""
+    """The first sentences agree; the blocking class's may stop at the end of a clause and refer to the other class."""
     assert inspect.getdoc(blocking)
     for name, member in members(asynchronous).items():
         if name in NAMES or name == "__init__":

@@ -1,6 +1,6 @@
 """The broker of `kafkawire.testing` starts, survives being stopped and killed, and cleans up after itself.
 
-Method: one test a promise, on real files and a free port.
+Method: one test per promise, on real files and a free port.
 """
 
 import os
@@ -45,7 +45,7 @@ def test_a_broker_that_is_not_started_makes_no_directory(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("end", ["pass", "broker.close()", "raise SystemExit(1)"])
 def test_the_end_of_the_program_leaves_no_directory(tmp_path, end):
-    """A child that ends before its parent leaves the broker alone, whether it closes it or not."""
+    """A child process that ends before its parent does not affect the broker, whether it closes it or not."""
     program = f"""
 import os
 from kafkawire import sync

@@ -1,6 +1,6 @@
-"""A run that leaves out thorough tests says how many, whether or not workers of xdist run the rest.
+"""A run without the thorough tests prints their number, whether or not xdist workers run the rest.
 
-Method: pytest runs a small module with the plugin in this process, and in one case in a worker of xdist.
+Method: pytest runs a small module with the plugin in this process, and in one case in an xdist worker.
 """
 
 from __future__ import annotations

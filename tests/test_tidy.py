@@ -1,4 +1,4 @@
-"""Every house rule finds a violation of it, and nothing in a tree without one.
+"""The check of every house rule finds a violation, and nothing in a tidy tree.
 
 Method: a small tree that breaks no rule; each case writes one file over it that breaks exactly one.
 """
@@ -20,7 +20,7 @@ NOQA, IGNORE, SKIP = "no" + "qa", "ig" + "nore", "sk" + "ip"
 
 LONG_FUNCTION = CLEAN + "\n\ndef long() -> None:\n" + "    split(b'')\n" * tidy.FUNCTION_LINES_MAX
 
-#: rule, file, its content, what the finding says
+#: rule, file, its content, the text of the finding
 CASES = [
     ("line-length", "sdk/_native.pyx", '"""Split."""\n' + "x" * 121, "121 characters"),
     ("file-length", "tests/sdk/test_frames.py", CLEAN_TEST + "\n" * tidy.FILE_LINES_MAX, "801 lines"),
@@ -72,7 +72,7 @@ CASES = [
     ("shared-tests", "tests/sdk/test_frames.py", CLEAN_TEST + "from tests.sdk.test_made import x\n", "a test module"),
 ]
 
-#: What looks like a violation and is none.
+#: Lines that only look like violations.
 HARMLESS = [
     ("sdk/frames.py", CLEAN + "# the length comes first, see NetworkReceive\n"),
     ("sdk/frames.py", CLEAN + f"x = 1  # {NOQA}: E501 - an address cannot be broken\n"),

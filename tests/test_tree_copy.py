@@ -1,6 +1,6 @@
-"""A copy of the tree holds what git knows or would add, nothing that was built, and nothing that is gone.
+"""A copy of the tree has the files that git tracks or would add, no build results, and no deleted files.
 
-Method: a small repository of git, copied twice into one folder.
+Method: a small git repository, copied twice into one folder.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import pytest
 
 from tools.tree_copy import copy_tree
 
-#: A time of change that no file has by itself.
+#: A modification time that no new file has.
 CHANGED_AT = 1_700_000_000
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a repository with a source, a link to its folder, something built, and a file that is not added yet."""
+    """Return a repository with a source, a link to its folder, a build result, and a file that is not added yet."""
     folder = tmp_path / "root"
     (folder / "sdk").mkdir(parents=True)
     (folder / "src").mkdir()

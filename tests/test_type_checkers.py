@@ -1,7 +1,7 @@
-"""mypy and pyright accept every program that the documentation shows, and know the types of what users write.
+"""mypy and pyright accept every program in the documentation, and infer the types in users' code.
 
-Method: each checker runs once and reads everything: the programs of the pages, the examples, and the programs of the
-modules that state what must be refused, line by line. `tests/test_guide.py` runs what is only read here.
+Method: each checker runs once on everything: the programs of the pages, the examples, and the programs of the modules
+that mark, line by line, the errors to report. `tests/test_guide.py` runs the programs that are only checked here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def programs() -> dict[str, str]:
-    """Return every program, by the name of a file for it."""
+    """Return every program by file name."""
     pages = [page for page in guide.PAGES if page not in guide.FRAGMENTS and page != "testing"]
     return {
         "keywords.py": test_keywords.PROGRAM,

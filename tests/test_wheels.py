@@ -1,6 +1,6 @@
-"""An archive that holds what it should not, or lacks a source or its extension, is refused by name.
+"""An archive with an unwanted file, or without a source or its extension, is refused, and the file is named.
 
-Method: archives with a few names in them. That real ones are built is seen by `make wheels`.
+Method: archives with a few names in them. `make wheels` builds real ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mark the tests that `make test` leaves to `make test-all` as `thorough`, and count those that a run leaves out.
 
 A plugin of pytest, loaded by tests/conftest.py. A test is thorough if it tries every case where another test tries a
-sample, or if it takes long for what it shows. pytest by itself runs all tests; `-m "not thorough"` leaves these out.
+sample, or if it is slow for its value. Plain pytest runs all tests; `-m "not thorough"` leaves these out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["sampled"]
 
 MARKER = "thorough"
 
-#: What a worker of xdist calls its count.
+#: The key of an xdist worker's count.
 _COUNT = "thorough_tests_left"
 
 
@@ -23,7 +23,7 @@ def sampled(cases: Iterable[Any], one_in: int) -> list[Any]:
     """Return cases for `parametrize`: `make test` runs the first of every `one_in`, the others are thorough.
 
     Args:
-        cases: a value each, or a tuple of values for several names.
+        cases: each case is a value, or a tuple of values for several names.
         one_in: the size of the groups.
     """
     marks = ((), pytest.mark.thorough)
@@ -43,7 +43,7 @@ class _Counter:
         self.count += sum(item.get_closest_marker(MARKER) is not None for item in items)
 
     def pytest_sessionfinish(self) -> None:
-        """Send the count of a worker of xdist to the main process."""
+        """Send the count of an xdist worker to the main process."""
         if (output := getattr(self._config, "workeroutput", None)) is not None:
             output[_COUNT] = self.count
 

@@ -1,4 +1,4 @@
-"""Check with mypy and pyright that exactly those lines of a program are errors that end with `# refused`."""
+"""Checks with mypy and pyright that exactly the lines of a program that end with `# refused` are errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["check_with_mypy", "check_with_pyright"]
 
 ROOT = Path(__file__).parents[1]
 
-#: Creates its functions as it is imported, so pyright, which runs nothing, finds none of them.
+#: This module creates its functions at import, so pyright, which runs no code, does not find them.
 _MADE_AT_IMPORT = 'of module "pyarrow.compute"'
 
 #: Messages of a type checker, by file name and line number.
@@ -28,11 +28,11 @@ Errors = dict[tuple[str, int], str]
 def check_with_mypy(programs: Mapping[str, str], folder: Path) -> None:
     """Assert that mypy refuses the lines that end with `# refused`, and no others.
 
-    One run reads all programs, since most of its time goes into what they import.
+    One run checks all programs, since most of its time goes into their imports.
 
     Args:
         programs: their sources, by file name.
-        folder: where the files go.
+        folder: the folder for the files.
     """
     pytest.importorskip("mypy", reason="mypy is not installed")
     paths = _write(programs, folder)

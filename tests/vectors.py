@@ -1,4 +1,4 @@
-"""Read the golden vectors that the conformance suite ships, for tests of one codec or one rule."""
+"""Reads the golden vectors of the conformance suite, for tests of one codec or one rule."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FOLDER = Path(__file__).parent.parent / "conformance" / "vectors"
 
 
 def read_vectors(name: str) -> Iterator[dict[str, Any]]:
-    """Give the vectors of one file, in its order.
+    """Yield the vectors of one file, in its order.
 
     Args:
-        name: of the file, without `.jsonl.gz`.
+        name: the name of the file without `.jsonl.gz`.
     """
     with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -29,6 +29,6 @@ def read_table(name: str) -> Any:
     """Return the content of one JSON file.
 
     Args:
-        name: of the file, without `.json`.
+        name: the name of the file without `.json`.
     """
     return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))

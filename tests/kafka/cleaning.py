@@ -23,7 +23,7 @@ def alter(node: ApacheKafka, topic: str, configs: dict[str, str]) -> None:
 
 
 def until(is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
-    """Wait until a condition holds; if that takes too long, fail with `what`, or with its result if it is a function."""
+    """Wait until a condition holds; if that takes too long, fail with `what`, or its result if it is a function."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, what if isinstance(what, str) else what()

@@ -1,7 +1,6 @@
 """Programs that use other people's clients, each in the client's language: PROGRAM BOOTSTRAP SCENARIO TOPIC [ARGUMENT…]
 
-Each prints its observations as one line of JSON. Clients are fetched from their registries on first use, and builds
-are cached.
+Each prints its observations as one line of JSON. Clients are fetched from registries on first use; builds are cached.
 
     admin                 create the topic, describe its partitions and `retention.ms`, delete it, list the others
     administer MS         change a topic, and the broker's `log.retention.ms` to MS; describe all; print each answer

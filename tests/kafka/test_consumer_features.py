@@ -78,7 +78,7 @@ def values(records: Sequence[Record]) -> list[str]:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "auto"])
 def test_a_pattern_finds_topics_that_come_later(either: Server, protocol: str) -> None:
-    """With the brokers' pattern, a new topic comes ten seconds later; "auto" does the same, so its case does not wait."""
+    """With the brokers' pattern, a new topic comes ten seconds later; "auto" does the same, so it does not wait."""
     prefix = f"features-pattern-{protocol}"
 
     async def test(bootstrap: str) -> None:
