@@ -51,8 +51,8 @@ NOT_LOADED = {
 
 #: The packages of the extras in pyproject.toml, by import name.
 OF_EXTRAS = {
-    "aiohttp", "botocore", "click", "gssapi", "jinja2", "numpy", "opentelemetry", "pandas", "pyarrow", "pyspark",
-    "rich", "typer", "uvloop", "yaml",
+    "aiohttp", "botocore", "click", "gssapi", "jinja2", "kazoo", "numpy", "opentelemetry", "pandas", "puresasl",
+    "pyarrow", "pyspark", "rich", "typer", "uvloop", "yaml",
 }  # fmt: skip
 
 #: Imports every module except those of the extras, then sends and reads a record through the broker.

@@ -37,6 +37,7 @@ from kafkawire.sdk.errors import (
 )
 from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.tables.error_codes import FATAL, ErrorCode
+from kafkawire.sdk.registry.registry import Check, RegistryCode
 
 
 def test_one_tree() -> None:
@@ -125,6 +126,9 @@ def test_texts() -> None:
 #: An argument for each parameter of an exception's `__init__`, by name.
 ARGUMENTS: dict[str, Any] = {
     "base_offset": 5,
+    "check": Check("/a", 1),
+    "codes": [RegistryCode.BAD_VERSION],
+    "operations": [Check("/a", 1)],
     "address": ("broker", 9092),
     "code": ErrorCode.NOT_LEADER_OR_FOLLOWER,
     "detail": "partition t-0",

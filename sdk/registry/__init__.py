@@ -1,0 +1,4 @@
+"""The registry of a cluster: a tree of small nodes with sessions and watches, as ZooKeeper has it.
+
+`registry.py` is the interface, `steps.py` writes sequences of operations.
+"""

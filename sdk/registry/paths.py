@@ -1,0 +1,59 @@
+"""Paths of nodes: absolute, with single slashes, without `.` and `..`.
+
+Source: `PathUtils.validatePath` in Apache ZooKeeper.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ancestors_of", "child_path", "parent_of", "path_problem"]
+
+
+def path_problem(path: str, *, is_sequential: bool = False) -> str | None:
+    """Return what is wrong with a path, None if nothing is.
+
+    Args:
+        path: the path.
+        is_sequential: whether a number will be appended, so that the path may end with a slash.
+    """
+    if is_sequential:
+        path += "1"
+    if not path.startswith("/"):
+        return "a path begins with a slash"
+    if path == "/":
+        return None
+    if path.endswith("/"):
+        return "a path does not end with a slash"
+    for name in path[1:].split("/"):
+        if not name:
+            return "a path has no empty names"
+        if name in (".", ".."):
+            return f"a path has no relative name such as {name!r}"
+    for character in path:
+        if _is_refused(character):
+            return f"a path does not contain the character {character!r}"
+    return None
+
+
+def parent_of(path: str) -> str:
+    """Return the parent of a path other than `/`."""
+    return path.rpartition("/")[0] or "/"
+
+
+def child_path(parent: str, name: str) -> str:
+    """Return the path of a child."""
+    return f"/{name}" if parent == "/" else f"{parent}/{name}"
+
+
+def ancestors_of(path: str) -> list[str]:
+    """Return the ancestors of a path below `/`, the topmost first."""
+    names = path[1:].split("/")
+    return ["/" + "/".join(names[:count]) for count in range(1, len(names))]
+
+
+def _is_refused(character: str) -> bool:
+    return (
+        character <= "\u001f"
+        or "\u007f" <= character <= "\u009f"
+        or "\ud800" <= character <= "\uf8ff"
+        or "\ufff0" <= character <= "\uffff"
+    )

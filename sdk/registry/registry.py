@@ -1,0 +1,619 @@
+"""The interface to the registry of a cluster: operations, outcomes, watches, sessions.
+
+The registry is a tree of nodes with versions, as in ZooKeeper. `submit` takes operations and reports their outcomes to
+a callback; `steps.py` makes sequences of them readable.
+
+Callbacks, watchers and listeners run on the owner's thread, one after the other, and never inside a call of the
+registry. Operations are tuples: `Exists(p) == GetData(p)`, so compare types before values.
+
+Source: `ZooKeeper`, `KeeperException` in Apache ZooKeeper; `ZooKeeperClient` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
+from kafkawire.sdk.registry.paths import path_problem
+
+__all__ = [
+    "ANY_VERSION",
+    "PENDING_BYTES_MAX",
+    "PENDING_MAX",
+    "REQUEST_BYTES_MAX",
+    "SESSION_ENDED",
+    "Change",
+    "Check",
+    "Children",
+    "Committed",
+    "Create",
+    "CreateMode",
+    "Created",
+    "Data",
+    "Delete",
+    "Deleted",
+    "EventKind",
+    "Exists",
+    "GetAcl",
+    "GetChildren",
+    "GetData",
+    "NodeAcl",
+    "Operation",
+    "Outcome",
+    "Post",
+    "Registry",
+    "RegistryCode",
+    "RegistryError",
+    "Result",
+    "SessionListener",
+    "SetAcl",
+    "SetData",
+    "Stat",
+    "Transaction",
+    "TransactionFailed",
+    "VersionChecked",
+    "WatchEvent",
+    "Watcher",
+    "path_of",
+    "refusal_of",
+    "request_size_bytes",
+]
+
+#: As the version of an operation: any version will do.
+ANY_VERSION: Final = -1
+
+#: The largest request, with its data, paths and lists; a ZooKeeper with the default `jute.maxbuffer` drops the
+#: connection of a client that sends more.
+REQUEST_BYTES_MAX: Final = 0xFFFFF
+
+#: Operations of one session that wait for the registry; more are refused with TOO_MANY_PENDING. While a ZooKeeper is
+#: away, they are kept in memory.
+PENDING_MAX: Final = 100_000
+#: The same, for the sum of their sizes.
+PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class RegistryCode(Enum):
+    """Why an operation failed."""
+
+    #: The node, or the parent of a new node, does not exist.
+    NO_NODE = auto()
+    NODE_EXISTS = auto()
+    #: The version of the node is not the expected one.
+    BAD_VERSION = auto()
+    #: A node that has children is not deleted.
+    NOT_EMPTY = auto()
+    NO_CHILDREN_FOR_EPHEMERALS = auto()
+    #: The access control list does not permit the operation to this session.
+    NO_AUTH = auto()
+    INVALID_ACL = auto()
+    #: The path is invalid, or the node cannot be deleted or written.
+    BAD_ARGUMENTS = auto()
+    #: The request is larger than `REQUEST_BYTES_MAX`.
+    REQUEST_TOO_LARGE = auto()
+    #: Too many operations wait already; see `PENDING_MAX`.
+    TOO_MANY_PENDING = auto()
+    #: The session has ended; the operation may have been done.
+    SESSION_EXPIRED = auto()
+    #: The registry refused the credentials of this program.
+    AUTH_FAILED = auto()
+    #: The registry was closed by this program.
+    CLOSED = auto()
+    #: The disk of the registry has failed.
+    STORAGE_FAILED = auto()
+    #: Of an operation in a transaction: one after it failed, so it was undone.
+    ROLLED_BACK = auto()
+    #: Of an operation in a transaction: one before it failed, so it was not tried.
+    RUNTIME_INCONSISTENCY = auto()
+    #: Any other error of the registry; the text has its name.
+    UNEXPECTED = auto()
+
+
+#: The codes of operations that failed because their session is gone, or was never there.
+SESSION_ENDED: Final = frozenset({RegistryCode.SESSION_EXPIRED, RegistryCode.AUTH_FAILED, RegistryCode.CLOSED})
+
+
+class RegistryError(KafkaWireError):
+    """The registry did not carry out an operation.
+
+    Decide by `code`. After SESSION_EXPIRED the operation may be submitted again, in the new session; whether it was
+    done in the old one is unknown.
+
+    Args:
+        code: why.
+        path: the node; empty if the error concerns no single one.
+        detail: more about it, such as the address of the registry, the value and the limit.
+    """
+
+    def __init__(self, code: RegistryCode, path: str, detail: str = "") -> None:
+        super().__init__(": ".join(f"{part}" for part in (code.name, path, detail) if part))
+        self.code = code
+        self.path = path
+        self.detail = detail
+        self.retriable = code in (RegistryCode.SESSION_EXPIRED, RegistryCode.TOO_MANY_PENDING)
+
+
+class TransactionFailed(RegistryError):
+    """No operation of a transaction was carried out, since one of them failed.
+
+    `code` and `path` are those of the operation that failed.
+
+    Args:
+        operations: those of the transaction.
+        codes: the code of each: ROLLED_BACK before the one that failed, RUNTIME_INCONSISTENCY after it.
+
+    Attributes:
+        index: the position of the operation that failed.
+        codes: see above.
+    """
+
+    def __init__(self, operations: Sequence[Change | Check], codes: Sequence[RegistryCode]) -> None:
+        index = next((at for at, code in enumerate(codes) if code is not RegistryCode.ROLLED_BACK), 0)
+        failed = operations[index]
+        place = f"operation {index + 1} of {len(operations)} in a transaction, {type(failed).__name__}"
+        super().__init__(codes[index], failed.path, place)
+        self.index = index
+        self.codes = tuple(codes)
+
+
+class EventKind(Enum):
+    """What happened to a watched node."""
+
+    CREATED = auto()
+    DELETED = auto()
+    #: Its data was set.
+    CHANGED = auto()
+    #: A child was created or deleted.
+    CHILDREN_CHANGED = auto()
+
+
+class WatchEvent(NamedTuple):
+    """A watch has fired, once; a later change is not reported unless the node is read again with a watcher.
+
+    Attributes:
+        path: the node.
+        kind: what happened. After a lost connection, a change may be reported that the reader has seen.
+    """
+
+    path: str
+    kind: EventKind
+
+
+#: Called with the event; one that is set twice for a path is called once.
+Watcher = Callable[[WatchEvent], None]
+
+
+class CreateMode(Enum):
+    """What kind of node is created."""
+
+    PERSISTENT = auto()
+    #: Deleted at the end of the session; has no children.
+    EPHEMERAL = auto()
+    #: The path is continued by ten digits: the number of nodes ever created under the parent.
+    PERSISTENT_SEQUENTIAL = auto()
+    EPHEMERAL_SEQUENTIAL = auto()
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether the node ends with the session."""
+        return self in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether the path gets a number."""
+        return self in (CreateMode.PERSISTENT_SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL)
+
+
+# Operations.
+
+
+class Create(NamedTuple):
+    """Create a node; its parent must exist. Outcome: `Created`.
+
+    Attributes:
+        path: the node.
+        data: its content; None writes no data, as Kafka does for folders, and reads as empty.
+        mode: its kind.
+        acl: its access control list.
+    """
+
+    path: str
+    data: bytes | None = None
+    mode: CreateMode = CreateMode.PERSISTENT
+    acl: tuple[Acl, ...] = OPEN_ACL
+
+
+class SetData(NamedTuple):
+    """Replace the data of a node. Outcome: its new `Stat`.
+
+    Attributes:
+        path: the node.
+        data: the new content.
+        version: the expected version of the data.
+    """
+
+    path: str
+    data: bytes | None
+    version: int = ANY_VERSION
+
+
+class Delete(NamedTuple):
+    """Delete a node without children. Outcome: `Deleted`.
+
+    Attributes:
+        path: the node.
+        version: the expected version of the data.
+    """
+
+    path: str
+    version: int = ANY_VERSION
+
+
+class Check(NamedTuple):
+    """In a transaction: expect a node with a version. Outcome: `VersionChecked`.
+
+    Attributes:
+        path: the node.
+        version: the expected version of the data.
+    """
+
+    path: str
+    version: int
+
+
+class GetData(NamedTuple):
+    """Read a node. Outcome: `Data`.
+
+    Attributes:
+        path: the node.
+        watcher: called once when the data is set or the node deleted; not if the outcome is an error.
+    """
+
+    path: str
+    watcher: Watcher | None = None
+
+
+class Exists(NamedTuple):
+    """Look for a node. Outcome: its `Stat`, or NO_NODE.
+
+    Attributes:
+        path: the node.
+        watcher: called once when the node is created, written or deleted; also if the outcome is NO_NODE.
+    """
+
+    path: str
+    watcher: Watcher | None = None
+
+
+class GetChildren(NamedTuple):
+    """List the children of a node. Outcome: `Children`.
+
+    Attributes:
+        path: the node.
+        watcher: called once when a child is created or deleted, or the node itself is deleted; not if the outcome is
+            an error.
+    """
+
+    path: str
+    watcher: Watcher | None = None
+
+
+class GetAcl(NamedTuple):
+    """Read the access control list of a node. Outcome: `NodeAcl`.
+
+    Attributes:
+        path: the node.
+    """
+
+    path: str
+
+
+class SetAcl(NamedTuple):
+    """Replace the access control list of a node. Outcome: its new `Stat`.
+
+    Attributes:
+        path: the node.
+        acl: the new list.
+        version: the expected version of the list (`Stat.aversion`).
+    """
+
+    path: str
+    acl: tuple[Acl, ...]
+    version: int = ANY_VERSION
+
+
+#: Operations that change the tree, and may be in a transaction.
+Change = Create | SetData | Delete
+
+
+class Transaction(NamedTuple):
+    """Carry out all operations or none. Outcome: `Committed`, or `TransactionFailed`.
+
+    Attributes:
+        operations: each sees the effect of those before it.
+    """
+
+    operations: tuple[Change | Check, ...]
+
+
+Operation = Create | SetData | Delete | GetData | Exists | GetChildren | GetAcl | SetAcl | Transaction
+
+
+# Outcomes.
+
+
+class Stat(NamedTuple):
+    """What is known of a node beside its data. The fields have ZooKeeper's names.
+
+    Attributes:
+        czxid: the transaction that created the node.
+        mzxid: the transaction that last set its data.
+        ctime_ms: when it was created.
+        mtime_ms: when its data was last set.
+        version: so many times its data was set.
+        cversion: so many children were created or deleted.
+        aversion: so many times its access control list was set.
+        ephemeral_owner: the session whose end deletes it; 0 for a persistent node.
+        size_bytes: the length of its data.
+        children: the number of its children.
+        pzxid: the transaction that last created or deleted a child.
+    """
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    size_bytes: int
+    children: int
+    pzxid: int
+
+
+class Created(NamedTuple):
+    """A node was created.
+
+    Attributes:
+        path: the node, with its number if it is sequential.
+    """
+
+    path: str
+
+
+class Deleted(NamedTuple):
+    """A node was deleted.
+
+    Attributes:
+        path: the node.
+    """
+
+    path: str
+
+
+class VersionChecked(NamedTuple):
+    """A node has the expected version.
+
+    Attributes:
+        path: the node.
+    """
+
+    path: str
+
+
+class Data(NamedTuple):
+    """The content of a node.
+
+    Attributes:
+        data: empty if the node has none.
+        stat: what else is known.
+    """
+
+    data: bytes
+    stat: Stat
+
+
+class Children(NamedTuple):
+    """The children of a node.
+
+    Attributes:
+        names: their names, sorted.
+        stat: of the node itself.
+    """
+
+    names: tuple[str, ...]
+    stat: Stat
+
+
+class NodeAcl(NamedTuple):
+    """The access control list of a node.
+
+    Attributes:
+        acl: the list.
+        stat: what else is known of the node.
+    """
+
+    acl: tuple[Acl, ...]
+    stat: Stat
+
+
+class Committed(NamedTuple):
+    """A transaction was carried out.
+
+    Attributes:
+        results: of its operations, in order.
+    """
+
+    results: tuple[Created | Stat | Deleted | VersionChecked, ...]
+
+
+Result = Created | Stat | Deleted | VersionChecked | Data | Children | NodeAcl | Committed
+Outcome = Result | RegistryError
+
+
+# The registry.
+
+#: Has the owner's thread call a function: soon, in the order of the calls, and never inside this call. Callable from
+#: any thread.
+Post = Callable[[Callable[[], None]], None]
+
+
+class SessionListener(Protocol):
+    """Is told of the session. A class that derives from this one has only the methods that it needs.
+
+    A session begins with `opened`. Then `suspended` and `connected` alternate. At its end `expired` is called, and
+    `opened` once the registry has given a new session by itself.
+    """
+
+    def opened(self) -> None:
+        """Note that a session exists, and is connected. Ephemeral nodes and watches are set again here."""
+
+    def suspended(self) -> None:
+        """Note that the connection is lost. The session, its nodes and its watches may be there, or end meanwhile."""
+
+    def connected(self) -> None:
+        """Note that the session is connected again, with its ephemeral nodes and its watches."""
+
+    def expired(self) -> None:
+        """Note that the session is gone.
+
+        All of its operations have failed with SESSION_EXPIRED, or AUTH_FAILED after `refused`; its watchers will not be
+        called. Operations that are submitted from now on wait for the next session.
+        """
+
+    def refused(self, error: RegistryError) -> None:
+        """Note that the registry refused the credentials; it will be asked again.
+
+        Args:
+            error: AUTH_FAILED, with the address. All operations that waited have failed with it.
+        """
+
+
+class Registry(Protocol):
+    """A session with the registry of a cluster, and the next session when that one expires.
+
+    All methods are called on the owner's thread, and none blocks, except `close`.
+    """
+
+    @property
+    def session_id(self) -> int:
+        """The current session, 0 between two sessions. Stays while a lost connection is made again."""
+        ...
+
+    def describe(self) -> str:
+        """Return what this registry is and where, for log lines and errors."""
+        ...
+
+    def start(self) -> None:
+        """Begin to connect; `opened` is called later. Operations may be submitted before."""
+        ...
+
+    def add_listener(self, listener: SessionListener) -> None:
+        """Tell a listener of changes of the session from now on, after those that were added before it."""
+        ...
+
+    def remove_listener(self, listener: SessionListener) -> None:
+        """Tell a listener nothing more."""
+        ...
+
+    def submit(self, operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
+        """Carry out operations.
+
+        They are sent one after the other without waiting for outcomes, and carried out in the order in which all
+        calls submitted them. Each succeeds or fails by itself. Those that need an outcome of another are submitted
+        after it.
+
+        The event of a change reaches a watcher before any outcome that shows that change. While the registry cannot
+        be reached, operations wait. One whose outcome was lost with a connection is sent again, so that it may be done
+        twice: a node that "exists already" may have been created by this very operation.
+
+        Args:
+            operations: what to do. May be empty.
+            done: called once, with an outcome for each operation: its result or an error. Nothing is raised.
+        """
+        ...
+
+    def close(self, timeout_ms: int) -> None:
+        """End the session, with its ephemeral nodes, and fail what waits with CLOSED.
+
+        Outcomes are reported as ever, after this call. The call may be repeated.
+
+        Args:
+            timeout_ms: the call returns after so long at the latest. If the registry has not answered by then, the
+                session ends there by its timeout.
+        """
+        ...
+
+
+def path_of(operation: Operation | Check) -> str:
+    """Return the path of an operation; that of the first one for a transaction."""
+    if isinstance(operation, Transaction):
+        return operation.operations[0].path if operation.operations else ""
+    return operation.path
+
+
+def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | None:
+    """Return the error of an operation that must not be sent, None if it may be.
+
+    Args:
+        operation: what is to be sent.
+        prefix_bytes: the length of what is put before each path.
+    """
+    parts = operation.operations if isinstance(operation, Transaction) else (operation,)
+    for part in parts:
+        is_sequential = isinstance(part, Create) and part.mode.is_sequential
+        problem = path_problem(part.path, is_sequential=is_sequential)
+        if problem is not None:
+            return RegistryError(RegistryCode.BAD_ARGUMENTS, part.path, problem)
+    size_bytes = request_size_bytes(operation, prefix_bytes)
+    if size_bytes > REQUEST_BYTES_MAX:
+        detail = f"the request takes {size_bytes} bytes; at most {REQUEST_BYTES_MAX} are allowed"
+        return RegistryError(RegistryCode.REQUEST_TOO_LARGE, path_of(operation), detail)
+    return None
+
+
+def request_size_bytes(operation: Operation, prefix_bytes: int = 0) -> int:
+    """Return the length of a request in ZooKeeper's protocol.
+
+    Args:
+        operation: the content of the request.
+        prefix_bytes: the length of what is put before each path.
+    """
+    if isinstance(operation, Transaction):
+        parts = sum(_MULTI_HEADER_BYTES + _size_bytes(part, prefix_bytes) for part in operation.operations)
+        return _HEADER_BYTES + parts + _MULTI_HEADER_BYTES
+    return _HEADER_BYTES + _size_bytes(operation, prefix_bytes)
+
+
+#: Transaction id and type of a request.
+_HEADER_BYTES: Final = 8
+#: Type, whether it is the end, error.
+_MULTI_HEADER_BYTES: Final = 9
+#: Lengths, versions and flags.
+_INT_BYTES: Final = 4
+
+
+def _size_bytes(operation: Operation | Check, prefix_bytes: int) -> int:
+    size = _INT_BYTES + prefix_bytes + len(path_of(operation).encode("utf-8", "surrogatepass"))
+    match operation:
+        case Create():
+            size += _INT_BYTES + len(operation.data or b"") + _acl_bytes(operation.acl) + _INT_BYTES
+        case SetData():
+            size += _INT_BYTES + len(operation.data or b"") + _INT_BYTES
+        case SetAcl():
+            size += _acl_bytes(operation.acl) + _INT_BYTES
+        case Delete() | Check():
+            size += _INT_BYTES
+        case GetAcl():
+            pass
+        case _:
+            size += 1  # whether a watch is set
+    return size
+
+
+def _acl_bytes(acl: tuple[Acl, ...]) -> int:
+    return _INT_BYTES + sum(3 * _INT_BYTES + len(entry.scheme.encode()) + len(entry.id.encode()) for entry in acl)

@@ -1,0 +1,59 @@
+"""The watchers of one session: which of them an event concerns.
+
+Source: `ZKWatchManager.materialize` in Apache ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from kafkawire.sdk.registry.registry import EventKind, Watcher, WatchEvent
+
+__all__ = ["WatchKind", "WatchTable"]
+
+
+class WatchKind(Enum):
+    """By which operation a watch was set."""
+
+    #: GetData, or Exists on a node that exists.
+    DATA = auto()
+    #: Exists on a node that does not exist.
+    EXISTENCE = auto()
+    #: GetChildren.
+    CHILDREN = auto()
+
+
+#: The watches that an event ends.
+_ENDED_BY = {
+    EventKind.CREATED: (WatchKind.DATA, WatchKind.EXISTENCE),
+    EventKind.CHANGED: (WatchKind.DATA, WatchKind.EXISTENCE),
+    EventKind.DELETED: (WatchKind.DATA, WatchKind.EXISTENCE, WatchKind.CHILDREN),
+    EventKind.CHILDREN_CHANGED: (WatchKind.CHILDREN,),
+}
+
+
+class WatchTable:
+    """Watchers by kind and path, each in the order in which they were set."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[WatchKind, dict[str, dict[Watcher, None]]] = {kind: {} for kind in WatchKind}
+
+    def add(self, kind: WatchKind, path: str, watcher: Watcher) -> None:
+        """Set a watcher; one that is set already is called once."""
+        self._watchers[kind].setdefault(path, {})[watcher] = None
+
+    def take(self, event: WatchEvent) -> list[Watcher]:
+        """Return the watchers to call for an event, without repetitions; their watches have ended."""
+        found: dict[Watcher, None] = {}
+        for kind in _ENDED_BY[event.kind]:
+            found |= self._watchers[kind].pop(event.path, {})
+        return list(found)
+
+    def paths(self, kind: WatchKind) -> list[str]:
+        """Return the paths that are watched by a kind of operation."""
+        return list(self._watchers[kind])
+
+    def clear(self) -> None:
+        """Forget all watchers."""
+        for watchers in self._watchers.values():
+            watchers.clear()
