@@ -16,7 +16,7 @@ from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
-from kafkawire.reference_broker.requests.merged_response import Gathering
+from kafkawire.reference_broker.requests.merged_response import AwaitedParts
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.reference_broker.work.pieces import Work
@@ -72,7 +72,7 @@ def handle(
     def complete(outcomes: list[_Outcome]) -> None:
         complete_by_work(call, delayed, _respond(call.version, asked, outcomes))
 
-    parts = Gathering[_Outcome](len(asked), complete)
+    parts = AwaitedParts[_Outcome](len(asked), complete)
     for number, transaction in enumerate(asked):
         yield from _add(call, metadata, transactions, transaction, partial(parts.put, number))
         yield

@@ -15,7 +15,7 @@ from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_describe import (
@@ -48,7 +48,11 @@ def handle(
 
         groups.describe_consumer(group_id, answer, call.now_ms)
 
-    return (yield from gather(call, request.group_ids, ask, lambda found: ConsumerGroupDescribeResponse(groups=found)))
+    return (
+        yield from collect_with_repetitions(
+            call, request.group_ids, ask, lambda found: ConsumerGroupDescribeResponse(groups=found)
+        )
+    )
 
 
 def _described(metadata: MetadataCache, group_id: str, outcome: ConsumerGroup | BrokerError) -> Described:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
-from kafkawire.reference_broker.groups.requests import Beat
+from kafkawire.reference_broker.groups.requests import ConsumerHeartbeat
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
@@ -40,7 +40,7 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest, *, groups: GroupC
             outcome = ConsumerGroupHeartbeatResponse(error_code=outcome.code, error_message=outcome.detail)
         delayed.complete(outcome)
 
-    beat = Beat(
+    beat = ConsumerHeartbeat(
         request.group_id,
         request.member_id,
         request.member_epoch,

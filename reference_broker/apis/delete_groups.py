@@ -11,7 +11,7 @@ from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
 from kafkawire.reference_broker.work.pieces import Work, counted
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -35,4 +35,8 @@ def handle(call: Call, request: DeleteGroupsRequest, *, groups: GroupCoordinator
         groups.delete(group_id, answer, call.now_ms)
 
     group_ids = yield from counted(request.groups_names)
-    return (yield from gather(call, list(group_ids), ask, lambda found: DeleteGroupsResponse(results=found)))
+    return (
+        yield from collect_with_repetitions(
+            call, list(group_ids), ask, lambda found: DeleteGroupsResponse(results=found)
+        )
+    )

@@ -19,7 +19,7 @@ from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -88,7 +88,9 @@ def handle(
     def ask(resource: _Resource, put: Callable[[Result], None]) -> None:
         put(_result(description, request, resource))
 
-    return (yield from gather(call, resources, ask, lambda found: DescribeConfigsResponse(results=found)))
+    return (
+        yield from collect_with_repetitions(call, resources, ask, lambda found: DescribeConfigsResponse(results=found))
+    )
 
 
 def _result(description: _Description, request: DescribeConfigsRequest, resource: _Resource) -> Result:

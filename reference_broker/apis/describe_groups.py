@@ -14,7 +14,7 @@ from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -42,7 +42,11 @@ def handle(call: Call, request: DescribeGroupsRequest, *, groups: GroupCoordinat
 
         groups.describe(group_id, answer, call.now_ms)
 
-    return (yield from gather(call, request.groups, ask, lambda found: DescribeGroupsResponse(groups=found)))
+    return (
+        yield from collect_with_repetitions(
+            call, request.groups, ask, lambda found: DescribeGroupsResponse(groups=found)
+        )
+    )
 
 
 def _described(version: int, group_id: str, outcome: ClassicGroup | BrokerError) -> DescribedGroup:

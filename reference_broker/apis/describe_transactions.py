@@ -11,7 +11,7 @@ from itertools import groupby
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction import Transaction, state_name
 from kafkawire.reference_broker.work.pieces import Work
@@ -46,7 +46,7 @@ def handle(
             answer(BrokerError(ErrorCode.INVALID_REQUEST))
 
     return (
-        yield from gather(
+        yield from collect_with_repetitions(
             call,
             request.transactional_ids,
             ask,

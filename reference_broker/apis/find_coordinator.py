@@ -21,7 +21,7 @@ from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError, LocalProtocolError
 from kafkawire.sdk.options import parse_integer
@@ -70,11 +70,11 @@ def handle(
 
     if call.version >= _SEVERAL_SINCE:
         return (
-            yield from gather(
+            yield from collect_with_repetitions(
                 call, request.coordinator_keys, ask, lambda found: FindCoordinatorResponse(coordinators=found)
             )
         )
-    return (yield from gather(call, [request.key], ask, _single))
+    return (yield from collect_with_repetitions(call, [request.key], ask, _single))
 
 
 def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:

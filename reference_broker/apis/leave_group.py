@@ -14,7 +14,7 @@ from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
-from kafkawire.reference_broker.requests.merged_response import Gathering
+from kafkawire.reference_broker.requests.merged_response import AwaitedParts
 from kafkawire.reference_broker.work.pieces import Work, each
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -44,7 +44,7 @@ def handle(call: Call, request: LeaveGroupRequest, *, groups: GroupCoordinator) 
         complete_by_work(call, delayed, _respond(call.version, leaving, outcomes))
 
     together = [leaving[first : first + _AT_A_TIME] for first in range(0, len(leaving) or 1, _AT_A_TIME)]
-    parts = Gathering[list[ErrorCode] | BrokerError](len(together), complete)
+    parts = AwaitedParts[list[ErrorCode] | BrokerError](len(together), complete)
     for number, members in enumerate(together):
         groups.leave(request.group_id, members, partial(parts.put, number), call.now_ms)
         yield

@@ -28,8 +28,8 @@ from kafkawire.reference_broker.groups.migration import StaysConsumerGroup
 from kafkawire.reference_broker.groups.records import Committed
 from kafkawire.reference_broker.groups.requests import (
     PROTOCOLS_MAX,
-    Beat,
     Commit,
+    ConsumerHeartbeat,
     Fetched,
     GroupLimits,
     Join,
@@ -231,7 +231,7 @@ class GroupCoordinator:
                 now_ms,
             )
 
-    def beat(self, request: Beat, done: Done[ConsumerGroupHeartbeatResponse], now_ms: int) -> None:
+    def beat(self, request: ConsumerHeartbeat, done: Done[ConsumerGroupHeartbeatResponse], now_ms: int) -> None:
         """Handle a heartbeat of KIP-848."""
         self._submit(request.group_id, lambda shard: shard.beat(request, now_ms), done, now_ms)
 

@@ -20,8 +20,8 @@ __all__ = [
     "PROTOCOLS_BYTES_MAX",
     "PROTOCOLS_MAX",
     "SUBSCRIBED_TOPICS_MAX",
-    "Beat",
     "Commit",
+    "ConsumerHeartbeat",
     "Fetched",
     "GroupLimits",
     "Join",
@@ -167,7 +167,7 @@ class Sync(NamedTuple):
     assignments: Mapping[str, bytes]
 
 
-class Beat(NamedTuple):
+class ConsumerHeartbeat(NamedTuple):
     """A heartbeat of KIP-848, which also joins, changes a subscription and leaves.
 
     Attributes:

@@ -23,7 +23,7 @@ from kafkawire.reference_broker.groups.classic.members import ClassicMembers
 from kafkawire.reference_broker.groups.consumer.changes import Changes
 from kafkawire.reference_broker.groups.consumer.classic_protocol import ClassicProtocolMembers
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
-from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, Heartbeats, check_beat
+from kafkawire.reference_broker.groups.consumer.heartbeats import JOIN_EPOCH, Heartbeats, check_heartbeat
 from kafkawire.reference_broker.groups.consumer.records import group_tombstones
 from kafkawire.reference_broker.groups.consumer.records import replay as replay_consumer
 from kafkawire.reference_broker.groups.expiry import Expiry, is_empty
@@ -38,7 +38,7 @@ from kafkawire.reference_broker.groups.records import (
     offset_tombstone,
     stored_group,
 )
-from kafkawire.reference_broker.groups.requests import Beat, Commit, Fetched, GroupLimits, Join, Sync
+from kafkawire.reference_broker.groups.requests import Commit, ConsumerHeartbeat, Fetched, GroupLimits, Join, Sync
 from kafkawire.reference_broker.groups.stored_records import decode_stored
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import (
@@ -249,16 +249,16 @@ class GroupShard:
             return self._step(lambda: self._classic_protocol.leave(group, members, now_ms))
         return self._step(lambda: self._members.leave(group_id, members, now_ms))
 
-    def beat(self, request: Beat, now_ms: int) -> Result[ConsumerGroupHeartbeatResponse]:
+    def beat(self, request: ConsumerHeartbeat, now_ms: int) -> Result[ConsumerGroupHeartbeatResponse]:
         """Handle a heartbeat of KIP-848; see `Heartbeats.beat`.
 
         Raises:
             BrokerError: see there; or the consumer group does not exist, and this heartbeat does not create it.
         """
-        check_beat(request)
+        check_heartbeat(request)
         return self._step(lambda: self._beat(request, now_ms))
 
-    def _beat(self, request: Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
+    def _beat(self, request: ConsumerHeartbeat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         group_id = request.group_id
         group = self.consumer_groups.get(group_id)
         classic = self.classic_groups.get(group_id)

@@ -28,7 +28,7 @@ from kafkawire.sdk.protocol.tables.enums import (
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records.java_integers import INT32_MAX
 
-__all__ = ["EVICTION_MS", "FetchSession", "FetchSessions", "SessionPartition", "WaitingFetch", "Watched"]
+__all__ = ["EVICTION_MS", "FetchSession", "FetchSessions", "SessionPartition", "WaitingFetch", "WatchedLog"]
 
 PartitionData = FetchResponse.PartitionData
 
@@ -42,7 +42,7 @@ _AT_A_TIME = 100
 _Key = tuple[bytes | str, int]
 
 
-class Watched(Protocol):
+class WatchedLog(Protocol):
     """The interface of a log that sessions use."""
 
     @property
@@ -91,7 +91,7 @@ class SessionPartition:
         self.turn = 0
         self._session = session
         self._high_watermark = self._log_start_offset = UNKNOWN_OFFSET
-        self._log: Watched | None = None
+        self._log: WatchedLog | None = None
 
     def changed(self, size_bytes: int) -> None:
         """Record that more can be read, or that reading has ended; called by logs."""
@@ -119,7 +119,7 @@ class SessionPartition:
         self._high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else UNKNOWN_OFFSET
         self._log_start_offset = data.log_start_offset
 
-    def read_from(self, log: Watched | None) -> bool:
+    def read_from(self, log: WatchedLog | None) -> bool:
         """Record the log that was read; return whether it differs from the previous one."""
         if log is self._log:
             return False
@@ -246,7 +246,7 @@ class FetchSession:
         """The number of partitions that may have news."""
         return len(self._ready)
 
-    def was_read(self, partition: SessionPartition, log: Watched | None, *, is_at_end: bool) -> None:
+    def was_read(self, partition: SessionPartition, log: WatchedLog | None, *, is_at_end: bool) -> None:
         """Record a read of a partition.
 
         Args:

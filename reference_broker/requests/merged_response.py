@@ -18,7 +18,7 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Gathering", "Repetitions", "collect", "gather", "size_of"]
+__all__ = ["AwaitedParts", "Repetitions", "collect", "collect_with_repetitions", "size_of"]
 
 A = TypeVar("A", bound=Hashable)
 P = TypeVar("P")
@@ -28,7 +28,7 @@ PartMessage = TypeVar("PartMessage", bound=Message)
 _NUMBER_BYTES = 4
 
 
-class Gathering(Generic[P]):
+class AwaitedParts(Generic[P]):
     """Waits for all parts.
 
     Args:
@@ -106,7 +106,7 @@ def collect(
     return delayed if unknown else (yield from respond(parts))
 
 
-def gather(
+def collect_with_repetitions(
     call: Call,
     asked: Sequence[A],
     ask: Callable[[A, Callable[[PartMessage], None]], None],

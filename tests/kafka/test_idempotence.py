@@ -16,7 +16,7 @@ from kafkawire.reference_broker.storage.batches import Window
 from kafkawire.reference_broker.storage.disk.disk import read_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, producer_state_entries
 from kafkawire.reference_broker.storage.producers.producer_state import note_stored
 from kafkawire.reference_broker.storage.producers.producers import Producers
 from kafkawire.reference_broker.storage.segments.transaction_index import TransactionIndex
@@ -162,6 +162,6 @@ def test_what_kafka_writes_about_transactions(kafka: ApacheKafka) -> None:
             if ended.is_aborted:
                 index.append(ended)
     index.store()
-    assert encode_snapshot(known_of(producers)) == snapshot.read_bytes()
+    assert encode_snapshot(producer_state_entries(producers)) == snapshot.read_bytes()
     assert len(index) == 6
     assert read_file(disk, "index") == (folder / f"{0:020}.txnindex").read_bytes()

@@ -14,7 +14,11 @@ from pathlib import Path
 import pytest
 
 from kafkawire.reference_broker.storage.disk.disk import read_file
-from kafkawire.reference_broker.storage.producers.producer_snapshots import decode_snapshot, encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producer_snapshots import (
+    decode_snapshot,
+    encode_snapshot,
+    producer_state_entries,
+)
 from kafkawire.reference_broker.transactions.transaction import ProducerIdAndEpoch
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -211,8 +215,8 @@ def compared(files: dict[str, bytes]) -> dict[str, bytes]:
                 found[name] = content
             case suffix if suffix == SNAPSHOT_SUFFIX:
                 producers = decode_snapshot(content)
-                assert encode_snapshot(known_of(producers)) == content
+                assert encode_snapshot(producer_state_entries(producers)) == content
                 for producer in producers:
                     producer.last_timestamp = 0
-                found[name] = encode_snapshot(known_of(producers))
+                found[name] = encode_snapshot(producer_state_entries(producers))
     return found

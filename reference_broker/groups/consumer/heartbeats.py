@@ -16,14 +16,14 @@ from kafkawire.reference_broker.groups.consumer.deadlines import Deadline
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, ConsumerMember, Partitions
 from kafkawire.reference_broker.groups.consumer.records import current_record
 from kafkawire.reference_broker.groups.outbox import Outbox
-from kafkawire.reference_broker.groups.requests import SUBSCRIBED_TOPICS_MAX, Beat, GroupLimits
+from kafkawire.reference_broker.groups.requests import SUBSCRIBED_TOPICS_MAX, ConsumerHeartbeat, GroupLimits
 from kafkawire.reference_broker.patterns.topic_pattern import TopicPattern
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.tables.enums import LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["JOIN_EPOCH", "Heartbeats", "check_beat"]
+__all__ = ["JOIN_EPOCH", "Heartbeats", "check_heartbeat"]
 
 #: The epoch of a joining member.
 JOIN_EPOCH = 0
@@ -52,13 +52,13 @@ class Heartbeats:
         self._limits = limits
 
     def beat(
-        self, group: ConsumerGroup, request: Beat, now_ms: int, *, is_assigned: bool = True
+        self, group: ConsumerGroup, request: ConsumerHeartbeat, now_ms: int, *, is_assigned: bool = True
     ) -> ConsumerGroupHeartbeatResponse:
         """Handle a heartbeat of a joining, staying or leaving member.
 
         Args:
             group: the group, which a joining member may have created.
-            request: the heartbeat, checked by `check_beat`.
+            request: the heartbeat, checked by `check_heartbeat`.
             now_ms: the current time.
             is_assigned: whether all partitions are assigned; not if this heartbeat converted a classic group during a
                 rebalance, whose partitions Kafka would leave unassigned until the next change.
@@ -82,7 +82,7 @@ class Heartbeats:
         return self._response(group.group_id, request, moved, has_moved=moved.assigned != member.assigned)
 
     def _response(
-        self, group_id: str, request: Beat, member: ConsumerMember, *, has_moved: bool
+        self, group_id: str, request: ConsumerHeartbeat, member: ConsumerMember, *, has_moved: bool
     ) -> ConsumerGroupHeartbeatResponse:
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
@@ -100,7 +100,7 @@ class Heartbeats:
             )
         return response
 
-    def _member(self, group: ConsumerGroup, request: Beat) -> tuple[ConsumerMember, str | None]:
+    def _member(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> tuple[ConsumerMember, str | None]:
         """Return the member of a heartbeat, and the id of the static member that it replaces."""
         member_id = request.member_id or self._new_id()
         if request.epoch != JOIN_EPOCH:
@@ -118,7 +118,7 @@ class Heartbeats:
             )
         return self._changes.replace_static(group, holder, member_id), holder_id
 
-    def _leave(self, group: ConsumerGroup, request: Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
+    def _leave(self, group: ConsumerGroup, request: ConsumerHeartbeat, now_ms: int) -> ConsumerGroupHeartbeatResponse:
         member = group.known(request.member_id, request.instance_id)
         if request.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
             # Its partitions stay assigned until its session ends, for a member with the same instance id.
@@ -130,7 +130,7 @@ class Heartbeats:
         return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.epoch)
 
 
-def _updated(member: ConsumerMember, request: Beat) -> ConsumerMember:
+def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         member,
@@ -146,7 +146,7 @@ def _updated(member: ConsumerMember, request: Beat) -> ConsumerMember:
     )
 
 
-def _check_epoch(member: ConsumerMember, request: Beat) -> None:
+def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
     """Check a member's epoch; the previous one is accepted with owned partitions, as a response may be lost."""
     if request.epoch == member.epoch:
         return
@@ -165,7 +165,7 @@ def _is_part(owned: Partitions, assigned: Partitions) -> bool:
     return all(numbers <= assigned.get(topic_id, frozenset()) for topic_id, numbers in owned.items())
 
 
-def check_beat(request: Beat) -> None:
+def check_heartbeat(request: ConsumerHeartbeat) -> None:
     """Check the fields of a heartbeat in Kafka's order.
 
     Raises:

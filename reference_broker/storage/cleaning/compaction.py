@@ -16,8 +16,8 @@ from kafkawire.reference_broker.storage.batches import DamagedSegment, parse_hea
 from kafkawire.reference_broker.storage.cleaning.background_jobs import Wait, in_background
 from kafkawire.reference_broker.storage.cleaning.cleaned_batch import Cleaning, LastRecord
 from kafkawire.reference_broker.storage.cleaning.cleaned_transactions import CleanedTransactions
-from kafkawire.reference_broker.storage.cleaning.dirtiness import Dirt, grouped
 from kafkawire.reference_broker.storage.cleaning.key_offsets import KeyOffsets
+from kafkawire.reference_broker.storage.cleaning.log_to_clean import LogToClean, grouped
 from kafkawire.reference_broker.storage.cleaning.removal import Retired
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producers import Producer
@@ -30,7 +30,7 @@ from kafkawire.sdk.records import RecordBatch
 from kafkawire.sdk.storage.file_names import CLEANED_SUFFIX
 from kafkawire.sdk.storage.transaction_index import AbortedTransaction
 
-__all__ = ["Compacted", "Compaction", "Tools"]
+__all__ = ["Compacted", "Compaction", "CompactionServices"]
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 _PIECE_BYTES = 256 * 1024
 
 
-class Tools(NamedTuple):
+class CompactionServices(NamedTuple):
     """The services of a compaction.
 
     Attributes:
@@ -72,17 +72,17 @@ class Compaction:
     """The compaction of a log.
 
     Args:
-        tools: see `Tools`.
+        tools: see `CompactionServices`.
         log: the log.
-        dirt: its dirty part.
+        to_clean: its dirty part.
         now_ms: the current time.
     """
 
-    def __init__(self, tools: Tools, log: PartitionLog, dirt: Dirt, now_ms: int) -> None:
+    def __init__(self, tools: CompactionServices, log: PartitionLog, to_clean: LogToClean, now_ms: int) -> None:
         self._tools = tools
         self._disk = tools.services.disk
         self._log = log
-        self._dirt = dirt
+        self._to_clean = to_clean
         self._now_ms = now_ms
 
     def run(self) -> Generator[Wait, Any, Compacted]:
@@ -94,28 +94,28 @@ class Compaction:
             EncodeError: a batch cannot be rewritten.
             OSError: the disk failed.
         """
-        log, dirt = self._log, self._dirt
-        before = [segment for segment in log.segments if segment.base_offset < dirt.end_offset]
+        log, to_clean = self._log, self._to_clean
+        before = [segment for segment in log.segments if segment.base_offset < to_clean.end_offset]
         aborted = yield from self._blocking(
             lambda: [transaction for segment in log.segments for transaction in segment.transactions]
         )
         keys = KeyOffsets(self._tools.keys_bytes)
         yield from self._in_pieces(self._read_keys(before, keys, aborted))
-        if keys.end_offset <= dirt.first_offset:
-            raise OSError(f"no progress at offset {dirt.first_offset}")
+        if keys.end_offset <= to_clean.first_offset:
+            raise OSError(f"no progress at offset {to_clean.first_offset}")
         before = [segment for segment in before if segment.base_offset < keys.end_offset]
         transactions = yield from self._blocking(lambda: CleanedTransactions(aborted))  # there may be millions
         cleaning = Cleaning(
             keys,
             transactions,
             {producer.producer_id: _last_record(producer) for producer in log.producers},
-            dirt.end_offset,
+            to_clean.end_offset,
             log.config.delete_retention_ms,
             self._now_ms,
         )
         bytes_before = sum(segment.size_bytes for segment in before)
         bytes_after = 0
-        groups = yield from self._blocking(lambda: grouped(before, log.config, dirt.end_offset))
+        groups = yield from self._blocking(lambda: grouped(before, log.config, to_clean.end_offset))
         ends = [group[0].base_offset for group in groups[1:]] + [_end_of(log, before)]
         for group, end_offset in zip(groups, ends, strict=True):
             bytes_after += yield from self._replace(group, end_offset, cleaning)
@@ -140,7 +140,7 @@ class Compaction:
         self, segments: Sequence[Segment], keys: KeyOffsets, aborted: Sequence[AbortedTransaction]
     ) -> Iterator[None]:
         """Read the keys of the dirty part, in pieces, until there is no room for more."""
-        first = self._dirt.first_offset
+        first = self._to_clean.first_offset
         keys.end_offset = first
         transactions = CleanedTransactions(entry for entry in aborted if entry.last_offset >= first)
         dirty = [segment for segment in segments if _end_of(self._log, [segment]) > first]

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs, Job, Wait, in_background
 from kafkawire.reference_broker.storage.cleaning.cleaner_checkpoint import CleanerCheckpoint
-from kafkawire.reference_broker.storage.cleaning.compaction import Compaction, Tools
-from kafkawire.reference_broker.storage.cleaning.dirtiness import Bounds, Dirt, dirt_of
+from kafkawire.reference_broker.storage.cleaning.compaction import Compaction, CompactionServices
+from kafkawire.reference_broker.storage.cleaning.log_to_clean import CompactionBounds, LogToClean, log_to_clean
 from kafkawire.reference_broker.storage.cleaning.removal import remove_files, remove_old
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import is_short_of_descriptors
@@ -32,7 +32,7 @@ class _Dirty(NamedTuple):
     """A log worth compacting."""
 
     log: PartitionLog
-    dirt: Dirt
+    to_clean: LogToClean
 
 
 class UpkeepLimits(NamedTuple):
@@ -151,9 +151,9 @@ class Upkeep:
         found = yield from self._dirtiest(begun_ms)
         if found is None:
             return False
-        log, dirt = found
+        log, to_clean = found
         try:
-            yield from self._compact(log, dirt, begun_ms)
+            yield from self._compact(log, to_clean, begun_ms)
         except Exception as error:
             self._fail(log, error)
             return not is_short_of_descriptors(error)  # the same log would be the dirtiest again, immediately
@@ -180,25 +180,29 @@ class Upkeep:
                 yield partial(_store, log, unstored)
             durable_to = self._directory.checkpoints.recovery_points.get((topic, number), 0)
             clean_to = self._checkpoint.offset_of(log)
-            bounds = Bounds(clean_to, log.log_start_offset, log.last_stable_offset, durable_to)
-            look = partial(dirt_of, log.segments, log.config, bounds, self._now_of(begun_ms))
+            bounds = CompactionBounds(clean_to, log.log_start_offset, log.last_stable_offset, durable_to)
+            look = partial(log_to_clean, log.segments, log.config, bounds, self._now_of(begun_ms))
             try:
-                dirt = yield in_background(self._directory.queue, look, partial(_is_there, log))
+                to_clean = yield in_background(self._directory.queue, look, partial(_is_there, log))
             except Exception as error:
                 self._fail(log, error)
                 continue
-            if dirt is not None and dirt.is_worth_it(log.config) and (found is None or dirt.ratio > found.dirt.ratio):
-                found = _Dirty(log, dirt)
+            if (
+                to_clean is not None
+                and to_clean.is_worth_it(log.config)
+                and (found is None or to_clean.ratio > found.to_clean.ratio)
+            ):
+                found = _Dirty(log, to_clean)
         return found
 
-    def _compact(self, log: PartitionLog, dirt: Dirt, begun_ms: int) -> Job:
-        tools = Tools(
+    def _compact(self, log: PartitionLog, to_clean: LogToClean, begun_ms: int) -> Job:
+        tools = CompactionServices(
             self._directory.services,
             self._directory.queue,
             self._limits.cleaner_keys_bytes,
             partial(self._retired, log, begun_ms),
         )
-        compacted = yield from Compaction(tools, log, dirt, self._now_of(begun_ms)).run()
+        compacted = yield from Compaction(tools, log, to_clean, self._now_of(begun_ms)).run()
         _log.info(
             "%s: compacted to offset %d, from %d bytes to %d",
             self._directory.services.disk.describe(log.folder),

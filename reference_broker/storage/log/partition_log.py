@@ -26,7 +26,7 @@ from kafkawire.reference_broker.storage.log.durability import Durability
 from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs, load_epochs
 from kafkawire.reference_broker.storage.log.file_work import FileWork
 from kafkawire.reference_broker.storage.log.reading import LogReader
-from kafkawire.reference_broker.storage.log.recovery import Places, open_segments
+from kafkawire.reference_broker.storage.log.recovery import PartitionCheckpoints, open_segments
 from kafkawire.reference_broker.storage.producers.markers import build_marker
 from kafkawire.reference_broker.storage.producers.producer_state import Snapshots, load_producers
 from kafkawire.reference_broker.storage.producers.producers import (
@@ -199,8 +199,10 @@ class PartitionLog:
     def _open(self, is_clean: bool, log_start_offset: int, known_point: int | None, last_epoch: int) -> None:
         disk = self._services.disk
         recovery_point = known_point or 0
-        places = Places(log_start_offset, recovery_point, known_point is None and self.config.is_compacted)
-        segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, places, is_clean=is_clean)
+        checkpoints = PartitionCheckpoints(
+            log_start_offset, recovery_point, known_point is None and self.config.is_compacted
+        )
+        segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, checkpoints, is_clean=is_clean)
         self.segments = Segments(segments)
         durability = self._durability
         durability.unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
@@ -222,7 +224,7 @@ class PartitionLog:
         self._load_producers(is_clean=is_clean)
         # Records left by a crash become readable once they are durable. Gaps after the checkpoint would look like
         # damage at the next startup once it is rewritten.
-        if self._unsynced_records >= self.config.flush_messages or places.may_have_gaps:
+        if self._unsynced_records >= self.config.flush_messages or checkpoints.may_have_gaps:
             self._sync_in_place()
         self.commit_to(self.next_offset)
         self._release()

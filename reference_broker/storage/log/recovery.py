@@ -33,7 +33,7 @@ from kafkawire.sdk.storage.file_names import (
 )
 from kafkawire.sdk.storage.partition_metadata import PARTITION_METADATA
 
-__all__ = ["Opened", "Places", "open_segments"]
+__all__ = ["OpenedSegments", "PartitionCheckpoints", "open_segments"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -48,7 +48,7 @@ _OTHERS = (LEADER_EPOCHS, PARTITION_METADATA, SYNC_FAILED)
 _CHUNK_BYTES_MAX = 4 * 1024 * 1024
 
 
-class Places(NamedTuple):
+class PartitionCheckpoints(NamedTuple):
     """The checkpoints of a partition.
 
     Attributes:
@@ -62,7 +62,7 @@ class Places(NamedTuple):
     may_have_gaps: bool = False
 
 
-class Opened(NamedTuple):
+class OpenedSegments(NamedTuple):
     """The segments of a partition.
 
     Attributes:
@@ -74,20 +74,22 @@ class Opened(NamedTuple):
     truncated_bytes: int
 
 
-def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *, is_clean: bool) -> Opened:
+def open_segments(
+    disk: Disk, folder: str, config: LogConfig, checkpoints: PartitionCheckpoints, *, is_clean: bool
+) -> OpenedSegments:
     """Open the segments of a partition; create the first one if necessary.
 
     Args:
         disk: holds the files.
         folder: the partition's folder.
         config: configuration of the log.
-        places: the checkpoints.
+        checkpoints: the checkpoints.
         is_clean: whether the last shutdown was clean.
 
     Raises:
         OSError: the disk failed.
     """
-    log_start_offset, recovery_point, may_have_gaps = places
+    log_start_offset, recovery_point, may_have_gaps = checkpoints
     names = _without_leftovers(disk, folder)
     present = set(names)
     bases = sorted(base for name in names if (base := offset_in(name, LOG_SUFFIX)) is not None)
@@ -128,7 +130,7 @@ def open_segments(disk: Disk, folder: str, config: LogConfig, places: Places, *,
         reason = f"the log begins at offset {log_start_offset}"
         truncated += _delete_from(disk, folder, config, [segment.base_offset for segment in segments], reason)
         segments = [Segment.create(disk, folder, log_start_offset, config)]
-    return Opened(segments, truncated)
+    return OpenedSegments(segments, truncated)
 
 
 def _load_last(segment: Segment) -> int:

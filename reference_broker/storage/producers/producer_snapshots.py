@@ -16,12 +16,12 @@ from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.storage.producer_snapshots import ProducerEntry, parse_snapshot, snapshot_content
 
-__all__ = ["Known", "decode_snapshot", "encode_snapshot", "in_table_order", "known_of"]
+__all__ = ["ProducerStateEntry", "decode_snapshot", "encode_snapshot", "in_table_order", "producer_state_entries"]
 
 _NO_OFFSET = -1
 
 
-class Known(NamedTuple):
+class ProducerStateEntry(NamedTuple):
     """The state of a producer in a snapshot.
 
     Attributes:
@@ -41,13 +41,13 @@ class Known(NamedTuple):
     last: AppendedBatch | None
 
 
-P = TypeVar("P", Producer, Known)
+P = TypeVar("P", Producer, ProducerStateEntry)
 
 
-def known_of(producers: Iterable[Producer]) -> list[Known]:
+def producer_state_entries(producers: Iterable[Producer]) -> list[ProducerStateEntry]:
     """Return the snapshot state of producers; it is copied quickly, so that the rest can run in the background."""
     return [
-        Known(
+        ProducerStateEntry(
             producer.producer_id,
             producer.epoch,
             producer.coordinator_epoch,
@@ -59,7 +59,7 @@ def known_of(producers: Iterable[Producer]) -> list[Known]:
     ]
 
 
-def encode_snapshot(known: Iterable[Known]) -> bytes:
+def encode_snapshot(known: Iterable[ProducerStateEntry]) -> bytes:
     """Encode a snapshot, with the producers in Kafka's order.
 
     Callable on any thread; 30,000 producers take a tenth of a second.

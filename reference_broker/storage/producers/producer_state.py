@@ -13,7 +13,11 @@ from collections.abc import Callable, Collection, Iterable
 from kafkawire.reference_broker.storage.batches import BatchHeader
 from kafkawire.reference_broker.storage.disk.disk import Disk, read_file
 from kafkawire.reference_broker.storage.producers.markers import ReadableFile, markers_in
-from kafkawire.reference_broker.storage.producers.producer_snapshots import decode_snapshot, encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producer_snapshots import (
+    decode_snapshot,
+    encode_snapshot,
+    producer_state_entries,
+)
 from kafkawire.reference_broker.storage.producers.producers import (
     BATCHES_KEPT,
     AppendedBatch,
@@ -75,7 +79,7 @@ class Snapshots:
         offset = producers.end_offset
         if (self.offsets and self.offsets[-1] >= offset) or (is_last and not self.offsets and not len(producers)):
             return lambda: None
-        known = known_of(producers)
+        known = producer_state_entries(producers)
 
         def write() -> None:
             file = self._disk.open(self._path(offset), create=True)

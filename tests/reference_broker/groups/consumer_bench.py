@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkawire.reference_broker.groups.consumer.group import ConsumerGroup
-from kafkawire.reference_broker.groups.requests import Beat
+from kafkawire.reference_broker.groups.requests import ConsumerHeartbeat
 from kafkawire.reference_broker.groups.topics import TopicFacts
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.groups.consumer_protocol_assignment import ConsumerProtocolAssignment
@@ -61,7 +61,7 @@ class ConsumerBench(GroupBench):
         fields |= {"client_id": "c", "client_host": "/h", "regex": None, "may_lack_id": True}
         fields |= joining if epoch == 0 else {}
         waiting: list[Any] = [] if answers is None else answers
-        request = Beat(**{"group_id": "g", "member_id": member_id, "epoch": epoch, **fields, **changes})
+        request = ConsumerHeartbeat(**{"group_id": "g", "member_id": member_id, "epoch": epoch, **fields, **changes})
 
         def done(outcome: object) -> None:
             if texts is not None and isinstance(outcome, BrokerError):

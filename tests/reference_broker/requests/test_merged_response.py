@@ -9,7 +9,12 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
-from kafkawire.reference_broker.requests.merged_response import Gathering, Repetitions, gather, size_of
+from kafkawire.reference_broker.requests.merged_response import (
+    AwaitedParts,
+    Repetitions,
+    collect_with_repetitions,
+    size_of,
+)
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -28,7 +33,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 def test_parts_come_in_any_order():
     found = []
-    parts = Gathering[str](3, found.append)
+    parts = AwaitedParts[str](3, found.append)
     parts.put(2, "c")
     parts.put(0, "a")
     assert not found
@@ -38,7 +43,7 @@ def test_parts_come_in_any_order():
 
 def test_nothing_to_wait_for():
     found = []
-    Gathering[str](0, found.append)
+    AwaitedParts[str](0, found.append)
     assert found == [[]]
 
 
@@ -160,7 +165,7 @@ def test_each_entry_gives_way_whenever_it_is_looked_at(bench):
     def respond(parts: list[HeartbeatResponse]) -> Message:
         return parts[-1]
 
-    work = gather(call_to(bench), range(50), lambda one, put: put(HeartbeatResponse(one)), respond)
+    work = collect_with_repetitions(call_to(bench), range(50), lambda one, put: put(HeartbeatResponse(one)), respond)
     assert len(list(work)) == 4 * 50
 
 

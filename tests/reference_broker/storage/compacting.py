@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs, Job
-from kafkawire.reference_broker.storage.cleaning.compaction import Compacted, Compaction, Tools
-from kafkawire.reference_broker.storage.cleaning.dirtiness import Bounds, dirt_of
+from kafkawire.reference_broker.storage.cleaning.compaction import Compacted, Compaction, CompactionServices
+from kafkawire.reference_broker.storage.cleaning.log_to_clean import CompactionBounds, log_to_clean
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background_queue import BackgroundQueue
@@ -24,15 +24,15 @@ def compact(
     retired: list[str] | None = None,
 ) -> Compacted:
     """Compact a log whose background work happens at once; return the result, or raise the error."""
-    bounds = Bounds(cleaned_to, log.log_start_offset, log.last_stable_offset, log.recovery_point)
-    dirt = dirt_of(log.segments, log.config, bounds, now_ms)
+    bounds = CompactionBounds(cleaned_to, log.log_start_offset, log.last_stable_offset, log.recovery_point)
+    to_clean = log_to_clean(log.segments, log.config, bounds, now_ms)
     paths: list[str] = [] if retired is None else retired
-    tools = Tools(services, BackgroundQueue(services.background), keys_bytes, paths.extend)
+    tools = CompactionServices(services, BackgroundQueue(services.background), keys_bytes, paths.extend)
     results: list[Compacted] = []
     errors: list[Exception] = []
 
     def job() -> Job:
-        results.append((yield from Compaction(tools, log, dirt, now_ms).run()))
+        results.append((yield from Compaction(tools, log, to_clean, now_ms).run()))
 
     BackgroundJobs().add(job(), errors.append)
     for error in errors:

@@ -12,7 +12,7 @@ import pytest
 
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, finished
 from kafkawire.reference_broker.requests.long_requests import complete_by_work
-from kafkawire.reference_broker.requests.merged_response import gather
+from kafkawire.reference_broker.requests.merged_response import collect_with_repetitions
 from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain
 from kafkawire.reference_broker.requests.session import Session
 from kafkawire.reference_broker.storage.disk.memory import PowerCut
@@ -60,7 +60,7 @@ def in_timer(bench: BrokerBench) -> None:
 
 def in_gathering(bench: BrokerBench) -> None:
     request = Request(APIS[ApiKey.HEARTBEAT], 4, 0, None, HeartbeatRequest(), 10)
-    finished(gather(bench.call(request), [1], end, end))
+    finished(collect_with_repetitions(bench.call(request), [1], end, end))
 
 
 def in_late_work(bench: BrokerBench) -> None:

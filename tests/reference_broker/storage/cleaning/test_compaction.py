@@ -14,7 +14,7 @@ from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.cleaning.cleaned_transactions import CleanedTransactions
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
-from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, producer_state_entries
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.errors import BrokerError, DecodeError
@@ -286,7 +286,7 @@ def test_random_histories(seed):
     memory = log.disk
     assert isinstance(memory, MemoryDisk)
     services = LogServices(memory)
-    before, producers = state_of(log.log), encode_snapshot(known_of(log.log.producers))
+    before, producers = state_of(log.log), encode_snapshot(producer_state_entries(log.log.producers))
     offsets = [entry[0] for entry in entries_of(log.log)]
     active = log.log.segments.last.base_offset
     cleaned_to, now_ms = 0, NOW_MS
@@ -300,7 +300,7 @@ def test_random_histories(seed):
         offsets = [entry[0] for entry in entries_of(log.log)]
         crashed = log.opened(is_clean=False, disk=memory.crash(), recovery_point=log.log.recovery_point)
         assert state_of(crashed) == before
-        assert encode_snapshot(known_of(crashed.producers)) == producers
+        assert encode_snapshot(producer_state_entries(crashed.producers)) == producers
         assert aborted_in(crashed) == aborted_in(log.log)
         now_ms += 600
     # Without snapshots, producer state is rebuilt from the remaining batches.

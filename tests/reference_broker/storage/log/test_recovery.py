@@ -12,7 +12,7 @@ from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
-from kafkawire.reference_broker.storage.log.recovery import Places, open_segments
+from kafkawire.reference_broker.storage.log.recovery import PartitionCheckpoints, open_segments
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.storage.file_names import LOG_SUFFIX, file_name
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
@@ -36,7 +36,7 @@ def disk():
 
 
 def opened(disk, *, is_clean=False, recovery_point=0, log_start_offset=0):
-    return open_segments(disk, "t-0", CONFIG, Places(log_start_offset, recovery_point), is_clean=is_clean)
+    return open_segments(disk, "t-0", CONFIG, PartitionCheckpoints(log_start_offset, recovery_point), is_clean=is_clean)
 
 
 def damage(disk, base_offset, content):

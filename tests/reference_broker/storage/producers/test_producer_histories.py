@@ -10,7 +10,11 @@ import random
 import pytest
 
 from kafkawire.reference_broker.storage.batches import BatchHeader
-from kafkawire.reference_broker.storage.producers.producer_snapshots import decode_snapshot, encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producer_snapshots import (
+    decode_snapshot,
+    encode_snapshot,
+    producer_state_entries,
+)
 from kafkawire.reference_broker.storage.producers.producers import BATCHES_KEPT, CompletedTransaction, Producers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -102,5 +106,7 @@ def test_random_transactions_beside_a_model(seed: int) -> None:
         unstable = [*is_open.values(), *(first for first, marker in ended if marker >= high_watermark)]
         assert log.producers.first_unstable_offset == min(unstable, default=None), f"seed {seed}, step {step}"
         restored = Producers()
-        restored.restore(decode_snapshot(encode_snapshot(known_of(log.producers))), log.producers.end_offset)
+        restored.restore(
+            decode_snapshot(encode_snapshot(producer_state_entries(log.producers))), log.producers.end_offset
+        )
         assert restored.first_unstable_offset == min(is_open.values(), default=None)

@@ -12,7 +12,7 @@ import pytest
 from kafkawire.reference_broker.storage.batches import BatchHeader, parse_header
 from kafkawire.reference_broker.storage.disk.disk import Disk, read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, producer_state_entries
 from kafkawire.reference_broker.storage.producers.producer_state import Snapshots, load_producers, note_stored
 from kafkawire.reference_broker.storage.producers.producers import AppendedBatch, CompletedTransaction, Producers
 from kafkawire.sdk.protocol.schema import Buffer
@@ -137,7 +137,9 @@ def test_a_snapshot_and_what_follows_it(disk: MemoryDisk, at: int | None) -> Non
     producers = load(disk)
     assert STORED.asked == ([] if at == END else [at or 0])
     assert producers.end_offset == END
-    assert encode_snapshot(known_of(producers)) == encode_snapshot(known_of(STORED.producers()))
+    assert encode_snapshot(producer_state_entries(producers)) == encode_snapshot(
+        producer_state_entries(STORED.producers())
+    )
 
 
 def test_a_snapshot_that_a_power_cut_took_is_durable_before_anything_else(disk: MemoryDisk) -> None:
@@ -146,7 +148,7 @@ def test_a_snapshot_that_a_power_cut_took_is_durable_before_anything_else(disk: 
     for seed in range(20):
         after = disk.crash(seed)
         assert names(after) == [4]
-        assert read_file(after, path_of(4)) == encode_snapshot(known_of(STORED.producers(4)))
+        assert read_file(after, path_of(4)) == encode_snapshot(producer_state_entries(STORED.producers(4)))
 
 
 def test_a_log_that_was_closed_without_a_snapshot_had_no_producers(disk: MemoryDisk) -> None:
@@ -161,7 +163,9 @@ def test_a_damaged_snapshot_is_removed(disk: MemoryDisk, caplog: pytest.LogCaptu
     write_file(disk, path_of(5), (read_file(disk, path_of(5)) or b"")[:-1])
     producers = load(disk, base_offsets=(0, 2))
     assert STORED.asked == [2]
-    assert encode_snapshot(known_of(producers)) == encode_snapshot(known_of(STORED.producers()))
+    assert encode_snapshot(producer_state_entries(producers)) == encode_snapshot(
+        producer_state_entries(STORED.producers())
+    )
     assert names(disk) == [2]
     assert "offset 5 is damaged" in caplog.text
 
@@ -226,7 +230,7 @@ def test_a_snapshot_is_of_the_moment_in_which_it_was_prepared(disk: MemoryDisk) 
     write = snapshots_of(disk).prepared(producers)
     note_stored(producers, STORED, STORED.headers[2])
     write()
-    assert read_file(disk, path_of(2)) == encode_snapshot(known_of(STORED.producers(2)))
+    assert read_file(disk, path_of(2)) == encode_snapshot(producer_state_entries(STORED.producers(2)))
 
 
 def test_a_snapshot_whose_sync_has_failed_is_written_anew(disk: MemoryDisk) -> None:
@@ -235,7 +239,7 @@ def test_a_snapshot_whose_sync_has_failed_is_written_anew(disk: MemoryDisk) -> N
     with pytest.raises(OSError, match="planned, sync"):
         write()
     write()
-    assert read_file(disk, path_of(END)) == encode_snapshot(known_of(STORED.producers()))
+    assert read_file(disk, path_of(END)) == encode_snapshot(producer_state_entries(STORED.producers()))
 
 
 def sent(sequence: int, producer_id: int = 1, epoch: int = 0) -> bytes:

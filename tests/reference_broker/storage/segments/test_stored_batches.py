@@ -16,7 +16,7 @@ from kafkawire.reference_broker.storage.batches import BatchHeader, parse_header
 from kafkawire.reference_broker.storage.disk.disk import File
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.producers.markers import build_marker
-from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, known_of
+from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, producer_state_entries
 from kafkawire.reference_broker.storage.producers.producer_state import note_stored
 from kafkawire.reference_broker.storage.producers.producers import BATCHES_KEPT, Marker, Producers
 from kafkawire.reference_broker.storage.segments.segment import Segment
@@ -192,7 +192,7 @@ def test_chosen_batches_say_the_same_as_all(piece_bytes: int) -> None:
         for header in producer_batches(file, 0, first, end, len(headers), piece_bytes):
             assert file.read(header.position, 8) == header.base_offset.to_bytes(8, "big")
             note_stored(chosen, file, header)
-        assert encode_snapshot(known_of(chosen)) == encode_snapshot(known_of(every))
+        assert encode_snapshot(producer_state_entries(chosen)) == encode_snapshot(producer_state_entries(every))
         assert chosen.first_unstable_offset == every.first_unstable_offset
         assert {one.producer_id: list(one.batches) for one in chosen} == {
             one.producer_id: list(one.batches) for one in every

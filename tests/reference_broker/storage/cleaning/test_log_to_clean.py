@@ -11,7 +11,7 @@ import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.storage.batches import parse_header
-from kafkawire.reference_broker.storage.cleaning.dirtiness import Bounds, Dirt, dirt_of, grouped
+from kafkawire.reference_broker.storage.cleaning.log_to_clean import CompactionBounds, LogToClean, grouped, log_to_clean
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.services import LogServices
@@ -34,58 +34,58 @@ def log():
     return log
 
 
-def dirt(log, cleaned_to=0, start=0, stable=18, durable=16, now_ms=NOW_MS + 100, **changes):
-    bounds = Bounds(cleaned_to, start, stable, durable)
-    return dirt_of(log.segments, dataclasses.replace(CONFIG, **changes), bounds, now_ms)
+def to_clean(log, cleaned_to=0, start=0, stable=18, durable=16, now_ms=NOW_MS + 100, **changes):
+    bounds = CompactionBounds(cleaned_to, start, stable, durable)
+    return log_to_clean(log.segments, dataclasses.replace(CONFIG, **changes), bounds, now_ms)
 
 
 @pytest.mark.parametrize(
     ("bounds", "expected"),
     [
-        ({}, Dirt(0, 16, 4 * SEGMENT_BYTES, 0, False)),
-        ({"cleaned_to": 8}, Dirt(8, 16, 2 * SEGMENT_BYTES, 2 * SEGMENT_BYTES, False)),
-        ({"cleaned_to": 10}, Dirt(10, 16, 2 * SEGMENT_BYTES, 3 * SEGMENT_BYTES, False)),
-        ({"cleaned_to": 16}, Dirt(16, 16, 0, 4 * SEGMENT_BYTES, False)),
-        ({"cleaned_to": 19}, Dirt(0, 16, 4 * SEGMENT_BYTES, 0, False)),
-        ({"cleaned_to": 3, "start": 5}, Dirt(5, 16, 3 * SEGMENT_BYTES, 2 * SEGMENT_BYTES, False)),
-        ({"stable": 11}, Dirt(0, 8, 2 * SEGMENT_BYTES, 0, False)),
-        ({"stable": 12}, Dirt(0, 12, 3 * SEGMENT_BYTES, 0, False)),
-        ({"stable": 0}, Dirt(0, 0, 0, 0, False)),
-        ({"durable": 4}, Dirt(0, 4, SEGMENT_BYTES, 0, False)),
-        ({"stable": 9, "cleaned_to": 12}, Dirt(12, 12, 0, 3 * SEGMENT_BYTES, False)),
+        ({}, LogToClean(0, 16, 4 * SEGMENT_BYTES, 0, False)),
+        ({"cleaned_to": 8}, LogToClean(8, 16, 2 * SEGMENT_BYTES, 2 * SEGMENT_BYTES, False)),
+        ({"cleaned_to": 10}, LogToClean(10, 16, 2 * SEGMENT_BYTES, 3 * SEGMENT_BYTES, False)),
+        ({"cleaned_to": 16}, LogToClean(16, 16, 0, 4 * SEGMENT_BYTES, False)),
+        ({"cleaned_to": 19}, LogToClean(0, 16, 4 * SEGMENT_BYTES, 0, False)),
+        ({"cleaned_to": 3, "start": 5}, LogToClean(5, 16, 3 * SEGMENT_BYTES, 2 * SEGMENT_BYTES, False)),
+        ({"stable": 11}, LogToClean(0, 8, 2 * SEGMENT_BYTES, 0, False)),
+        ({"stable": 12}, LogToClean(0, 12, 3 * SEGMENT_BYTES, 0, False)),
+        ({"stable": 0}, LogToClean(0, 0, 0, 0, False)),
+        ({"durable": 4}, LogToClean(0, 4, SEGMENT_BYTES, 0, False)),
+        ({"stable": 9, "cleaned_to": 12}, LogToClean(12, 12, 0, 3 * SEGMENT_BYTES, False)),
     ],
 )
 def test_bounds(log, bounds, expected):
-    assert dirt(log, **bounds) == expected
+    assert to_clean(log, **bounds) == expected
 
 
 @pytest.mark.parametrize(("lag_ms", "end"), [(1, 16), (85, 16), (86, 12), (93, 8), (101, 0)])
 def test_young_records_are_left_alone(log, lag_ms, end):
-    assert dirt(log, min_compaction_lag_ms=lag_ms).end_offset == end
+    assert to_clean(log, min_compaction_lag_ms=lag_ms).end_offset == end
 
 
 @pytest.mark.parametrize(
     ("lag_ms", "cleaned_to", "is_overdue"), [(100, 0, False), (99, 0, True), (99, 4, False), (95, 4, True)]
 )
 def test_overdue(log, lag_ms, cleaned_to, is_overdue):
-    assert dirt(log, max_compaction_lag_ms=lag_ms, cleaned_to=cleaned_to).is_overdue == is_overdue
+    assert to_clean(log, max_compaction_lag_ms=lag_ms, cleaned_to=cleaned_to).is_overdue == is_overdue
 
 
 def test_segments_that_are_not_stored_are_left_alone(log):
     list(log.segments)[1].is_stored = False
-    assert dirt(log).end_offset == 4
+    assert to_clean(log).end_offset == 4
 
 
 @pytest.mark.parametrize(
     ("found", "ratio", "is_worth_it"),
     [
-        (Dirt(0, 9, 50, 50, False), 0.5, False),
-        (Dirt(0, 9, 51, 50, False), 0.5, True),
-        (Dirt(0, 9, 1, 50, True), 0.5, True),
-        (Dirt(0, 9, 0, 50, True), 0.5, False),
-        (Dirt(0, 9, 0, 0, False), 0.0, False),
-        (Dirt(0, 9, 1, 50, False), 0.0, True),
-        (Dirt(0, 9, 50, 0, False), float("nan"), False),
+        (LogToClean(0, 9, 50, 50, False), 0.5, False),
+        (LogToClean(0, 9, 51, 50, False), 0.5, True),
+        (LogToClean(0, 9, 1, 50, True), 0.5, True),
+        (LogToClean(0, 9, 0, 50, True), 0.5, False),
+        (LogToClean(0, 9, 0, 0, False), 0.0, False),
+        (LogToClean(0, 9, 1, 50, False), 0.0, True),
+        (LogToClean(0, 9, 50, 0, False), float("nan"), False),
     ],
 )
 def test_worth_it(found, ratio, is_worth_it):

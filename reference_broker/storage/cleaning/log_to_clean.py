@@ -14,10 +14,10 @@ from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.segments import Segments
 from kafkawire.sdk.records.java_integers import INT32_MAX
 
-__all__ = ["Bounds", "Dirt", "dirt_of", "grouped"]
+__all__ = ["CompactionBounds", "LogToClean", "grouped", "log_to_clean"]
 
 
-class Bounds(NamedTuple):
+class CompactionBounds(NamedTuple):
     """The offsets of a log that bound compaction.
 
     Attributes:
@@ -33,7 +33,7 @@ class Bounds(NamedTuple):
     durable_to: int
 
 
-class Dirt(NamedTuple):
+class LogToClean(NamedTuple):
     """The compactable part of a log.
 
     Attributes:
@@ -60,13 +60,13 @@ class Dirt(NamedTuple):
         return (self.is_overdue and self.cleanable_bytes > 0) or self.ratio > config.min_cleanable_dirty_ratio
 
 
-def dirt_of(segments: Segments, config: LogConfig, bounds: Bounds, now_ms: int) -> Dirt:
+def log_to_clean(segments: Segments, config: LogConfig, bounds: CompactionBounds, now_ms: int) -> LogToClean:
     """Return the compactable part of a log, on any thread.
 
     Args:
         segments: segments of the log.
         config: configuration of the log.
-        bounds: see `Bounds`.
+        bounds: see `CompactionBounds`.
         now_ms: the current time.
 
     Raises:
@@ -90,7 +90,7 @@ def dirt_of(segments: Segments, config: LogConfig, bounds: Bounds, now_ms: int) 
     is_overdue = config.max_compaction_lag_ms < NEVER_MS and any(
         0 < timestamp < now_ms - config.max_compaction_lag_ms for timestamp in map(_first_timestamp, dirty)
     )
-    return Dirt(
+    return LogToClean(
         first,
         end,
         sum(segment.size_bytes for segment in segments.since(begin) if segment.base_offset < end),
