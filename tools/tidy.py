@@ -99,6 +99,7 @@ PLAIN_ROOMS = (
     "reference_broker/*",
     "sdk/*",
     "src/*",
+    "tests/*",
     "tools/*",
 )
 #: Phrases of docstrings and comments that read as translated, and what to write instead.

@@ -27,7 +27,7 @@ class ManualCommits:
     """Commits that end when told to; see `Commits`.
 
     Args:
-        check_time: called with each time that the handover passes on.
+        check_time: called with each time that the assignment changes pass on.
     """
 
     def __init__(self, check_time: Callable[[int], None]) -> None:

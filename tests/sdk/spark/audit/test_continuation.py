@@ -35,7 +35,7 @@ def check(folder: Path, next_offset: int = 100) -> None:
 
 
 def cleaned() -> bytes:
-    """Return what is left of `batch(90)` after cleaning."""
+    """Return `batch(90)` after cleaning."""
     whole = RecordBatch(batch(90))
     return rewrite(whole, list(whole.records())[:3])
 

@@ -98,7 +98,7 @@ def test_segment_that_is_replaced_between_tasks(files: SegmentFiles, cleaned: st
 def test_segment_that_is_put_into_the_one_before(
     files: SegmentFiles, cleaned: str, split_bytes: int, fails_on_loss: bool
 ) -> None:
-    """The tasks of the merged segment read what is left of it from the other file, and nothing else."""
+    """The tasks of the merged segment read the remaining batches from the other file, and nothing else."""
     write_segment(log_of(files).parent, [batch(200)], 200)
     parts = [part for part in planned(files, None, split_bytes) if part.segment.base_offset < 200]
     for met_new in (len(parts), 0, len(parts) // 2):  # the first part that sees the new file
