@@ -12,7 +12,7 @@ import pytest
 
 from kafkawire.commands.inspection.explaining import tcp_streams
 from kafkawire.commands.inspection.explaining.capture_packets import TcpSegment, tcp_segment
-from kafkawire.commands.inspection.explaining.tcp_streams import Stretch, TcpStreams
+from kafkawire.commands.inspection.explaining.tcp_streams import CapturedBytes, TcpStreams
 from tests.captures import ACK, RST, SYN, Talk
 
 
@@ -29,7 +29,7 @@ ASKED = b"".join(b"question %d " % number for number in range(20))
 ANSWERED = b"".join(b"answer %d " % number for number in range(20))
 
 
-def stretches(packets: Iterable[bytes]) -> list[Stretch]:
+def captured_bytes(packets: Iterable[bytes]) -> list[CapturedBytes]:
     streams = TcpStreams()
     found = []
     for number, packet in enumerate(packets):
@@ -39,12 +39,12 @@ def stretches(packets: Iterable[bytes]) -> list[Stretch]:
     return found + list(streams.end(1e9))
 
 
-def sides(found: list[Stretch]) -> tuple[bytes, bytes]:
+def sides(found: list[CapturedBytes]) -> tuple[bytes, bytes]:
     asked, answered = (b"".join(each.data for each in found if each.side == side) for side in (0, 1))
     return asked, answered
 
 
-def is_causal(found: list[Stretch]) -> bool:
+def is_causal(found: list[CapturedBytes]) -> bool:
     """Return whether every answer came after its complete question."""
     asked = answered = 0
     for each in found:
@@ -57,7 +57,7 @@ def is_causal(found: list[Stretch]) -> bool:
 
 
 def test_in_order() -> None:
-    found = stretches(conversation().packets)
+    found = captured_bytes(conversation().packets)
     assert sides(found) == (ASKED, ANSWERED)
     assert [each.is_end for each in found].count(True) == 1
     assert found[-1].is_end
@@ -73,7 +73,7 @@ def test_repeated_and_reordered(seed: int, opened: bool) -> None:
     head, rest = packets[:2], packets[2:]
     keyed = [(number + chance.uniform(0, 8), packet) for number, packet in enumerate(rest)]
     keyed += [(number + chance.uniform(0, 30), packet) for number, packet in enumerate(rest) if chance.random() < 0.3]
-    found = stretches([*head, *(packet for _, packet in sorted(keyed))])
+    found = captured_bytes([*head, *(packet for _, packet in sorted(keyed))])
     assert sides([each for each in found if each.connection.number == 1]) == (ASKED, ANSWERED)
     assert sum(each.missing_bytes for each in found) == 0
     assert is_causal(found)
@@ -85,7 +85,7 @@ def test_segments_that_overlap() -> None:
     talk.packet(0, b"efgh")
     longer = Talk()
     longer.packet(0, b"abcdef")
-    found = stretches([*talk.packets[:2], first, longer.packets[-1], *talk.packets[3:]])
+    found = captured_bytes([*talk.packets[:2], first, longer.packets[-1], *talk.packets[3:]])
     assert sides(found)[0] == b"abcdefgh"
 
 
@@ -94,7 +94,7 @@ def test_a_packet_that_was_not_captured(place: int) -> None:
     packets = conversation().packets
     missing = tcp_segment(101, packets[place])
     assert isinstance(missing, TcpSegment)
-    found = stretches(packets[:place] + packets[place + 1 :])
+    found = captured_bytes(packets[:place] + packets[place + 1 :])
     assert sum(each.missing_bytes for each in found) == len(missing.payload)
     assert sum(map(len, sides(found))) == len(ASKED + ANSWERED) - len(missing.payload)
     assert is_causal([each for each in found if not each.missing_bytes][:1])
@@ -102,11 +102,11 @@ def test_a_packet_that_was_not_captured(place: int) -> None:
 
 def test_the_end_of_a_side_is_no_byte() -> None:
     packets = conversation().packets
-    assert sum(each.missing_bytes for each in stretches(packets[:-2] + packets[-1:])) == 0
+    assert sum(each.missing_bytes for each in captured_bytes(packets[:-2] + packets[-1:])) == 0
 
 
 def test_a_capture_that_begins_inside() -> None:
-    found = stretches(conversation().packets[40:])
+    found = captured_bytes(conversation().packets[40:])
     assert not found[0].connection.opened
     assert ASKED.endswith(sides(found)[0]) or ANSWERED.endswith(sides(found)[0])
     assert sum(each.missing_bytes for each in found) == 0
@@ -115,21 +115,21 @@ def test_a_capture_that_begins_inside() -> None:
 def test_one_direction_only() -> None:
     packets = conversation().packets
     client = [packet for packet in packets if packet[12:16] == packets[0][12:16]]
-    found = stretches(client)
+    found = captured_bytes(client)
     assert sides(found)[0] == ASKED
 
 
 def test_ports_that_are_used_again() -> None:
     later = Talk(first=(9_000_000, 5))
     later.data(0, b"again")
-    found = stretches(conversation().packets[:-2] + later.packets)
+    found = captured_bytes(conversation().packets[:-2] + later.packets)
     assert sides([each for each in found if each.connection.number == 2])[0] == b"again"
 
 
 def test_an_opening_that_is_repeated_or_swapped() -> None:
     packets = conversation().packets
     for order in ([0, 0, 1, 1], [1, 0], [0, 1, 0]):
-        found = stretches([*(packets[index] for index in order), *packets[2:]])
+        found = captured_bytes([*(packets[index] for index in order), *packets[2:]])
         assert sides(found) == (ASKED, ANSWERED), order
         assert found[0].connection.ends[0] == "10.0.0.1:50000"
 
@@ -140,7 +140,7 @@ def test_bytes_that_come_with_the_opening() -> None:
     talk.packet(0, b"early ", SYN)
     talk.packet(1, b"", SYN | ACK)
     talk.packet(0, b"bytes")
-    found = stretches(talk.packets)
+    found = captured_bytes(talk.packets)
     assert sides(found) == (b"early bytes", b"")
     assert sum(each.missing_bytes for each in found) == 0
 
@@ -150,7 +150,7 @@ def test_a_reset() -> None:
     talk.packet(0, b"x")
     talk.packet(1, b"", RST | ACK)
     talk.packet(0, b"", ACK)
-    found = stretches(talk.packets)
+    found = captured_bytes(talk.packets)
     assert [each.is_end for each in found] == [False, True]
 
 
@@ -158,7 +158,7 @@ def test_connections_are_apart() -> None:
     talks = [Talk(client=("10.0.0.1", port), first=(port, port)) for port in range(1000, 1100)]
     for number, talk in enumerate(talks):
         talk.data(0, b"%d" % number)
-    found = stretches(packet for index in range(3) for packet in (talk.packets[index] for talk in talks))
+    found = captured_bytes(packet for index in range(3) for packet in (talk.packets[index] for talk in talks))
     assert [each.data for each in found if each.data] == [b"%d" % number for number in range(100)]
 
 
@@ -181,5 +181,5 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, clients: int, mo
 def test_many_segments_in_the_wrong_order() -> None:
     talk = Talk()
     talk.data(0, bytes(20_000), 2)
-    found = stretches([*talk.packets[:2], *reversed(talk.packets[2:])])
+    found = captured_bytes([*talk.packets[:2], *reversed(talk.packets[2:])])
     assert len(sides(found)[0]) + sum(each.missing_bytes for each in found) == 20_000

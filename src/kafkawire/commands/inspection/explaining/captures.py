@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 from kafkawire.commands.inspection.explaining.capture_file import CaptureError, read_packets
 from kafkawire.commands.inspection.explaining.capture_packets import tcp_segment
 from kafkawire.commands.inspection.explaining.frames import is_request
-from kafkawire.commands.inspection.explaining.tcp_streams import Stretch, TcpConnection, TcpStreams
+from kafkawire.commands.inspection.explaining.tcp_streams import CapturedBytes, TcpConnection, TcpStreams
 from kafkawire.commands.terminal import counted
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.connection import Received, Request
@@ -109,12 +109,12 @@ def explain_capture(stream: BinaryIO, summary: Summary, apis: Mapping[int, Api] 
             if isinstance(segment, str):
                 summary.left_out[segment] += 1
                 continue
-            for stretch in streams.receive(segment, time):
-                yield from reading.receive(stretch)
+            for captured in streams.receive(segment, time):
+                yield from reading.receive(captured)
     except CaptureError as error:
         summary.error = str(error)
-    for stretch in streams.end(time):
-        yield from reading.receive(stretch)
+    for captured in streams.end(time):
+        yield from reading.receive(captured)
 
 
 class _Reading:
@@ -126,25 +126,25 @@ class _Reading:
         self._conversations: dict[TcpConnection, _Conversation] = {}
         self._unfinished_bytes = 0
 
-    def receive(self, stretch: Stretch) -> Iterator[Frame]:
-        connection = stretch.connection
+    def receive(self, captured: CapturedBytes) -> Iterator[Frame]:
+        connection = captured.connection
         conversation = self._conversations.get(connection)
         if conversation is None:
-            if stretch.is_end:
+            if captured.is_end:
                 return
             conversation = self._conversations[connection] = _Conversation(connection, self._apis)
             self._summary.connections += 1
-            yield Frame(stretch.time, connection.number, "!", " and ".join(connection.ends))
+            yield Frame(captured.time, connection.number, "!", " and ".join(connection.ends))
         before = conversation.unfinished_bytes
-        for frame in conversation.receive(stretch):
+        for frame in conversation.receive(captured):
             self._count(frame)
             yield frame
         self._unfinished_bytes += conversation.unfinished_bytes - before
         if self._unfinished_bytes > _UNFINISHED_BYTES_MAX:
             self._unfinished_bytes -= conversation.unfinished_bytes
-            yield conversation.forget(stretch.time)
-        self._summary.missing_bytes += stretch.missing_bytes
-        if stretch.is_end:
+            yield conversation.forget(captured.time)
+        self._summary.missing_bytes += captured.missing_bytes
+        if captured.is_end:
             self._unfinished_bytes -= conversation.unfinished_bytes
             self._summary.without_response += conversation.without_response
             self._summary.passed_over_bytes += conversation.passed_over_bytes
@@ -211,17 +211,17 @@ class _Conversation:
     def without_response(self) -> int:
         return self._observed.in_flight + self._observed.unanswered
 
-    def receive(self, stretch: Stretch) -> Iterator[Frame]:
-        stream = self._streams[stretch.side]
-        if stretch.missing_bytes:
+    def receive(self, captured: CapturedBytes) -> Iterator[Frame]:
+        stream = self._streams[captured.side]
+        if captured.missing_bytes:
             yield self._remark(
-                stretch.time, f"{stretch.missing_bytes} bytes {self._of(stretch.side)} were not captured"
+                captured.time, f"{captured.missing_bytes} bytes {self._of(captured.side)} were not captured"
             )
             stream.lose_step()
-        if stretch.data:
-            yield from self._receive_data(stretch, stream)
-        if stretch.is_end:
-            yield from self._end(stretch)
+        if captured.data:
+            yield from self._receive_data(captured, stream)
+        if captured.is_end:
+            yield from self._end(captured)
 
     def forget(self, time: float) -> Frame:
         """Drop unfinished frames, because all connections together hold too many bytes."""
@@ -230,27 +230,29 @@ class _Conversation:
             stream.lose_step()
         return self._remark(time, f"{size_bytes} bytes of unfinished frames dropped: too much is unfinished")
 
-    def _receive_data(self, stretch: Stretch, stream: _Stream) -> Iterator[Frame]:
+    def _receive_data(self, captured: CapturedBytes, stream: _Stream) -> Iterator[Frame]:
         if not stream.in_step:
-            if not self._begins_frame(stretch):
-                stream.passed_over += len(stretch.data)
+            if not self._begins_frame(captured):
+                stream.passed_over += len(captured.data)
                 return
             stream.in_step = True
-            yield from self._passed_over(stretch, stretch.side)
-        stream.data += stretch.data
-        is_request = stretch.side == self._client
+            yield from self._passed_over(captured, captured.side)
+        stream.data += captured.data
+        is_request = captured.side == self._client
         for frame in stream.frames():
             read = self._observed.receive_request(frame) if is_request else self._observed.receive_response(frame)
             self._is_kafka = self._is_kafka or not isinstance(read, Unread)
-            yield Frame(stretch.time, self._connection.number, ">" if is_request else "<", repr(read), frame, read)
+            yield Frame(captured.time, self._connection.number, ">" if is_request else "<", repr(read), frame, read)
         if not stream.in_step:
-            yield self._remark(stretch.time, f"no frame begins here {self._of(stretch.side)}: looking for the next one")
+            yield self._remark(
+                captured.time, f"no frame begins here {self._of(captured.side)}: looking for the next one"
+            )
 
-    def _begins_frame(self, stretch: Stretch) -> bool:
-        if self._client in (None, stretch.side) and _begins_request(stretch.data, self._apis):
-            self._client = stretch.side
+    def _begins_frame(self, captured: CapturedBytes) -> bool:
+        if self._client in (None, captured.side) and _begins_request(captured.data, self._apis):
+            self._client = captured.side
             return True
-        return self._client == 1 - stretch.side and self._begins_response(stretch.data)
+        return self._client == 1 - captured.side and self._begins_response(captured.data)
 
     def _begins_response(self, data: bytes) -> bool:
         if len(data) < LENGTH_BYTES + CORRELATION_ID_BYTES:
@@ -259,24 +261,24 @@ class _Conversation:
         correlation_id = correlation_id_of(data[LENGTH_BYTES:])
         return CORRELATION_ID_BYTES <= length <= MAX_FRAME_BYTES and self._observed.expects(correlation_id)
 
-    def _end(self, stretch: Stretch) -> Iterator[Frame]:
+    def _end(self, captured: CapturedBytes) -> Iterator[Frame]:
         for side, stream in enumerate(self._streams):
-            yield from self._passed_over(stretch, side)
+            yield from self._passed_over(captured, side)
             if stream.data:
                 text = f"{len(stream.data)} bytes {self._of(side)} of a frame that is not complete"
-                yield self._remark(stretch.time, text)
+                yield self._remark(captured.time, text)
         if not self._is_kafka:
-            yield self._remark(stretch.time, "nothing here was Kafka's protocol in plain text")
+            yield self._remark(captured.time, "nothing here was Kafka's protocol in plain text")
         elif self.without_response:
-            yield self._remark(stretch.time, f"{counted(self.without_response, 'request')} without response")
+            yield self._remark(captured.time, f"{counted(self.without_response, 'request')} without response")
 
-    def _passed_over(self, stretch: Stretch, side: int) -> Iterator[Frame]:
+    def _passed_over(self, captured: CapturedBytes, side: int) -> Iterator[Frame]:
         stream = self._streams[side]
         if stream.passed_over:
             text = f"{stream.passed_over} bytes {self._of(side)} passed over, as no known frame begins there"
             self.passed_over_bytes += stream.passed_over
             stream.passed_over = 0
-            yield self._remark(stretch.time, text)
+            yield self._remark(captured.time, text)
 
     def _of(self, side: int) -> str:
         if self._client is None:

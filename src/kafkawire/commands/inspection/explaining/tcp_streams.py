@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kafkawire.commands.inspection.explaining.capture_packets import TcpSegment
 
-__all__ = ["Stretch", "TcpConnection", "TcpStreams"]
+__all__ = ["CapturedBytes", "TcpConnection", "TcpStreams"]
 
 #: Most segments of one connection that wait for earlier ones; a network swaps a few, a capture some dozens.
 _HELD_SEGMENTS_MAX = 1024
@@ -53,7 +53,7 @@ class TcpConnection:
         self._sides = (_Side(), _Side())
 
 
-class Stretch(NamedTuple):
+class CapturedBytes(NamedTuple):
     """The next bytes of one side of a connection.
 
     Attributes:
@@ -129,8 +129,8 @@ class TcpStreams:
         self._packets = 0
         self._held_bytes = 0
 
-    def receive(self, segment: TcpSegment, time: float) -> Iterator[Stretch]:
-        """Yield the stretches that a segment completes."""
+    def receive(self, segment: TcpSegment, time: float) -> Iterator[CapturedBytes]:
+        """Yield the bytes that a segment completes."""
         self._packets += 1
         key = frozenset((segment.source, segment.destination))
         connection = self._connections.pop(key, None)
@@ -152,8 +152,8 @@ class TcpStreams:
         if len(self._connections) > _CONNECTIONS_MAX:
             yield from self._end(self._connections.pop(next(iter(self._connections))), time)
 
-    def end(self, time: float) -> Iterator[Stretch]:
-        """Yield the waiting stretches when the capture ends."""
+    def end(self, time: float) -> Iterator[CapturedBytes]:
+        """Yield the waiting bytes when the capture ends."""
         for connection in self._connections.values():
             yield from self._end(connection, time)
         self._connections.clear()
@@ -178,8 +178,8 @@ class TcpStreams:
             own.hold(held)
             self._held_bytes += len(held.data) + _HELD_COST_BYTES
 
-    def _settled(self, connection: TcpConnection, time: float) -> Iterator[Stretch]:
-        """Yield the stretches in order, and further ones if too many wait."""
+    def _settled(self, connection: TcpConnection, time: float) -> Iterator[CapturedBytes]:
+        """Yield the bytes in order, and further ones if too many wait."""
         yield from self._in_order(connection)
         while self._waits_too_long(connection):
             yield from self._forced(connection, time)
@@ -189,7 +189,7 @@ class TcpStreams:
         segments = sum(len(side.held) for side in connection._sides)
         return segments > _HELD_SEGMENTS_MAX or (self._held_bytes > _HELD_BYTES_MAX and segments > 0)
 
-    def _in_order(self, connection: TcpConnection) -> Iterator[Stretch]:
+    def _in_order(self, connection: TcpConnection) -> Iterator[CapturedBytes]:
         waits = 0
         side = 0
         while waits < 2:
@@ -203,11 +203,11 @@ class TcpStreams:
                 # A repeated segment with the end can end before the known position.
                 own.ended = own.ended or (held.fin and held.start + len(held.data) == own.position)
                 if data:
-                    yield Stretch(connection, side, held.time, data)
+                    yield CapturedBytes(connection, side, held.time, data)
                 waits = 1
             side = 1 - side
 
-    def _forced(self, connection: TcpConnection, time: float) -> Iterator[Stretch]:
+    def _forced(self, connection: TcpConnection, time: float) -> Iterator[CapturedBytes]:
         """Give up the bytes that the longest-waiting segment waits for."""
         side = min(
             (side for side in (0, 1) if connection._sides[side].held), key=lambda side: _oldest(connection, side)
@@ -226,20 +226,20 @@ class TcpStreams:
             return
         own.held[0] = first._replace(acknowledged=_NOTHING)
 
-    def _gap(self, connection: TcpConnection, side: int, position: int, time: float) -> Stretch:
+    def _gap(self, connection: TcpConnection, side: int, position: int, time: float) -> CapturedBytes:
         own = connection._sides[side]
         missing_bytes = position - own.position
         own.advance(missing_bytes)
-        return Stretch(connection, side, time, missing_bytes=missing_bytes)
+        return CapturedBytes(connection, side, time, missing_bytes=missing_bytes)
 
-    def _end(self, connection: TcpConnection, time: float) -> Iterator[Stretch]:
+    def _end(self, connection: TcpConnection, time: float) -> Iterator[CapturedBytes]:
         if connection._finished:
             return
         connection._finished = True
         while any(side.held for side in connection._sides):
             yield from self._forced(connection, time)
             yield from self._in_order(connection)
-        yield Stretch(connection, 0, time, is_end=True)
+        yield CapturedBytes(connection, 0, time, is_end=True)
 
 
 def _oldest(connection: TcpConnection, side: int) -> int:
