@@ -25,7 +25,7 @@ from kafkawire.sdk.groups.offsets import Offsets
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance import Rebalance
-from kafkawire.sdk.groups.refusal import Reports, is_final, is_news, refusal_of
+from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, is_news, refusal_of
 from kafkawire.sdk.groups.requests import leave_group
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.log_limit import LogLimit
@@ -143,7 +143,7 @@ class ClassicGroup:
         self._rebalance = Rebalance(router, settings, protocol, self)
         self._subscription = subscription
         self._reader = reader
-        self._reports = Reports(reader)
+        self._reports = ReportedErrors(reader)
         self._lines = LogLimit(logger)
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)

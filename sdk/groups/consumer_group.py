@@ -17,13 +17,13 @@ from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
 from kafkawire.sdk.groups.assignment_changes import AssignmentChanges
-from kafkawire.sdk.groups.consumer_heartbeat import Said, heartbeat
+from kafkawire.sdk.groups.consumer_heartbeat import HeartbeatContent, heartbeat
 from kafkawire.sdk.groups.departure import Departure
 from kafkawire.sdk.groups.offsets import Offsets
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics
-from kafkawire.sdk.groups.refusal import Reports, is_final, refusal_of
+from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, refusal_of
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import (
@@ -120,7 +120,7 @@ class ConsumerGroup:
         self._member_id = member_id
         self._subscription = subscription
         self._reader = reader
-        self._reports = Reports(reader)
+        self._reports = ReportedErrors(reader)
         self._on_failure = on_failure
         self._interval = PollInterval(reader, settings)
         self._assignment_changes = AssignmentChanges(
@@ -141,7 +141,7 @@ class ConsumerGroup:
         self._heartbeat: Call | None = None
         self._leaving: Call | None = None
         self._beat_due_ms = 0
-        self._said: Said | None = None
+        self._said: HeartbeatContent | None = None
         self._has_news = False
         self._matches_itself = False
         self._seen_changes = -1
@@ -232,18 +232,18 @@ class ConsumerGroup:
             return None
         return max(due_ms, self._attempts.not_before_ms)
 
-    def _says(self) -> Said:
+    def _says(self) -> HeartbeatContent:
         pattern = self._subscription.pattern
         owned = frozenset(
             (self._ids[partition], partition.partition) for partition in self._reader.assigned if partition in self._ids
         )
         if pattern is not None and not self._matches_itself:
-            return Said(None, pattern, owned)
-        return Said(tuple(sorted(self._subscription.topics(self._router.metadata))), None, owned)
+            return HeartbeatContent(None, pattern, owned)
+        return HeartbeatContent(tuple(sorted(self._subscription.topics(self._router.metadata))), None, owned)
 
     def _send(self, now_ms: int) -> None:
         joins = self.state is State.JOINING
-        sent: list[Said] = []
+        sent: list[HeartbeatContent] = []
 
         def request(versions: Versions) -> tuple[Message, int]:
             version = versions.version_for(ConsumerGroupHeartbeatRequest)
@@ -262,7 +262,7 @@ class ConsumerGroup:
         self._heartbeat = self._call(request, now_ms + _HEARTBEAT_TIMEOUT_MS, answered, retries=False)
         self._router.submit(self._heartbeat, now_ms)
 
-    def _confirmed(self, response: ConsumerGroupHeartbeatResponse, said: Said, now_ms: int) -> None:
+    def _confirmed(self, response: ConsumerGroupHeartbeatResponse, said: HeartbeatContent, now_ms: int) -> None:
         self._attempts.succeeded()
         self._unreleased_since_ms = None
         if self.state is State.JOINING:

@@ -11,10 +11,10 @@ from kafkawire.sdk.groups.protocol import GroupSettings
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkawire.sdk.protocol.tables.enums import JOIN_GROUP_MEMBER_EPOCH
 
-__all__ = ["Said", "heartbeat"]
+__all__ = ["HeartbeatContent", "heartbeat"]
 
 
-class Said(NamedTuple):
+class HeartbeatContent(NamedTuple):
     """The content of a heartbeat about the member.
 
     Attributes:
@@ -29,7 +29,7 @@ class Said(NamedTuple):
 
 
 def heartbeat(
-    settings: GroupSettings, member_id: str, epoch: int, said: Said | None, says: Said
+    settings: GroupSettings, member_id: str, epoch: int, said: HeartbeatContent | None, says: HeartbeatContent
 ) -> ConsumerGroupHeartbeatRequest:
     """Build a heartbeat request.
 

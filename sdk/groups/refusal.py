@@ -21,7 +21,7 @@ from kafkawire.sdk.groups.protocol import MemberReader
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Reports", "is_final", "is_news", "refusal_of"]
+__all__ = ["ReportedErrors", "is_final", "is_news", "refusal_of"]
 
 _FINAL: Final = frozenset(
     {
@@ -71,7 +71,7 @@ def is_news(error: KafkaWireError) -> bool:
     return not (error.retriable or is_of_rebalance or isinstance(error, Closed))
 
 
-class Reports:
+class ReportedErrors:
     """The errors that a member reports to its application, one at a time.
 
     Args:

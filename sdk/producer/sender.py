@@ -39,7 +39,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Call, Node
 from kafkawire.sdk.routing.retry import outdates_metadata
 from kafkawire.sdk.routing.router import Router
-from kafkawire.sdk.transport.driver_interface import Turn, Versions
+from kafkawire.sdk.transport.driver_interface import NextPoll, Versions
 from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["Schedule", "Sender", "UnsettledBatches", "outcome_of"]
@@ -361,7 +361,7 @@ class Sender:
                     self._place(batch.queue, now_ms)
         self._waiters.room(self._accumulator.bytes_held)
         waits = waits or self._waiters.awaits_room
-        call.turn = Turn.NOW if self._schedule.ready else Turn.SOON if waits else Turn.NONE
+        call.next_poll = NextPoll.NOW if self._schedule.ready else NextPoll.SOON if waits else NextPoll.NONE
 
     # Results.
 

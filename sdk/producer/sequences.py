@@ -16,7 +16,7 @@ from kafkawire.sdk.protocol.tables.enums import NO_SEQUENCE
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import BatchBuilder
 
-__all__ = ["Numbered", "Sequences", "following"]
+__all__ = ["SequencedBatch", "Sequences", "following"]
 
 #: Sequence numbers run from 0 to 2^31 - 1, and then restart at 0.
 _MODULUS: Final = 1 << 31
@@ -30,7 +30,7 @@ def following(sequence: int, count: int) -> int:
     return (sequence + count) % _MODULUS
 
 
-class Numbered(Protocol):
+class SequencedBatch(Protocol):
     """A batch, seen as an owner of a sequence number."""
 
     @property
@@ -76,14 +76,14 @@ class Sequences:
 
     def __init__(self) -> None:
         self.producer: ProducerId | None = None
-        self.batches: list[Numbered] = []
+        self.batches: list[SequencedBatch] = []
         self.needs_epoch = self.is_forgotten = False
         self._next = 0
         self._acknowledged = NO_SEQUENCE
         self._acknowledged_offset = -1
         self._unresolved = False
 
-    def may_send(self, batch: Numbered, current: ProducerId) -> bool:
+    def may_send(self, batch: SequencedBatch, current: ProducerId) -> bool:
         """Return whether the oldest waiting batch may be sent now."""
         if self.needs_epoch:
             return False
@@ -94,7 +94,7 @@ class Sequences:
         # A leader that does not know the producer accepts any number as the first, so only one batch may be on its way.
         return not self.batches or (self.producer == current and self._acknowledged != NO_SEQUENCE)
 
-    def assign(self, batch: Numbered, current: ProducerId) -> None:
+    def assign(self, batch: SequencedBatch, current: ProducerId) -> None:
         """Number a batch that is sent for the first time."""
         if self.producer != current:
             self._begin(current)
@@ -109,7 +109,7 @@ class Sequences:
             batch.stamp(current, self._next)
             self._next = following(self._next, batch.builder.count)
 
-    def acknowledged(self, batch: Numbered, offset: int = -1) -> None:
+    def acknowledged(self, batch: SequencedBatch, offset: int = -1) -> None:
         """Record that the leader has a batch, even one whose outcome was already settled.
 
         Args:
@@ -125,7 +125,7 @@ class Sequences:
                 self._acknowledged = last
         self._resolve()
 
-    def failed(self, batch: Numbered) -> None:
+    def failed(self, batch: SequencedBatch) -> None:
         """Record that a batch has failed permanently: the leader may still have it, or its number is missing.
 
         The leader's answers to batches on their way, or an acknowledgement of the last one, will show which is the
@@ -136,7 +136,7 @@ class Sequences:
             self._unresolved = True
             self._resolve()
 
-    def divide(self, batch: Numbered, parts: Sequence[Numbered]) -> None:
+    def divide(self, batch: SequencedBatch, parts: Sequence[SequencedBatch]) -> None:
         """Give the numbers of a batch to the batches that now hold its records."""
         if batch.sequence == NO_SEQUENCE or batch.producer is None:
             return
@@ -147,7 +147,7 @@ class Sequences:
         place = self.batches.index(batch)
         self.batches[place : place + 1] = parts
 
-    def mends(self, batch: Numbered, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
+    def mends(self, batch: SequencedBatch, code: ErrorCode, log_start_offset: int, *, raises_epoch: bool) -> bool:
         """Return whether the next attempt may succeed after an error about a batch's sequence number.
 
         Args:
@@ -178,7 +178,7 @@ class Sequences:
         self._next = 0
         self._acknowledged = NO_SEQUENCE
 
-    def _forget(self, batch: Numbered) -> None:
+    def _forget(self, batch: SequencedBatch) -> None:
         if batch in self.batches:
             self.batches.remove(batch)
 

@@ -14,7 +14,7 @@ from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.transport.driver_interface import Turn, Versions
+from kafkawire.sdk.transport.driver_interface import NextPoll, Versions
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -105,7 +105,7 @@ class Call(Generic[Answer]):
         result: the response; None if there was none; set together with `error` if `check` returned an error.
         error: why it failed; None if it succeeded.
         done: whether it has ended.
-        turn: when to poll its machine after the response; `on_done` may change it.
+        next_poll: when to poll its machine after the response; `on_done` may change it.
     """
 
     __slots__ = (
@@ -123,7 +123,7 @@ class Call(Generic[Answer]):
         "retries",
         "target",
         "timeout_ms",
-        "turn",
+        "next_poll",
     )
 
     def __init__(
@@ -155,7 +155,7 @@ class Call(Generic[Answer]):
         self.result: Answer | None = None
         self.error: KafkaWireError | None = None
         self.done = False
-        self.turn: Turn = Turn.SOON
+        self.next_poll: NextPoll = NextPoll.SOON
 
     def __str__(self) -> str:
         name = "Produce" if self.response is None else self.response.SCHEMA.name.removesuffix("Response")

@@ -24,7 +24,7 @@ from kafkawire.sdk.routing.requests import by_topic
 if TYPE_CHECKING:
     from kafkawire.sdk.transport.driver_interface import Versions
 
-__all__ = ["EpochEnd", "Listed", "epoch_answers", "epoch_request", "list_answers", "list_request", "list_version"]
+__all__ = ["EpochEnd", "ListedOffset", "epoch_answers", "epoch_request", "list_answers", "list_request", "list_version"]
 
 #: The first version that supports each special timestamp; earlier ones look for a record at that time.
 _FIRST_WITH: Final[Mapping[int, int]] = {
@@ -35,7 +35,7 @@ _FIRST_WITH: Final[Mapping[int, int]] = {
 }
 
 
-class Listed(NamedTuple):
+class ListedOffset(NamedTuple):
     """The first record at or after a time.
 
     Attributes:
@@ -99,16 +99,16 @@ def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Ve
     return version
 
 
-def list_answers(response: ListOffsetsResponse) -> dict[TopicPartition, Listed | BrokerError]:
+def list_answers(response: ListOffsetsResponse) -> dict[TopicPartition, ListedOffset | BrokerError]:
     """Return the result of each partition in a response."""
-    found: dict[TopicPartition, Listed | BrokerError] = {}
+    found: dict[TopicPartition, ListedOffset | BrokerError] = {}
     for topic in response.topics:
         for data in topic.partitions:
             key = TopicPartition(topic.name, data.partition_index)
             if data.error_code != ErrorCode.NONE:
                 found[key] = BrokerError(data.error_code, f"offset of {key}")
             else:
-                found[key] = Listed(data.offset, data.timestamp, data.leader_epoch)
+                found[key] = ListedOffset(data.offset, data.timestamp, data.leader_epoch)
     return found
 
 

@@ -34,7 +34,7 @@ from kafkawire.sdk.routing.metadata_refresh import MetadataRefresh
 from kafkawire.sdk.routing.options import RoutingOptions
 from kafkawire.sdk.routing.request_metrics import RequestMetrics
 from kafkawire.sdk.routing.retry import Attempts, Backoff, outdates_metadata
-from kafkawire.sdk.transport.driver_interface import Open, Send, Shut, Turn, Versions
+from kafkawire.sdk.transport.driver_interface import NextPoll, Open, Send, Shut, Versions
 
 __all__ = ["MAX_CALLS", "Action", "Router"]
 
@@ -291,8 +291,8 @@ class Router:
             self._settle(entry, response, None, now_ms)
         else:
             self._failed(entry, error, now_ms, response)
-        if call.turn is Turn.NONE and (self._buckets or throttle_ms > 0):
-            call.turn = Turn.SOON  # other calls wait for this link or its broker
+        if call.next_poll is NextPoll.NONE and (self._buckets or throttle_ms > 0):
+            call.next_poll = NextPoll.SOON  # other calls wait for this link or its broker
 
     def failed(self, call: Call, error: KafkaWireError, now_ms: int) -> None:
         """Report that a call could not be sent or got no response."""

@@ -29,7 +29,7 @@ from kafkawire.sdk.errors import (
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport import fork, loop_watch, waiting
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
-from kafkawire.sdk.transport.driver_interface import AnyCall, AnyLink, Machine, Open, Router, Send, Turn
+from kafkawire.sdk.transport.driver_interface import AnyCall, AnyLink, Machine, NextPoll, Open, Router, Send
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.user_code import contained
@@ -409,9 +409,9 @@ class Driver(Generic[AnyLink, AnyCall]):
         except BaseException as defect:
             self._defect(contained(defect))
             return
-        if error is not None or call.turn is Turn.SOON:
+        if error is not None or call.next_poll is NextPoll.SOON:
             self.wake()
-        elif call.turn is Turn.NOW:
+        elif call.next_poll is NextPoll.NOW:
             self._turn()
 
     async def _connect(self, link: AnyLink) -> None:

@@ -14,16 +14,16 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["AnyCall", "AnyLink", "Call", "Link", "Machine", "Open", "Router", "Send", "Shut", "Turn", "Versions"]
+__all__ = ["AnyCall", "AnyLink", "Call", "Link", "Machine", "NextPoll", "Open", "Router", "Send", "Shut", "Versions"]
 
 
-class Turn(Enum):
+class NextPoll(Enum):
     """When the machines are polled after a response.
 
     Attributes:
         NOW: at once, because there is something to send, and callers that wait for this response should not run first.
-            SOON: after callers that wait for the response have run. NONE: not because of this response; nothing follows
-            from it.
+        SOON: after callers that wait for the response have run.
+        NONE: not because of this response; nothing follows from it.
     """
 
     NOW = "now"
@@ -62,10 +62,10 @@ class Call(Protocol):
     """A request and the class of its response.
 
     Attributes:
-        turn: when to poll the machines after the response has been reported.
+        next_poll: when to poll the machines after the response has been reported.
     """
 
-    turn: Turn
+    next_poll: NextPoll
 
     @property
     def response(self) -> type[Message] | None:

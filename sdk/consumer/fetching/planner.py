@@ -35,7 +35,7 @@ from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.retry import Backoff, outdates_metadata
 from kafkawire.sdk.routing.router import Router
-from kafkawire.sdk.transport.driver_interface import Turn
+from kafkawire.sdk.transport.driver_interface import NextPoll
 
 __all__ = ["FetchPlanner"]
 
@@ -458,7 +458,7 @@ class FetchPlanner:
         if node.session.accept(response.error_code, response.session_id):
             self._responses.take(node_id, node.session.names, response, now_ms)
             if self._queue.size_bytes - queued_bytes > _LONG_READ_BYTES:
-                call.turn = Turn.NOW
+                call.next_poll = NextPoll.NOW
             if is_apart:
                 node.search.taken()
                 node.session.restart(keeps_id=True)  # it contains only this group

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.spark.segments.plan import Wanted
 
-__all__ = ["Pushed", "pushed"]
+__all__ = ["PushedFilters", "pushed"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EQUALS = (EqualTo, EqualNullSafe)
@@ -34,7 +34,7 @@ _AT_LEAST = (*_EQUALS, GreaterThan, GreaterThanOrEqual)
 _AT_MOST = (*_EQUALS, LessThan, LessThanOrEqual)
 
 
-class Pushed(NamedTuple):
+class PushedFilters(NamedTuple):
     """The combined effect of all filters.
 
     Attributes:
@@ -56,13 +56,13 @@ class Pushed(NamedTuple):
         return None if wanted is None else _both(wanted, self.offsets)
 
 
-def pushed(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
+def pushed(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
     """Return the effect of filters, and the filters that Spark still has to apply.
 
     Args:
         filters: the filters, all of which must hold.
     """
-    found = Pushed()
+    found = PushedFilters()
     left = []
     for each in filters:
         column = ".".join(getattr(each, "attribute", ()))

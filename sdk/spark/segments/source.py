@@ -33,7 +33,7 @@ from kafkawire.sdk.spark.segments.storage import SegmentFiles
 from kafkawire.sdk.spark.selection import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from kafkawire.sdk.spark.segments.pushdown import Pushed
+    from kafkawire.sdk.spark.segments.pushdown import PushedFilters
 
 __all__ = ["FilteredSegmentReader", "KafkaSegments", "SegmentReader"]
 
@@ -210,7 +210,7 @@ class SegmentReader(DataSourceReader):
 class FilteredSegmentReader(SegmentReader):
     """Reads a batch query whose filters Spark passes, if there are any."""
 
-    _pushed: Pushed | None = None
+    _pushed: PushedFilters | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Apply filters, and return those that Spark still has to apply."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.groups.consumer_heartbeat import Said, heartbeat
+from kafkawire.sdk.groups.consumer_heartbeat import HeartbeatContent, heartbeat
 from kafkawire.sdk.groups.protocol import GroupSettings
 
 T = b"t" * 16
-NAMES = Said(("t",), None, frozenset({(T, 1), (T, 0)}))
-PATTERN = Said(None, "t.*", NAMES.owned)
+NAMES = HeartbeatContent(("t",), None, frozenset({(T, 1), (T, 0)}))
+PATTERN = HeartbeatContent(None, "t.*", NAMES.owned)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,9 @@ PATTERN = Said(None, "t.*", NAMES.owned)
         (3, NAMES, NAMES._replace(owned=frozenset({(T, 1)})), (None, None), [1]),
     ],
 )
-def test_what_a_heartbeat_says(epoch: int, said: Said | None, says: Said, subscribed: Any, owned: Any) -> None:
+def test_what_a_heartbeat_says(
+    epoch: int, said: HeartbeatContent | None, says: HeartbeatContent, subscribed: Any, owned: Any
+) -> None:
     request = heartbeat(GroupSettings("g", rack="r"), "a", epoch, said, says)
     names = request.subscribed_topic_names
     assert (None if names is None else tuple(names), request.subscribed_topic_regex) == subscribed

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import AuthenticationFailed, BrokerError, Closed, ConnectionLost, KafkaWireError
-from kafkawire.sdk.groups.refusal import Reports, is_final, is_news, refusal_of
+from kafkawire.sdk.groups.refusal import ReportedErrors, is_final, is_news, refusal_of
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
@@ -40,7 +40,7 @@ def test_what_an_error_means(error: KafkaWireError, final: bool, news: bool) -> 
 
 def test_one_report_waits_at_a_time() -> None:
     reader = MemoryReader()
-    reports = Reports(reader)
+    reports = ReportedErrors(reader)
     first, second = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR), BrokerError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     reports.add(ConnectionLost("lost"))
     assert (reader.errors, reports.waits) == ([], False)

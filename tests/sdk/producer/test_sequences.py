@@ -198,7 +198,7 @@ def test_the_epoch_of_one_partition_leaves_the_others_alone() -> None:
     assert numbers == [(1, 0, 0), (0, 0, 1), (0, 1, 0), (1, 1, 0)]
 
 
-class Numbered:
+class SequencedBatch:
     """The parts of a batch that `Sequences` looks at."""
 
     def __init__(self, count: int) -> None:
@@ -212,7 +212,7 @@ class Numbered:
 
 def test_an_earlier_batch_may_be_acknowledged_after_a_later_one_that_was_given_up() -> None:
     sequences: Any = Sequences()
-    first, last = Numbered(5), Numbered(3)
+    first, last = SequencedBatch(5), SequencedBatch(3)
     for batch in (first, last):
         sequences.assign(batch, ProducerId(7, 0))
     sequences.failed(last)
@@ -224,7 +224,7 @@ def test_an_earlier_batch_may_be_acknowledged_after_a_later_one_that_was_given_u
 def numbered(*counts: int) -> tuple[Any, list[Any]]:
     """Return the sequence numbers of a partition, and batches that have them."""
     sequences: Any = Sequences()
-    batches = [Numbered(count) for count in counts]
+    batches = [SequencedBatch(count) for count in counts]
     for batch in batches:
         sequences.assign(batch, ProducerId(7, 0))
     return sequences, batches
@@ -232,34 +232,34 @@ def numbered(*counts: int) -> tuple[Any, list[Any]]:
 
 def test_the_second_batch_waits_until_the_leader_knows_the_producer() -> None:
     sequences: Any = Sequences()
-    first, second = Numbered(2), Numbered(1)
+    first, second = SequencedBatch(2), SequencedBatch(1)
     assert sequences.may_send(first, ProducerId(7, 0))
     sequences.assign(first, ProducerId(7, 0))
     assert not sequences.may_send(second, ProducerId(7, 0))
     sequences.acknowledged(first)
     sequences.assign(second, ProducerId(7, 0))
     assert second.sequence == 2
-    assert sequences.may_send(Numbered(1), ProducerId(7, 0))
-    assert not sequences.may_send(Numbered(1), ProducerId(7, 1)), "of that one the leader knows nothing"
+    assert sequences.may_send(SequencedBatch(1), ProducerId(7, 0))
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "of that one the leader knows nothing"
 
 
 def test_only_the_oldest_is_sent_again_and_nothing_past_a_gap() -> None:
     sequences, (first, second, third) = numbered(1, 1, 1)
     assert [sequences.may_send(each, ProducerId(7, 0)) for each in (first, second)] == [True, False]
     sequences.failed(third)
-    assert not sequences.may_send(Numbered(1), ProducerId(7, 0)), "the third may be missing"
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 0)), "the third may be missing"
     sequences.acknowledged(first)
     assert not sequences.needs_epoch
     sequences.acknowledged(second)
     assert sequences.needs_epoch
-    assert not sequences.may_send(Numbered(1), ProducerId(7, 0))
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 0))
 
 
 def test_a_batch_that_was_never_sent_leaves_no_gap() -> None:
     sequences: Any = Sequences()
-    sequences.failed(Numbered(1))
+    sequences.failed(SequencedBatch(1))
     assert not sequences.needs_epoch
-    assert sequences.may_send(Numbered(1), ProducerId(7, 0))
+    assert sequences.may_send(SequencedBatch(1), ProducerId(7, 0))
 
 
 def test_what_remains_is_numbered_again() -> None:
@@ -270,9 +270,9 @@ def test_what_remains_is_numbered_again() -> None:
     assert [(each.producer.epoch, each.sequence) for each in (second, third)] == [(1, 0), (1, 2)]
     assert (sequences.needs_epoch, sequences.is_forgotten) == (False, False)
     sequences.acknowledged(first)
-    assert not sequences.may_send(Numbered(1), ProducerId(7, 1)), "that was of the epoch before"
+    assert not sequences.may_send(SequencedBatch(1), ProducerId(7, 1)), "that was of the epoch before"
     sequences.acknowledged(second)
-    last = Numbered(1)
+    last = SequencedBatch(1)
     assert sequences.may_send(last, ProducerId(7, 1))
     sequences.assign(last, ProducerId(7, 1))
     assert last.sequence == 3
@@ -280,11 +280,11 @@ def test_what_remains_is_numbered_again() -> None:
 
 def test_parts_have_the_numbers_and_the_place_of_their_batch() -> None:
     sequences, (first, whole, last) = numbered(1, 5, 1)
-    parts = [Numbered(3), Numbered(2)]
+    parts = [SequencedBatch(3), SequencedBatch(2)]
     sequences.divide(whole, parts)
     assert sequences.batches == [first, *parts, last]
     assert [part.sequence for part in parts] == [1, 4]
-    unsent, part = Numbered(2), Numbered(2)
+    unsent, part = SequencedBatch(2), SequencedBatch(2)
     sequences.divide(unsent, [part])
     assert (part.sequence, part.producer) == (NO_SEQUENCE, None)
 
@@ -317,7 +317,7 @@ def test_only_the_oldest_shows_a_gap() -> None:
     assert not sequences.is_forgotten
     assert sequences.mends(first, code, -1, raises_epoch=True)
     assert not sequences.mends(first, ErrorCode.NOT_ENOUGH_REPLICAS, -1, raises_epoch=True)
-    assert not sequences.mends(Numbered(1), code, -1, raises_epoch=True), "it has no number"
+    assert not sequences.mends(SequencedBatch(1), code, -1, raises_epoch=True), "it has no number"
 
 
 def test_what_is_acknowledged_last_shows_that_no_number_is_missing() -> None:

@@ -9,7 +9,7 @@ from kafkawire.sdk.protocol.messages.offset_for_leader_epoch import OffsetForLea
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.list_offsets import (
     EpochEnd,
-    Listed,
+    ListedOffset,
     epoch_answers,
     epoch_request,
     list_answers,
@@ -37,7 +37,7 @@ def test_list_offsets() -> None:
     kind = ListOffsetsResponse.ListOffsetsPartitionResponse
     answers = [kind(0, 0, offset=7, timestamp=9, leader_epoch=3), kind(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     found = list_answers(ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse("t", answers)]))
-    assert found[T0] == Listed(7, 9, 3)
+    assert found[T0] == ListedOffset(7, 9, 3)
     assert isinstance(found[T1], BrokerError)
     assert str(found[T1]) == "NOT_LEADER_OR_FOLLOWER: offset of t-1"
 

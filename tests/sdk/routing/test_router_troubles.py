@@ -15,7 +15,7 @@ from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import ANY_BROKER, Call, Coordinator, Node, Target
 from kafkawire.sdk.routing.router import Router
-from kafkawire.sdk.transport.driver_interface import Turn
+from kafkawire.sdk.transport.driver_interface import NextPoll
 from tests.sdk.simulation import SILENT, Simulation, address, backoff, cluster, options
 
 GROUP = Coordinator(CoordinatorType.GROUP, "g")
@@ -30,12 +30,12 @@ def simulation() -> Simulation:
     return simulation
 
 
-def beating(simulation: Simulation, target: Target, turn: Turn | None = None) -> Call:
+def beating(simulation: Simulation, target: Target, next_poll: NextPoll | None = None) -> Call:
     """Submit a heartbeat."""
     deadline_ms = simulation.now_ms + 60_000
     call = Call(target, lambda _: (HeartbeatRequest(), None), HeartbeatResponse, deadline_ms, lambda *_: None)
-    if turn is not None:
-        call.turn = turn
+    if next_poll is not None:
+        call.next_poll = next_poll
     simulation.router.submit(call, simulation.now_ms)
     return call
 
@@ -97,15 +97,15 @@ def test_a_refresh_after_the_end_or_at_the_end_fails(simulation: Simulation) -> 
 
 def test_a_response_that_frees_a_link_has_a_turn_for_those_that_wait(simulation: Simulation) -> None:
     simulation.run(100)
-    alone = beating(simulation, Node(1), Turn.NONE)
+    alone = beating(simulation, Node(1), NextPoll.NONE)
     simulation.run(100)
-    assert alone.turn is Turn.NONE
+    assert alone.next_poll is NextPoll.NONE
     throttled = HeartbeatResponse(throttle_time_ms=50)
     simulation.handlers[HeartbeatRequest] = lambda request, version: throttled
-    first = beating(simulation, Node(1), Turn.NONE)
+    first = beating(simulation, Node(1), NextPoll.NONE)
     simulation.run(10)
-    assert first.turn is Turn.SOON
-    second = beating(simulation, Node(1), Turn.NONE)
+    assert first.next_poll is NextPoll.SOON
+    second = beating(simulation, Node(1), NextPoll.NONE)
     simulation.run(20)
     assert second.result is None, "the broker throttles this client"
     simulation.run(100)

@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (  # noqa: E402 - only where it has them
 
 from kafkawire.sdk.routing.partitions import TopicPartition  # noqa: E402 - it needs pyarrow
 from kafkawire.sdk.spark.segments.plan import Wanted  # noqa: E402 - it needs pyarrow
-from kafkawire.sdk.spark.segments.pushdown import Pushed, pushed  # noqa: E402 - it needs pyspark
+from kafkawire.sdk.spark.segments.pushdown import PushedFilters, pushed  # noqa: E402 - it needs pyspark
 
 TIME = datetime(2026, 1, 1, 0, 0, 0, 500, UTC)
 TIME_MS = int(TIME.timestamp() * 1000)
@@ -67,7 +67,7 @@ def test_partitions(given: Filter, topics: set[str] | None, partitions: set[int]
 )
 def test_ranges(given: Filter, wanted: Wanted) -> None:
     found, left = pushed([given])
-    assert found == Pushed(offsets=wanted)
+    assert found == PushedFilters(offsets=wanted)
     assert [id(each) for each in left] == [id(given)]
 
 
@@ -90,7 +90,7 @@ def test_ranges(given: Filter, wanted: Wanted) -> None:
 )
 def test_others(given: Filter) -> None:
     found, left = pushed([given])
-    assert found == Pushed()
+    assert found == PushedFilters()
     assert [id(each) for each in left] == [id(given)]
 
 
@@ -105,7 +105,7 @@ def test_several() -> None:
         LessThan(("offset",), 99),
     ]
     found, left = pushed(filters)
-    assert found == Pushed(frozenset("b"), frozenset([2]), Wanted(7, 100))
+    assert found == PushedFilters(frozenset("b"), frozenset([2]), Wanted(7, 100))
     assert left == filters[4:]
     folder = TopicPartition("b", 2)
     assert found.narrowed(folder, Wanted(0, 50, 3, 4)) == Wanted(7, 50, 3, 4)
@@ -115,5 +115,5 @@ def test_several() -> None:
 
 
 def test_a_weaker_filter_leaves_options_as_they_are() -> None:
-    found = Pushed(offsets=Wanted(0, None, 5)).narrowed(TopicPartition("t", 0), Wanted(0, None, 9))
+    found = PushedFilters(offsets=Wanted(0, None, 5)).narrowed(TopicPartition("t", 0), Wanted(0, None, 9))
     assert found == Wanted(0, None, 9)

@@ -14,7 +14,7 @@ from kafkawire.sdk.protocol.messages.metadata import MetadataRequest, MetadataRe
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.routing.call import Call, Node
-from kafkawire.sdk.transport.driver_interface import Turn
+from kafkawire.sdk.transport.driver_interface import NextPoll
 from kafkawire.sdk.transport.memory import MemoryWire
 from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.scripted_broker import ScriptedBroker, StoringBroker
@@ -83,9 +83,10 @@ def test_a_request_without_a_response_has_ended_once_it_is_sent(is_lost: bool, m
 
 
 @pytest.mark.parametrize(
-    ("turn", "machines", "turns"), [(Turn.NOW, 1, 1), (Turn.NOW, 2, 1), (Turn.SOON, 1, 1), (Turn.NONE, 2, 0)]
+    ("next_poll", "machines", "turns"),
+    [(NextPoll.NOW, 1, 1), (NextPoll.NOW, 2, 1), (NextPoll.SOON, 1, 1), (NextPoll.NONE, 2, 0)],
 )
-def test_a_call_says_whether_a_turn_follows_its_response(turn: Turn, machines: int, turns: int) -> None:
+def test_a_call_says_whether_a_turn_follows_its_response(next_poll: NextPoll, machines: int, turns: int) -> None:
     polled = [Machine() for _ in range(machines)]
 
     async def test(client: Client) -> None:
@@ -97,7 +98,7 @@ def test_a_call_says_whether_a_turn_follows_its_response(turn: Turn, machines: i
         def done(call: Call, now_ms: int) -> None:
             nonlocal polls
             polls = len(polled[0].polls)
-            call.turn = turn
+            call.next_poll = next_poll
             ended.set_result(None)
 
         def step(promise: Promise[None], now_ms: int) -> None:
@@ -109,7 +110,7 @@ def test_a_call_says_whether_a_turn_follows_its_response(turn: Turn, machines: i
 
         await client.driver.ask(step)
         await ended
-        if turn is Turn.NOW:
+        if next_poll is NextPoll.NOW:
             assert len(polled[0].polls) == polls + 1, "before the waiting call goes on"
         await iterations()
         assert len(polled[0].polls) == polls + turns
