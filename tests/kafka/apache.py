@@ -255,7 +255,9 @@ class ApacheKafka:
         self.started_at = time.perf_counter()
         with log.open("ab") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        await_port(self.port, self._process, log)
+        # Kafka binds one listener after another.
+        for port in (self.port, *(int(address.rpartition(":")[2]) for address in self._listeners.values())):
+            await_port(port, self._process, log)
 
     def kill(self) -> None:
         """Kill the node, as in a crash."""
