@@ -1,4 +1,5 @@
 """The registry of a cluster: a tree of small nodes with sessions and watches, as ZooKeeper has it.
 
 `registry.py` is the interface, `steps.py` writes sequences of operations.
+A broker has an implementation in its own process (`reference_broker/cluster/embedded_registry.py`).
 """

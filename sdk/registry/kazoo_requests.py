@@ -41,7 +41,7 @@ from kafkawire.sdk.registry.registry import (
     path_of,
 )
 
-__all__ = ["SET_WATCHES_BYTES_MAX", "KazooTranslation", "SetWatches"]
+__all__ = ["SET_WATCHES_BYTES_MAX", "KazooTranslation", "SetWatches", "code_of"]
 
 #: Paths of one `SetWatches`, in bytes: far below the largest request. Java's client has the same limit.
 SET_WATCHES_BYTES_MAX: Final = 128 * 1024

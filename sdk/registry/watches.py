@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from kafkawire.sdk.registry.registry import EventKind, Watcher, WatchEvent
+from kafkawire.sdk.registry.registry import (
+    EventKind,
+    Exists,
+    GetChildren,
+    GetData,
+    Outcome,
+    RegistryCode,
+    RegistryError,
+    Watcher,
+    WatchEvent,
+)
 
 __all__ = ["WatchKind", "WatchTable"]
 
@@ -41,6 +51,16 @@ class WatchTable:
     def add(self, kind: WatchKind, path: str, watcher: Watcher) -> None:
         """Set a watcher; one that is set already is called once."""
         self._watchers[kind].setdefault(path, {})[watcher] = None
+
+    def add_for(self, operation: GetData | Exists | GetChildren, outcome: Outcome) -> None:
+        """Set the watcher of a read that was answered, if it has one, and if the outcome leaves a watch."""
+        if operation.watcher is None:
+            return
+        if not isinstance(outcome, RegistryError):
+            kind = WatchKind.CHILDREN if isinstance(operation, GetChildren) else WatchKind.DATA
+            self.add(kind, operation.path, operation.watcher)
+        elif isinstance(operation, Exists) and outcome.code is RegistryCode.NO_NODE:
+            self.add(WatchKind.EXISTENCE, operation.path, operation.watcher)
 
     def take(self, event: WatchEvent) -> list[Watcher]:
         """Return the watchers to call for an event, without repetitions; their watches have ended."""

@@ -1,0 +1,1 @@
+"""What makes brokers one cluster: the registry that they share."""

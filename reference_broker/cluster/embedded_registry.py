@@ -1,0 +1,499 @@
+"""A registry in the process: one tree, the sessions of one or several owners, and a journal on the broker's disk.
+
+For a broker alone, and for simulations of a cluster: there, sessions can lose their connections and expire, and a plan
+can lose any request or response. Persistent nodes outlive the process; sessions and their ephemeral nodes do not.
+
+A write is answered once it is durable, and what was read after it, once that write is. A failed disk ends the registry:
+everything fails with STORAGE_FAILED until the broker is started again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Final, NamedTuple
+
+from kafkawire.reference_broker.cluster.registry_journal import RegistryJournal
+from kafkawire.reference_broker.cluster.znode_tree import Notification, TreeTransaction, ZnodeTree
+from kafkawire.reference_broker.work.background import Background, at_once
+from kafkawire.sdk.registry.registry import (
+    PENDING_BYTES_MAX,
+    PENDING_MAX,
+    Exists,
+    GetChildren,
+    GetData,
+    Operation,
+    Outcome,
+    Post,
+    RegistryCode,
+    RegistryError,
+    SessionListener,
+    WatchEvent,
+    path_of,
+    request_size_bytes,
+)
+from kafkawire.sdk.registry.watches import WatchTable
+
+__all__ = ["SESSION_TIMEOUT_MS", "EmbeddedRegistry", "EmbeddedSession", "Fault", "Plan", "RegistryCall"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: As `zookeeper.session.timeout.ms` of Kafka.
+SESSION_TIMEOUT_MS: Final = 18_000
+
+
+class RegistryCall(NamedTuple):
+    """An operation that has reached the registry, just before it takes effect.
+
+    Attributes:
+        number: from 1, in order.
+        session_id: who asks.
+        operation: what for.
+    """
+
+    number: int
+    session_id: int
+    operation: Operation
+
+
+class Fault(Enum):
+    """What goes wrong with an operation. After each, the session connects again by itself."""
+
+    #: The connection is lost before the operation takes effect.
+    LOSE_REQUEST = auto()
+    #: The connection is lost after the operation took effect.
+    LOSE_RESPONSE = auto()
+    #: The session expires before the operation takes effect.
+    EXPIRE_BEFORE = auto()
+    #: The session expires after the operation took effect.
+    EXPIRE_AFTER = auto()
+
+
+#: Called before each operation; returns what goes wrong, the code with which it is refused, or None.
+Plan = Callable[[RegistryCall], Fault | RegistryCode | None]
+
+
+class EmbeddedRegistry:
+    """The tree, its journal and the sessions. All calls come from one thread.
+
+    Args:
+        clock: returns the time in ms, for the nodes and for the timeouts of sessions.
+        journal: keeps the tree; None for a registry that ends with the process.
+        background: runs the journal's blocking work.
+
+    Raises:
+        DamagedFile: the journal is damaged.
+        OSError: the journal cannot be read.
+
+    Attributes:
+        plan: see `Plan`; None lets every operation succeed.
+        calls: the number of operations.
+    """
+
+    def __init__(
+        self, clock: Callable[[], int], journal: RegistryJournal | None = None, background: Background = at_once
+    ) -> None:
+        self.plan: Plan | None = None
+        self.calls = 0
+        self._clock = clock
+        self._journal = journal
+        self._background = background
+        self._tree = ZnodeTree() if journal is None else journal.load()
+        self._sessions: dict[int, EmbeddedSession] = {}
+        self._error: Exception | None = None
+        #: Transactions that are not being written yet.
+        self._unwritten: list[TreeTransaction] = []
+        self._is_writing = False
+        #: Counts transactions: those that were carried out, and those that are durable.
+        self._position = 0
+        self._durable_position = 0
+        # Owners of an earlier process are gone.
+        for session_id in self._tree.sessions:
+            self._close(session_id)
+
+    @property
+    def tree(self) -> ZnodeTree:
+        """The tree, to be looked at."""
+        return self._tree
+
+    def session(
+        self,
+        post: Post,
+        *,
+        name: str = "embedded",
+        timeout_ms: int = SESSION_TIMEOUT_MS,
+        credentials: Sequence[tuple[str, str]] = (),
+    ) -> EmbeddedSession:
+        """Return an owner's registry, which begins a session when it is started.
+
+        Args:
+            post: see `Post`.
+            name: of the owner, for `describe`.
+            timeout_ms: so long after its connection was lost, `expire_silent` ends a session.
+            credentials: pairs of a scheme and what proves an identity: for `digest`, `user:password`.
+        """
+        return EmbeddedSession(self, post, name, timeout_ms, tuple(credentials))
+
+    def expire(self, session_id: int) -> None:
+        """End a session, as if it had been silent for too long; its owner learns of it once it is connected."""
+        session = self._sessions.pop(session_id, None)
+        self._close(session_id)
+        if session is not None:
+            session.end_of_session()
+
+    def expire_silent(self) -> None:
+        """End the sessions that lost their connections for longer than their timeouts."""
+        now_ms = self._clock()
+        for session_id, session in list(self._sessions.items()):
+            if session.silent_since_ms is not None and now_ms - session.silent_since_ms > session.timeout_ms:
+                self.expire(session_id)
+
+    # For sessions.
+
+    @property
+    def now_ms(self) -> int:
+        """The time in ms."""
+        return self._clock()
+
+    @property
+    def error(self) -> Exception | None:
+        """The failure of the disk; None while it works."""
+        return self._error
+
+    def open(self, session: EmbeddedSession, credentials: Sequence[tuple[str, str]]) -> int:
+        """Begin a session and return its id."""
+        session_id = self._tree.open_session(credentials)
+        self._sessions[session_id] = session
+        return session_id
+
+    def end(self, session_id: int) -> None:
+        """End a session at the request of its owner."""
+        self._sessions.pop(session_id, None)
+        self._close(session_id)
+
+    def fault_of(self, session_id: int, operation: Operation) -> Fault | RegistryCode | None:
+        """Count an operation and return what is planned for it."""
+        self.calls += 1
+        return None if self.plan is None else self.plan(RegistryCall(self.calls, session_id, operation))
+
+    def carry_out(self, session_id: int, operation: Operation) -> tuple[Outcome, int]:
+        """Carry out an operation; return its outcome, and the position at which it may be told."""
+        answer = self._tree.submit(session_id, operation, self._clock())
+        self._take(answer.transaction, answer.notifications)
+        return answer.outcome, self._position
+
+    def is_durable(self, position: int) -> bool:
+        """Return whether what was done up to a position is durable."""
+        return position <= self._durable_position
+
+    # Transactions.
+
+    def _close(self, session_id: int) -> None:
+        self._take(*self._tree.close_session(session_id, self._clock()))
+
+    def _take(self, transaction: TreeTransaction | None, notifications: Sequence[Notification]) -> None:
+        if transaction is not None:
+            self._position += 1
+            if self._journal is None:
+                self._durable_position = self._position
+            else:
+                self._unwritten.append(transaction)
+                self._write()
+        for session_id, event in notifications:
+            if session_id in self._sessions:
+                self._sessions[session_id].notify(event, self._position)
+
+    def _write(self) -> None:
+        """Have everything written that is not, unless a write is in progress; it then follows."""
+        journal = self._journal
+        if journal is None or self._is_writing or not self._unwritten or self._error is not None:
+            return
+        self._is_writing = True
+        position = self._position
+        # A snapshot has the transactions in it.
+        is_snapshot = journal.is_compaction_due
+        content = journal.compacted_content(self._tree) if is_snapshot else journal.frame_of(self._unwritten)
+        self._unwritten = []
+        write = journal.replace if is_snapshot else journal.append
+        self._background(lambda: write(content), lambda error: self._written(position, error))
+
+    def _written(self, position: int, error: Exception | None) -> None:
+        self._is_writing = False
+        if error is not None:
+            self._error = error
+            logger.error("the registry cannot be written, and ends: %s", error)
+        else:
+            self._durable_position = position
+        for session in list(self._sessions.values()):
+            session.tell()
+        self._write()
+
+
+class _Told(NamedTuple):
+    """Something that an owner is told once it is durable.
+
+    Attributes:
+        position: see `EmbeddedRegistry.is_durable`.
+        event: a change of a watched node; None for an outcome.
+        outcome: that of the first operation whose outcome was not told.
+    """
+
+    position: int
+    event: WatchEvent | None
+    outcome: Outcome | None
+
+
+class _Submission:
+    """Operations that were submitted together.
+
+    Attributes:
+        operations: what to do.
+        done: called with the outcomes.
+        outcomes: those that are known.
+    """
+
+    __slots__ = ("done", "operations", "outcomes")
+
+    def __init__(self, operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
+        self.operations = tuple(operations)
+        self.done = done
+        self.outcomes: list[Outcome] = []
+
+
+class EmbeddedSession:
+    """The registry of one owner: its session with an `EmbeddedRegistry`. Implements `Registry`.
+
+    `EmbeddedRegistry.session` makes it. Beside the interface, `disconnect` and `reconnect` are for simulations.
+
+    Attributes:
+        timeout_ms: see `EmbeddedRegistry.session`.
+        silent_since_ms: when the connection was lost; None while there is one.
+    """
+
+    def __init__(
+        self,
+        registry: EmbeddedRegistry,
+        post: Post,
+        name: str,
+        timeout_ms: int,
+        credentials: tuple[tuple[str, str], ...],
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self.silent_since_ms: int | None = None
+        self._registry = registry
+        self._post = post
+        self._name = name
+        self._credentials = credentials
+        self._listeners: list[SessionListener] = []
+        self._watches = WatchTable()
+        #: What the registry has, and what the owner knows of it.
+        self._session_id = 0
+        self._known_session_id = 0
+        self._is_started = False
+        self._is_closed = False
+        #: Operations that were not answered, in order. The first `_sent` were carried out.
+        self._waiting: deque[tuple[Operation, _Submission]] = deque()
+        self._waiting_bytes = 0
+        self._sent = 0
+        #: What the owner is not told yet, in order.
+        self._untold: deque[_Told] = deque()
+        self._is_delivering = False
+
+    @property
+    def session_id(self) -> int:
+        return self._known_session_id
+
+    def describe(self) -> str:
+        return f"the registry in this process, as {self._name}"
+
+    def start(self) -> None:
+        if not self._is_started:
+            self._is_started = True
+            self._open()
+
+    def add_listener(self, listener: SessionListener) -> None:
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: SessionListener) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def submit(self, operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
+        submission = _Submission(operations, done)
+        size_bytes = sum(map(request_size_bytes, submission.operations))
+        if self._is_closed:
+            self._refuse(submission, RegistryCode.CLOSED, self.describe())
+        elif len(self._waiting) + len(submission.operations) > PENDING_MAX:
+            self._refuse(submission, RegistryCode.TOO_MANY_PENDING, f"at most {PENDING_MAX} operations may wait")
+        elif self._waiting_bytes + size_bytes > PENDING_BYTES_MAX:
+            reason = f"operations that wait may have at most {PENDING_BYTES_MAX} bytes"
+            self._refuse(submission, RegistryCode.TOO_MANY_PENDING, reason)
+        elif not submission.operations:
+            self._post(lambda: done(()))
+        else:
+            self._waiting_bytes += size_bytes
+            self._waiting += [(operation, submission) for operation in submission.operations]
+            self._deliver_soon()
+
+    def close(self, timeout_ms: int) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self.silent_since_ms is None:
+            self._registry.end(self._session_id)
+        self._session_id = 0
+        self._untold.clear()
+        self._fail(RegistryCode.CLOSED)
+        self._post(self._forget_session)
+
+    # For simulations.
+
+    def disconnect(self) -> None:
+        """Lose the connection: what waits for an outcome will be sent again."""
+        if self.silent_since_ms is None and self._session_id:
+            self.silent_since_ms = self._registry.now_ms
+            self._sent = 0
+            self._untold = deque(told for told in self._untold if told.event is not None)
+            self._tell_listeners(lambda listener: listener.suspended())
+
+    def reconnect(self) -> None:
+        """Have a connection again; learn now if the session has ended meanwhile."""
+        if self.silent_since_ms is None or self._is_closed:
+            return
+        self.silent_since_ms = None
+        if not self._registry.tree.has_session(self._session_id):
+            self._expired()
+            return
+        self._tell_listeners(lambda listener: listener.connected())
+        self.tell()
+        self._deliver_soon()
+
+    # For the registry.
+
+    def end_of_session(self) -> None:
+        """Note that the session was ended by the registry."""
+        if self.silent_since_ms is None:
+            self._expired()
+
+    def notify(self, event: WatchEvent, position: int) -> None:
+        """Tell the owner of a change, after what it has not been told yet."""
+        self._untold.append(_Told(position, event, None))
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell the owner what is durable, unless there is no connection."""
+        if self.silent_since_ms is not None:
+            return
+        if self._registry.error is not None:
+            self._untold.clear()
+            self._fail(RegistryCode.STORAGE_FAILED)
+            return
+        while self._untold and self._registry.is_durable(self._untold[0].position):
+            told = self._untold.popleft()
+            if told.event is not None:
+                self._post(partial(self._fire, told.event))
+            elif told.outcome is not None:
+                self._answer(told.outcome)
+
+    # The session.
+
+    def _open(self) -> None:
+        session_id = self._session_id = self._registry.open(self, self._credentials)
+
+        def opened() -> None:
+            self._known_session_id = session_id
+
+        self._post(opened)
+        self._tell_listeners(lambda listener: listener.opened())
+        self._deliver_soon()
+
+    def _expired(self) -> None:
+        """End the session, then begin another."""
+        self._untold.clear()
+        self._fail(RegistryCode.SESSION_EXPIRED)
+        self._post(self._forget_session)
+        self._tell_listeners(lambda listener: listener.expired())
+        self._open()
+
+    def _forget_session(self) -> None:
+        self._known_session_id = 0
+        self._watches.clear()
+
+    def _tell_listeners(self, tell: Callable[[SessionListener], None]) -> None:
+        def told() -> None:
+            for listener in list(self._listeners):
+                tell(listener)
+
+        self._post(told)
+
+    # Operations.
+
+    def _deliver_soon(self) -> None:
+        if not self._is_delivering:
+            self._is_delivering = True
+            self._post(self._deliver)
+
+    def _deliver(self) -> None:
+        """Carry out what was not yet, until the connection is lost."""
+        self._is_delivering = False
+        while self._sent < len(self._waiting) and self._session_id and self.silent_since_ms is None:
+            if self._registry.error is not None:
+                self.tell()
+                return
+            operation, _ = self._waiting[self._sent]
+            fault = self._registry.fault_of(self._session_id, operation)
+            if isinstance(fault, Fault):
+                self._fail_as_planned(fault, operation)
+                return
+            self._sent += 1
+            if fault is not None:
+                told = _Told(0, None, RegistryError(fault, path_of(operation), "planned"))
+            else:
+                outcome, position = self._registry.carry_out(self._session_id, operation)
+                told = _Told(position, None, outcome)
+            # Without a disk, everything that waits has failed already.
+            if self._registry.error is None:
+                self._untold.append(told)
+                self.tell()
+
+    def _fail_as_planned(self, fault: Fault, operation: Operation) -> None:
+        session_id = self._session_id
+        if fault in (Fault.LOSE_RESPONSE, Fault.EXPIRE_AFTER):
+            self._registry.carry_out(session_id, operation)
+        if fault in (Fault.EXPIRE_BEFORE, Fault.EXPIRE_AFTER):
+            self._registry.expire(session_id)
+        else:
+            self.disconnect()
+            self._post(self.reconnect)
+
+    def _answer(self, outcome: Outcome) -> None:
+        """Tell the outcome of the first operation that waits."""
+        operation, submission = self._waiting.popleft()
+        self._sent = max(self._sent - 1, 0)
+        self._waiting_bytes -= request_size_bytes(operation)
+        submission.outcomes.append(outcome)
+        self._post(lambda: self._watch(operation, outcome))
+        if len(submission.outcomes) == len(submission.operations):
+            self._post(lambda: submission.done(tuple(submission.outcomes)))
+
+    def _watch(self, operation: Operation, outcome: Outcome) -> None:
+        """Set the watch of a read."""
+        if isinstance(operation, GetData | Exists | GetChildren):
+            self._watches.add_for(operation, outcome)
+
+    def _fire(self, event: WatchEvent) -> None:
+        for watcher in self._watches.take(event):
+            watcher(event)
+
+    def _fail(self, code: RegistryCode) -> None:
+        """Fail everything that waits."""
+        detail = str(self._registry.error) if code is RegistryCode.STORAGE_FAILED else self.describe()
+        while self._waiting:
+            self._answer(RegistryError(code, path_of(self._waiting[0][0]), detail))
+
+    def _refuse(self, submission: _Submission, code: RegistryCode, detail: str) -> None:
+        outcomes = tuple(RegistryError(code, path_of(operation), detail) for operation in submission.operations)
+        self._post(lambda: submission.done(outcomes))

@@ -1,0 +1,318 @@
+"""The embedded registry is one as any other; what is told is durable; a simulation decides what goes wrong.
+
+Method: the suite of registries, without a journal and with one; a sequence of steps in which each operation meets each
+fault in turn; a disk whose work is held back, and one that fails.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from kafkawire.reference_broker.cluster import embedded_registry
+from kafkawire.reference_broker.cluster.embedded_registry import EmbeddedSession, Fault, RegistryCall
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
+from kafkawire.sdk.registry.registry import (
+    Check,
+    Create,
+    Created,
+    CreateMode,
+    Data,
+    Delete,
+    EventKind,
+    Exists,
+    GetChildren,
+    GetData,
+    RegistryCode,
+    RegistryError,
+    SetData,
+    Stat,
+    WatchEvent,
+)
+from kafkawire.sdk.registry.steps import (
+    Steps,
+    checked,
+    create_ephemeral,
+    create_with_parents,
+    read,
+    set_data,
+    set_or_create,
+)
+from tests.reference_broker.cluster.embedded_bench import EmbeddedBench
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.sdk.registry.owner import SessionNotes
+from tests.sdk.registry.registry_cases import CASES, RegistryBench
+
+EPHEMERAL = CreateMode.EPHEMERAL
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("has_journal", [False, True])
+def test_case(case: Callable[[RegistryBench], None], has_journal: bool) -> None:
+    case(EmbeddedBench(MemoryDisk() if has_journal else None))
+
+
+# What goes wrong.
+
+
+def registration(registry: EmbeddedSession) -> Steps[bytes]:
+    """Register a broker and write a fact under the check of an epoch, such that each step may be done twice."""
+    yield from create_with_parents("/brokers/ids")
+    yield from set_or_create("/epoch", b"")
+    epoch = yield from set_data("/epoch", b"1")
+    stat = yield from create_ephemeral("/brokers/ids/1", b"one", lambda: registry.session_id)
+    assert stat.ephemeral_owner == registry.session_id
+    yield from checked(Check("/epoch", epoch.version), [Create("/fact", b"x")])
+    found = yield from read("/brokers/ids/1")
+    return b"" if found is None else found.data
+
+
+#: So many operations the sequence has without faults.
+OPERATIONS = 9
+
+
+def test_the_sequence_has_so_many_operations() -> None:
+    bench = EmbeddedBench()
+    one = bench.registry()
+    assert bench.owner.run(one, registration(one)) == b"one"
+    assert bench.embedded.calls == OPERATIONS
+
+
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("number", range(1, OPERATIONS + 1))
+def test_each_operation_meets_each_fault(fault: Fault, number: int) -> None:
+    bench = EmbeddedBench()
+    one = bench.registry()
+    notes = SessionNotes(one)
+    met: list[RegistryCall] = []
+
+    def plan(call: RegistryCall) -> Fault | None:
+        if call.number == number:
+            met.append(call)
+            return fault
+        return None
+
+    bench.embedded.plan = plan
+    if fault in (Fault.LOSE_REQUEST, Fault.LOSE_RESPONSE):
+        assert bench.owner.run(one, registration(one)) == b"one"
+        assert notes.told == ["opened", "suspended", "connected"]
+    else:
+        with pytest.raises(RegistryError, match=r"SESSION_EXPIRED: .*: the registry in this process, as embedded"):
+            bench.owner.run(one, registration(one))
+        bench.owner.run_all()
+        assert notes.told == ["opened", "expired", "opened"]
+        # The owner begins again, as after every expiry.
+        assert bench.owner.run(one, registration(one)) == b"one"
+    assert len(met) == 1
+    nodes = {node.path: node.ephemeral_owner for node in bench.embedded.tree.nodes()}
+    assert nodes["/brokers/ids/1"] == one.session_id
+    assert "/fact" in nodes
+
+
+def test_an_operation_is_done_twice_if_its_response_is_lost() -> None:
+    bench = EmbeddedBench()
+    one = bench.registry()
+    bench.embedded.plan = lambda call: Fault.LOSE_RESPONSE if call.number == 1 else None
+    assert bench.owner.code(one, Create("/a")) == "NODE_EXISTS"
+    assert bench.embedded.calls == 2
+
+
+def test_a_planned_refusal() -> None:
+    bench = EmbeddedBench()
+    one = bench.registry()
+    bench.embedded.plan = lambda call: RegistryCode.NO_AUTH if isinstance(call.operation, Create) else None
+    outcome = bench.owner.ask(one, Create("/a"))
+    assert isinstance(outcome, RegistryError)
+    assert str(outcome) == "NO_AUTH: /a: planned"
+    assert bench.owner.code(one, Exists("/a")) == "NO_NODE"
+
+
+def test_operations_wait_for_a_connection() -> None:
+    bench = EmbeddedBench()
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    owner.ask_all(one, Create("/a"), GetData("/a", owner.note))
+    one.disconnect()
+    one.disconnect()
+    ended = owner.submit(one, SetData("/a", b"1"), GetData("/a"))
+    owner.ask(two, SetData("/a", b"2"))
+    owner.run_all()
+    assert (ended, owner.events, notes.told) == ([], [], ["opened", "suspended"])
+    assert one.session_id
+    order: list[object] = []
+    owner.submit(one, GetData("/a", order.append))
+    one.reconnect()
+    one.reconnect()
+    owner.until(lambda: bool(ended))
+    # The event was missed by a connection, not by the session; it comes before the outcome that shows the change.
+    assert owner.events == [WatchEvent("/a", EventKind.CHANGED)]
+    assert notes.told == ["opened", "suspended", "connected"]
+    data = ended[0][1]
+    assert isinstance(data, Data)
+    assert (data.data, data.stat.version) == (b"1", 2)
+
+
+def test_what_was_answered_of_a_submission_is_not_done_again() -> None:
+    bench = EmbeddedBench()
+    one, owner = bench.registry(), bench.owner
+    bench.embedded.plan = lambda call: Fault.LOSE_REQUEST if call.number == 3 else None
+    outcomes = owner.ask_all(one, *[Create(f"/{name}") for name in "abcd"])
+    assert outcomes == tuple(Created(f"/{name}") for name in "abcd")
+
+
+def test_a_session_ends_by_its_timeout() -> None:
+    bench = EmbeddedBench()
+    one = bench.embedded.session(bench.owner.post, timeout_ms=500)
+    one.start()
+    two, owner = bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    owner.ask(one, Create("/e", mode=EPHEMERAL))
+    owner.ask(two, Exists("/e", owner.note))
+    waiting = owner.submit(one, Exists("/e"))
+    one.disconnect()
+    bench.now_ms += 500
+    bench.embedded.expire_silent()
+    assert isinstance(owner.ask(two, Exists("/e")), Stat)
+    bench.now_ms += 1
+    bench.embedded.expire_silent()
+    assert owner.code(two, Exists("/e")) == "NO_NODE"
+    assert owner.events == [WatchEvent("/e", EventKind.DELETED)]
+    # The owner cannot know before it is connected.
+    owner.run_all()
+    assert (notes.told, waiting) == (["opened", "suspended"], [])
+    one.reconnect()
+    owner.run_all()
+    assert notes.told == ["opened", "suspended", "expired", "opened"]
+    assert [str(outcome).partition(":")[0] for outcome in waiting[0]] == ["SESSION_EXPIRED"]
+    bench.now_ms += 10_000
+    bench.embedded.expire_silent()  # both are connected
+    assert isinstance(owner.ask(one, Exists("/")), Stat)
+    assert isinstance(owner.ask(two, Exists("/")), Stat)
+
+
+def test_a_registry_that_is_closed_without_a_connection() -> None:
+    bench = EmbeddedBench()
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    owner.ask(one, Create("/e", mode=EPHEMERAL))
+    one.disconnect()
+    one.close(0)
+    one.reconnect()
+    assert owner.code(one, Exists("/e")) == "CLOSED"
+    assert isinstance(owner.ask(two, Exists("/e")), Stat)
+    bench.now_ms += embedded_registry.SESSION_TIMEOUT_MS + 1
+    bench.embedded.expire_silent()
+    assert owner.code(two, Exists("/e")) == "NO_NODE"
+
+
+def test_operations_wait_for_a_start() -> None:
+    bench = EmbeddedBench()
+    one = bench.embedded.session(bench.owner.post, name="early")
+    ended = bench.owner.submit(one, Create("/a"))
+    bench.owner.run_all()
+    assert (ended, one.session_id) == ([], 0)
+    assert one.describe() == "the registry in this process, as early"
+    one.start()
+    bench.owner.run_all()
+    assert ended == [(Created("/a"),)]
+
+
+def test_too_many_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_registry, "PENDING_MAX", 3)
+    monkeypatch.setattr(embedded_registry, "PENDING_BYTES_MAX", 200)
+    bench = EmbeddedBench()
+    one, owner = bench.registry(), bench.owner
+    one.disconnect()
+    kept = owner.submit(one, Exists("/a"), Exists("/b"), Exists("/c"))
+    error = owner.ask(one, Exists("/d"))
+    assert isinstance(error, RegistryError)
+    assert str(error) == "TOO_MANY_PENDING: /d: at most 3 operations may wait"
+    assert error.retriable
+    one.reconnect()
+    owner.until(lambda: bool(kept))
+    assert owner.code(one, Create("/a", bytes(200))) == "TOO_MANY_PENDING"
+    assert owner.ask(one, Create("/a", bytes(100))) == Created("/a")
+    assert owner.ask(one, Create("/b", bytes(100))) == Created("/b")
+
+
+# Durability.
+
+
+def test_nothing_is_told_before_it_is_durable() -> None:
+    work = HeldWork()
+    bench = EmbeddedBench(MemoryDisk(), work)
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    before = owner.submit(one, Exists("/a", owner.note))
+    owner.run_all()
+    assert before
+    written = owner.submit(two, Create("/a", b"1"), SetData("/a", b"2"))
+    owner.run_all()
+    read_later = owner.submit(one, GetData("/a"))
+    owner.run_all()
+    assert (written, read_later, owner.events) == ([], [], [])
+    work.run(1)
+    owner.run_all()
+    # The second write was made during the write of the first, and follows it.
+    assert (written, owner.events) == ([], [WatchEvent("/a", EventKind.CREATED)])
+    work.run()
+    owner.run_all()
+    assert len(written) == len(read_later) == 1
+
+
+def test_writes_that_wait_are_written_together() -> None:
+    work = HeldWork()
+    disk = MemoryDisk()
+    bench = EmbeddedBench(disk, work)
+    one, owner = bench.registry(), bench.owner
+    ended = owner.submit(one, *[Create(f"/{number}") for number in range(10)])
+    owner.run_all()
+    writes = 0
+    while work.pending:
+        work.run(1)
+        writes += 1
+        owner.run_all()
+    assert (writes, len(ended)) == (2, 1)
+
+
+def test_persistent_nodes_outlive_the_process() -> None:
+    disk = MemoryDisk()
+    bench = EmbeddedBench(disk)
+    one, owner = bench.registry(), bench.owner
+    owner.ask_all(
+        one, Create("/p", b"x"), Create("/p/e", mode=EPHEMERAL), Create("/p/s-", mode=CreateMode.PERSISTENT_SEQUENTIAL)
+    )
+    before = bench.embedded.tree.zxid
+    after = EmbeddedBench(disk.crash())
+    two = after.registry()
+    data = after.owner.ask(two, GetData("/p"))
+    assert isinstance(data, Data)
+    assert (data.data, data.stat.children) == (b"x", 1)
+    # The node of the session that ended with the process is gone, but its number stays taken.
+    assert data.stat.pzxid > before
+    created = after.owner.ask(two, Create("/p/s-", mode=CreateMode.PERSISTENT_SEQUENTIAL))
+    assert created == Created("/p/s-0000000002")
+    third = EmbeddedBench(disk.crash())
+    assert {node.path for node in third.embedded.tree.nodes()} >= {"/p", "/p/s-0000000001"}
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_failed_disk_ends_the_registry(code: int, caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryDisk()
+    bench = EmbeddedBench(disk)
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    owner.ask_all(one, Create("/a"), GetData("/a", owner.note))
+    disk.plan = fail_at(disk.calls + 1, code)
+    error = owner.ask(one, SetData("/a", b"1"))
+    assert isinstance(error, RegistryError)
+    assert error.code is RegistryCode.STORAGE_FAILED
+    assert "planned" in error.detail
+    for registry in (one, two):
+        for operation in (GetData("/a"), Create("/b"), Delete("/a"), GetChildren("/")):
+            assert owner.code(registry, operation) == "STORAGE_FAILED"
+    assert owner.events == []
+    assert "the registry cannot be written, and ends" in caplog.text
+    after = EmbeddedBench(disk.crash())
+    data = after.owner.ask(after.registry(), GetData("/a"))
+    assert isinstance(data, Data)
+    assert data.data == b""
