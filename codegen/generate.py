@@ -19,6 +19,7 @@ from kafkawire.codegen.emit.records_native import emit_native_record_codec
 from kafkawire.codegen.emit.records_python import emit_record_codec
 from kafkawire.codegen.emit.source import GENERATED, header
 from kafkawire.codegen.emit.tables import emit_apis, emit_enumerations, emit_errors, emit_registry, emit_tables_package
+from kafkawire.codegen.emit.znodes import emit_znodes
 from kafkawire.codegen.file_set import replace_files
 from kafkawire.codegen.load import headers_of
 from kafkawire.codegen.spec import ApiFile
@@ -92,6 +93,8 @@ def _tables(schemas: Path, state: State, everything: str) -> dict[Path, str]:
             digest = _digest([schemas / "configs.yaml"])
             tables[Path("configs.py")] = emit_configs(state.configs, digest)
             tables[Path("config_documentation.py")] = emit_config_documentation(state.configs, digest)
+    if state.registry is not None:
+        tables[Path("znodes.py")] = emit_znodes(state.registry, _digest([schemas / "registry.yaml"]))
     if state.formats is not None and state.formats.keys() >= RECORD_FORMATS:
         digest = _digest((schemas / "records").glob("*.yaml"))
         tables[Path("record_formats.py")] = emit_record_formats(state.formats, digest)

@@ -51,7 +51,7 @@ _FIELD = {
 }  # fmt: skip
 #: The first key of a document says what it contains; messages are read here, other documents by separate loaders.
 _MESSAGE_KINDS = {"api", "record", "message"}
-_OTHER_KINDS = {"record_format", "errors", "enumerations", "constants", "configs"}
+_OTHER_KINDS = {"record_format", "errors", "enumerations", "constants", "configs", "znodes"}
 #: The headers of every frame; a folder that does not define both uses Kafka's.
 _HEADERS = {"RequestHeader", "ResponseHeader"}
 _SINGLE_KINDS = ("header", "data", "metadata")

@@ -12,6 +12,7 @@ from kafkawire.codegen.located import Problems
 from kafkawire.codegen.record_formats import RecordFormat, load_record_formats
 from kafkawire.codegen.spec import SchemaFile, SingleFile
 from kafkawire.codegen.tables import Constant, Enumeration, ErrorSpec, load_enumerations, load_errors
+from kafkawire.codegen.znodes import RegistrySpec, load_registry
 
 __all__ = ["State", "comparable", "load_state"]
 
@@ -31,6 +32,7 @@ class State:
         enumerations: the enumerations, or None.
         constants: the constants, or None.
         configs: the configurations, by what they belong to; or None.
+        registry: what Kafka keeps in ZooKeeper; or None.
     """
 
     files: Mapping[Path, SchemaFile]
@@ -39,6 +41,7 @@ class State:
     enumerations: tuple[Enumeration, ...] | None = None
     constants: tuple[Constant, ...] | None = None
     configs: Mapping[str, tuple[ConfigSpec, ...]] | None = None
+    registry: RegistrySpec | None = None
 
     @property
     def names(self) -> set[str]:
@@ -98,6 +101,8 @@ def load_state(folder: Path) -> State:
     tables = attempt(lambda: load_enumerations(enumerations) if enumerations.exists() else None, None)
     configs = folder / "configs.yaml"
     keys = attempt(lambda: load_configs(configs) if configs.exists() else None, None)
+    registry = folder / "registry.yaml"
+    znodes = attempt(lambda: load_registry(registry) if registry.exists() else None, None)
     problems.check()
     members, constants = tables or (None, None)
-    return State(files, formats or None, codes, members, constants, keys)
+    return State(files, formats or None, codes, members, constants, keys, znodes)

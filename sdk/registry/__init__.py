@@ -2,4 +2,5 @@
 
 `registry.py` is the interface, `steps.py` writes sequences of operations.
 A broker has an implementation in its own process (`reference_broker/cluster/embedded_registry.py`).
+`znodes.py` has the paths and contents of Kafka's nodes.
 """

@@ -22,6 +22,7 @@ from kafkawire.codegen.emit.messages import emit_messages
 from kafkawire.codegen.load import load_file, load_folder
 from kafkawire.codegen.located import SchemaError
 from kafkawire.codegen.record_formats import load_record_format
+from kafkawire.codegen.znodes import load_registry
 from tests.codegen.conftest import Write
 
 VALIDATOR = Draft202012Validator(json.loads((SCHEMAS / "schema.json").read_text()))
@@ -134,6 +135,8 @@ def test_example_of_the_manual(write: Write, text: str) -> None:
         load_record_format(path)
     elif "configs:" in text:
         load_configs(path)
+    elif "znodes:" in text:
+        load_registry(path)
     else:
         compile(emit_messages(Path("example.yaml"), load_file(path), ""), "example", "exec")
     for document in parse(text):

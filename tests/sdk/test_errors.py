@@ -132,6 +132,7 @@ ARGUMENTS: dict[str, Any] = {
     "address": ("broker", 9092),
     "code": ErrorCode.NOT_LEADER_OR_FOLLOWER,
     "detail": "partition t-0",
+    "field": "partitions.0",
     "left_bytes": 5,
     "length": -1,
     "limit": 100,
