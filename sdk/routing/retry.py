@@ -1,9 +1,9 @@
 """Decide for every kind of retry whether an error allows another attempt, and when that may begin.
 
-`may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors; nothing else reads the
-schema's sets of codes. `Attempts` counts the failures of a call, a connection, a batch or a look-up, and decides when
-the next attempt may begin, or that there will be none. Decision 12 lists their callers, and what each of these decides
-in addition.
+`may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors by the schema's sets of codes,
+from which `BrokerError.retriable` comes, too. `Attempts` counts the failures of a call, a connection, a batch or a
+look-up, and decides when the next attempt may begin, or that there will be none. Decision 12 lists their callers, and
+what each of these decides in addition.
 
 Source: KIP-580 (exponential backoff): the pause doubles, with a jitter of 20 % so that clients that failed together do
 not retry together.
