@@ -222,6 +222,8 @@ test-without-extension: $(VENV)/.test
 	$(call title,tests: without the extension)
 	@if $(NATIVE); then echo 'an extension was found where none can be built'; exit 1; fi
 	@env -u KAFKAWIRE_ENGINE $(RUN) pytest $(PYTEST_ARGUMENTS) $(call SELECTED,not spark) $(PURE_TESTS)
+	$(call title,tests: all that test-core runs can be collected without the extras)
+	@mkdir -p build; env -u KAFKAWIRE_ENGINE $(RUN) pytest -q --collect-only $(CORE_TESTS) >build/collected.log || { tail -20 build/collected.log; exit 1; }
 
 .PHONY: test-kills test-kafka test-kafka-smoke test-asan fuzz mutants soak
 KILLS := tests/soak/two_hundred_kills.py

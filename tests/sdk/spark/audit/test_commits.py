@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
+pytest.importorskip("numpy", reason="numpy is not installed: the extra `spark` brings it")
+
 from kafkawire.sdk.spark.audit.commits import Commit, commits
 from kafkawire.sdk.spark.sink.marks import Mark
 from tests.sdk.spark.audit.commit_records import key, text, value
