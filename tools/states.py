@@ -24,6 +24,7 @@ from kafkawire.reference_broker.transactions import transaction as broker_transa
 from kafkawire.sdk.groups import classic_group, consumer_group
 from kafkawire.sdk.producer.transactions import states as producer_transaction
 from kafkawire.sdk.protocol.gate import CONNECTION_EDGES
+from kafkawire.sdk.registry.zookeeper import SESSION_EDGES
 from kafkawire.sdk.routing.links import LINK_EDGES
 from kafkawire.sdk.states import Edges
 
@@ -119,6 +120,15 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "revokes and adopts partitions until it owns its target. A member leaves the group if the consumer is "
             "closed, the application has not read for `max_poll_interval_ms`, or the coordinator refuses it "
             "permanently; in the second case it joins again.",
+        ),
+    ),
+    "The registry of a cluster": (
+        Machine(
+            "A session with a ZooKeeper",
+            "sdk/registry/zookeeper.py",
+            SESSION_EDGES,
+            "What the owner of a registry knows of its session ([decision 43](decisions/0043-registry.md)). The "
+            "registry begins the next session by itself; a closed one stays closed.",
         ),
     ),
     "The broker": (

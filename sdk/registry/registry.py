@@ -1,8 +1,8 @@
 """The interface to the registry of a cluster: operations, outcomes, watches, sessions.
 
 The registry is a tree of nodes with versions, as in ZooKeeper. `submit` takes operations and reports their outcomes to
-a callback; `steps.py` makes sequences of them readable. Implementations, such as the one in
-`reference_broker/cluster/embedded_registry.py`, pass the suite in `tests/sdk/registry/registry_cases.py`.
+a callback; `steps.py` makes sequences of them readable. Implementations are `zookeeper.py` beside this module and
+`reference_broker/cluster/embedded_registry.py`; both pass the suite in `tests/sdk/registry/registry_cases.py`.
 
 Callbacks, watchers and listeners run on the owner's thread, one after the other, and never inside a call of the
 registry. Operations are tuples: `Exists(p) == GetData(p)`, so compare types before values.

@@ -28,6 +28,7 @@ from tests.ports import await_port, free_port
 __all__ = [
     "RELEASE",
     "ApacheKafka",
+    "await_stop",
     "cache_folder",
     "copy_jars",
     "fetch_jars",
@@ -195,7 +196,7 @@ class ApacheKafka:
         assert self._process is not None, "the node was not started"
         self._process.send_signal(number)
         if number == signal.SIGSTOP:  # a running thread may go on for a while, and answer
-            _await_stop(self._process.pid)
+            await_stop(self._process.pid)
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="kafkawire-apache-kafka-"))
@@ -271,7 +272,7 @@ class ApacheKafka:
         self._launch(self._folder)
 
 
-def _await_stop(pid: int) -> None:
+def await_stop(pid: int) -> None:
     """Wait until a signal has stopped every thread of a process.
 
     Raises:
@@ -292,11 +293,11 @@ def _state(task: Path) -> str:
         return "T"
 
 
-def java_command(folder: Path, heap: str = "-Xmx1g") -> list[str]:
+def java_command(folder: Path, heap: str = "-Xmx1g", release: str = RELEASE) -> list[str]:
     """Return the command that runs a class of Kafka, with a logging configuration in `folder`."""
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
-    return ["java", heap, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars()}/*"]
+    return ["java", heap, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{fetch_jars(release)}/*"]
 
 
 def _main(arguments: list[str]) -> int:

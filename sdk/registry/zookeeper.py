@@ -1,0 +1,636 @@
+"""The registry in a ZooKeeper, through kazoo (the extra `zookeeper`).
+
+kazoo's thread appends what happens to an inbox, in the order of the wire; everything else is decided on the owner's
+thread, which reads the inbox. So there is no state to lock but the inbox and the number of the connection: a request
+is sent only if the owner knows of the connection that it would go through.
+
+A lost connection: what was not answered is sent again in order, after the watches were set again; ZooKeeper then fires
+those that were missed.
+
+Source: `ZooKeeperClient`, `KafkaZkClient.createChrootIfNecessary` in Apache Kafka; `ClientCnxn` in Apache ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
+from kafkawire.sdk.registry.kazoo_client import KazooConnection
+from kafkawire.sdk.registry.kazoo_requests import SET_WATCHES_BYTES_MAX, KazooTranslation, SetWatches, code_of
+from kafkawire.sdk.registry.paths import path_problem
+from kafkawire.sdk.registry.registry import (
+    PENDING_BYTES_MAX,
+    PENDING_MAX,
+    EventKind,
+    Exists,
+    GetChildren,
+    GetData,
+    Operation,
+    Outcome,
+    Post,
+    RegistryCode,
+    RegistryError,
+    SessionListener,
+    WatchEvent,
+    path_of,
+    refusal_of,
+    request_size_bytes,
+)
+from kafkawire.sdk.registry.steps import Steps, create_with_parents, stat_of
+from kafkawire.sdk.registry.watches import WatchKind, WatchTable
+from kafkawire.sdk.secret import Secret
+from kafkawire.sdk.states import Edges
+
+__all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SaslDigest", "SessionState", "ZooKeeperRegistry"]
+
+logger = logging.getLogger("kafkawire.registry")
+
+#: Requests that were sent and not answered. A server queues a thousand of all clients before it stops reading.
+IN_FLIGHT_MAX: Final = 100
+
+#: After the credentials were refused, as in Kafka's client.
+_REFUSED_PAUSE_SECONDS: Final = 1.0
+
+
+class SessionState(Enum):
+    """What the owner knows of its session."""
+
+    #: Not started.
+    NEW = auto()
+    #: There is no session, or the servers have not answered its first request.
+    OPENING = auto()
+    #: Requests are sent.
+    CONNECTED = auto()
+    #: There is a session, and no connection on which its watches are set; requests wait.
+    SUSPENDED = auto()
+    #: Closed by the owner.
+    CLOSED = auto()
+
+
+#: The steps of a session; see `kafkawire.sdk.states`.
+SESSION_EDGES: Final = Edges(
+    "a session with a ZooKeeper",
+    (SessionState.NEW,),
+    {
+        SessionState.NEW: {SessionState.OPENING: "the registry is started"},
+        SessionState.OPENING: {
+            SessionState.CONNECTED: "the first request of a new session is answered",
+            SessionState.OPENING: "the credentials are refused, or the session has expired before",
+        },
+        SessionState.CONNECTED: {
+            SessionState.SUSPENDED: "the connection is lost",
+            SessionState.OPENING: "the session has expired, or the credentials are refused",
+        },
+        SessionState.SUSPENDED: {
+            SessionState.CONNECTED: "the watches are set again",
+            SessionState.OPENING: "the session has expired, or the credentials are refused",
+        },
+    },
+    from_any={SessionState.CLOSED: "the registry is closed"},
+)
+
+
+class SaslDigest(NamedTuple):
+    """A login by SASL with DIGEST-MD5.
+
+    Attributes:
+        user: the name.
+        password: its password.
+    """
+
+    user: str
+    password: Secret
+
+
+class _Submission:
+    """Operations that were submitted together.
+
+    Attributes:
+        done: called with the outcomes.
+        count: the number of operations.
+        outcomes: those that are known; they become known in order.
+    """
+
+    __slots__ = ("count", "done", "outcomes")
+
+    def __init__(self, count: int, done: Callable[[tuple[Outcome, ...]], None]) -> None:
+        self.done = done
+        self.count = count
+        self.outcomes: list[Outcome] = []
+
+
+class _Waiting(NamedTuple):
+    """An operation that was not answered.
+
+    Attributes:
+        operation: what to do.
+        submission: what it is a part of.
+        size_bytes: the length of its request.
+    """
+
+    operation: Operation
+    submission: _Submission
+    size_bytes: int
+
+
+class _Sent:
+    """A request on its way; kazoo's thread calls `set` or `set_exception` once.
+
+    Attributes:
+        connection: the number of the connection that it went through.
+        take: called on the owner's thread with the response or the exception.
+    """
+
+    __slots__ = ("_append", "connection", "take")
+
+    def __init__(
+        self, append: Callable[[Callable[[], None]], None], connection: int, take: Callable[[_Sent, Any], None]
+    ) -> None:
+        self._append = append
+        self.connection = connection
+        self.take = take
+
+    def set(self, response: Any) -> None:
+        self._append(partial(self.take, self, response))
+
+    def set_exception(self, error: Exception) -> None:
+        self._append(partial(self.take, self, error))
+
+
+class ZooKeeperRegistry:
+    """A session with a ZooKeeper. Implements `Registry`.
+
+    Args:
+        connect: `host:port,host:port/chroot`, as `zookeeper.connect` of Kafka. A chroot that is missing is created.
+        post: see `Post`.
+        session_timeout_ms: after so long without a connection, ZooKeeper may end the session. The servers have limits
+            of their own.
+        digests: credentials for the scheme `digest`: `user:password`.
+        sasl: a login by SASL; None for none.
+        chroot_acl: the access control list of the nodes of a missing chroot.
+
+    Raises:
+        ConfigurationError: `connect` cannot be read, or kazoo is not installed.
+    """
+
+    def __init__(
+        self,
+        connect: str,
+        post: Post,
+        *,
+        session_timeout_ms: int = 18_000,
+        digests: Sequence[Secret] = (),
+        sasl: SaslDigest | None = None,
+        chroot_acl: tuple[Acl, ...] = OPEN_ACL,
+    ) -> None:
+        self._hosts, self._chroot = _parsed(connect)
+        self._post = post
+        self._session_timeout_ms = session_timeout_ms
+        self._digests = tuple(digests)
+        self._sasl = sasl
+        self._chroot_acl = chroot_acl
+        self._translation = KazooTranslation(self._chroot)
+        #: For the chroot itself.
+        self._whole_tree = KazooTranslation("")
+        self._connection: KazooConnection | None = None
+        self._listeners: list[SessionListener] = []
+        self._watches = WatchTable()
+        self._state = SessionState.NEW
+        self._session_id = 0
+        #: The last transaction that was seen before the connection was lost.
+        self._last_zxid = 0
+        #: Operations: not sent; sent and not answered; sent, and their connection is lost.
+        self._waiting: deque[_Waiting] = deque()
+        self._in_flight: deque[_Waiting] = deque()
+        self._returned: list[_Waiting] = []
+        self._pending_bytes = 0
+        # Shared with kazoo's thread.
+        self._lock = threading.Lock()
+        self._inbox: list[Callable[[], None]] = []
+        self._is_posted = False
+        self._connection_lock = threading.Lock()
+        #: Counts connections and their losses: as kazoo's thread knows it, and as the owner does.
+        self._newest_connection = 0
+        self._known_connection = 0
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    @property
+    def state(self) -> SessionState:
+        """What the owner knows of its session."""
+        return self._state
+
+    @property
+    def prefix_bytes(self) -> int:
+        """The length of the chroot, which counts in the size of requests."""
+        return len(self._chroot.encode())
+
+    @property
+    def credentials(self) -> tuple[int, bytes]:
+        """The session, and what continues it on another connection."""
+        connection = self._connection
+        return (0, b"") if connection is None else (connection.session_id, connection.session_password)
+
+    def describe(self) -> str:
+        place = f"the ZooKeeper at {self._hosts}{self._chroot}"
+        cause = "" if self._connection is None or self._state is SessionState.CONNECTED else self._connection.log.last
+        return f"{place} ({cause})" if cause else place
+
+    def start(self) -> None:
+        if self._state is SessionState.NEW:
+            self._state = SESSION_EDGES.follow(self._state, SessionState.OPENING)
+            self._connect()
+
+    def add_listener(self, listener: SessionListener) -> None:
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: SessionListener) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def submit(self, operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
+        submission = _Submission(len(operations), done)
+        added = [
+            _Waiting(operation, submission, request_size_bytes(operation, self.prefix_bytes))
+            for operation in operations
+        ]
+        size_bytes = sum(waiting.size_bytes for waiting in added)
+        if self._state is SessionState.CLOSED:
+            self._refuse(added, submission, RegistryCode.CLOSED, self.describe())
+        elif self._pending_count + len(added) > PENDING_MAX:
+            reason = f"at most {PENDING_MAX} operations may wait for {self.describe()}"
+            self._refuse(added, submission, RegistryCode.TOO_MANY_PENDING, reason)
+        elif self._pending_bytes + size_bytes > PENDING_BYTES_MAX:
+            reason = f"operations that wait for {self.describe()} may have at most {PENDING_BYTES_MAX} bytes"
+            self._refuse(added, submission, RegistryCode.TOO_MANY_PENDING, reason)
+        elif not added:
+            self._append(partial(done, ()))
+        else:
+            self._pending_bytes += size_bytes
+            self._waiting += added
+            self._send()
+
+    def close(self, timeout_ms: int) -> None:
+        if self._state is SessionState.CLOSED:
+            return
+        self._state = SESSION_EDGES.follow(self._state, SessionState.CLOSED)
+        self._session_id = 0
+        self._watches.clear()
+        self._append(partial(self._fail, RegistryCode.CLOSED))
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.close(timeout_ms):
+            logger.warning(
+                "%s has not answered within %d ms; the session ends there by its timeout of %d ms",
+                self.describe(),
+                timeout_ms,
+                self._session_timeout_ms,
+            )
+
+    @property
+    def _pending_count(self) -> int:
+        return len(self._waiting) + len(self._in_flight) + len(self._returned)
+
+    # The inbox.
+
+    def _append(self, happened: Callable[[], None]) -> None:
+        """Have the owner's thread call a function, after those before it."""
+        with self._lock:
+            self._inbox.append(happened)
+            if self._is_posted:
+                return
+            self._is_posted = True
+        try:
+            self._post(self._read_inbox)
+        except RuntimeError as error:  # the owner's loop has ended
+            logger.warning("%s: nobody listens any more: %s", self.describe(), error)
+
+    def _read_inbox(self) -> None:
+        while True:
+            with self._lock:
+                happened, self._inbox = self._inbox, []
+                if not happened:
+                    self._is_posted = False
+                    return
+            for each in happened:
+                try:
+                    each()
+                except Exception:
+                    logger.exception("%s: a callback failed", self.describe())
+
+    # Connections. The first three functions are called on kazoo's thread.
+
+    def _changed(self, state: str) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        with self._connection_lock:
+            self._newest_connection += 1
+            number = self._newest_connection
+        if state == "SUSPENDED":
+            # After this, nothing that was queued for the lost connection is left.
+            connection.fail_pending()
+            self._append(partial(self._suspended, number, connection.last_zxid))
+        elif state == "CONNECTED":
+            self._append(partial(self._linked, number, connection.session_id))
+        else:
+            self._append(partial(self._lost, number, state))
+
+    def _event(self, event: Any) -> None:
+        kind = _EVENTS.get(event.type)
+        if kind is not None:
+            self._append(partial(self._fire, WatchEvent(self._translation.own_path(event.path), kind)))
+
+    def _connect(self) -> None:
+        sasl = self._sasl and {
+            "mechanism": "DIGEST-MD5",
+            "username": self._sasl.user,
+            "password": self._sasl.password.reveal(),
+        }
+        self._connection = KazooConnection(
+            self._hosts,
+            self._session_timeout_ms,
+            [digest.reveal() for digest in self._digests],
+            sasl,
+            self._changed,
+            self._event,
+        )
+        self._connection.start()
+
+    def _linked(self, number: int, session_id: int) -> None:
+        """Prepare a new connection: the watches of the session, or the session itself."""
+        if self._state is SessionState.CLOSED:
+            return
+        self._known_connection = number
+        if self._state is SessionState.SUSPENDED:
+            self._set_watches()
+        else:
+            self._prepare(session_id, self._opening(), None)
+
+    def _suspended(self, number: int, last_zxid: int) -> None:
+        self._known_connection = number
+        self._waiting.extendleft(reversed(self._returned))
+        self._returned.clear()
+        if self._state is SessionState.CONNECTED:
+            self._state = SESSION_EDGES.follow(self._state, SessionState.SUSPENDED)
+            self._last_zxid = last_zxid
+            logger.warning("the connection to %s is lost", self.describe())
+            self._tell(lambda listener: listener.suspended())
+
+    def _lost(self, number: int, state: str) -> None:
+        """Note that the session has expired, or that the credentials were refused."""
+        if self._state is SessionState.CLOSED:
+            return
+        self._known_connection = number
+        is_refused = state == "AUTH_FAILED"
+        had_session, self._session_id = bool(self._session_id), 0
+        place = self.describe()
+        self._state = SESSION_EDGES.follow(self._state, SessionState.OPENING)
+        self._watches.clear()
+        logger.warning("%s has %s", place, "refused the credentials" if is_refused else "ended the session")
+        # What waits for the first answer of a session was not sent in any: it waits for the next one.
+        if is_refused or had_session:
+            self._fail(RegistryCode.AUTH_FAILED if is_refused else RegistryCode.SESSION_EXPIRED)
+        if is_refused:
+            error = RegistryError(RegistryCode.AUTH_FAILED, "", place)
+            self._tell(lambda listener: listener.refused(error))
+        if had_session:
+            self._tell(lambda listener: listener.expired())
+        if state in ("AUTH_FAILED", "CLOSED"):
+            self._connect_later()
+
+    def _connect_later(self) -> None:
+        """Begin again after a pause, since kazoo does not."""
+        former, self._connection = self._connection, None
+
+        def wait() -> None:
+            if former is not None:
+                former.close(1_000)
+            threading.Event().wait(_REFUSED_PAUSE_SECONDS)
+            self._append(again)
+
+        def again() -> None:
+            if self._state is SessionState.OPENING and self._connection is None:
+                self._connect()
+
+        threading.Thread(target=wait, name="kafkawire-zookeeper-pause", daemon=True).start()
+
+    # A new session.
+
+    def _opening(self) -> Steps[None]:
+        """Find out whether the servers answer this session, and create the chroot if it is missing."""
+        stat = yield from stat_of(self._chroot or "/")
+        if stat is None:
+            try:
+                yield from create_with_parents(self._chroot, acl=self._chroot_acl)
+            except RegistryError as error:
+                logger.error("the chroot of %s cannot be created: %s", self.describe(), error)
+
+    def _prepare(self, session_id: int, steps: Steps[None], outcomes: Sequence[Outcome] | None) -> None:
+        try:
+            operations = next(steps) if outcomes is None else steps.send(outcomes)
+        except StopIteration:
+            self._opened(session_id)
+            return
+        answers: list[Outcome] = []
+
+        def take(operation: Operation, sent: _Sent, response: Any) -> None:
+            if sent.connection != self._known_connection or _is_lost(response):
+                return  # the next connection begins again
+            answers.append(self._whole_tree.outcome_of(operation, response))
+            if len(answers) == len(operations):
+                self._prepare(session_id, steps, answers)
+
+        for operation in operations:
+            self._send_request(self._whole_tree.request_of(operation), partial(take, operation))
+
+    def _opened(self, session_id: int) -> None:
+        self._state = SESSION_EDGES.follow(self._state, SessionState.CONNECTED)
+        self._session_id = session_id
+        logger.info("session %#x with %s is open", session_id, self.describe())
+        self._tell(lambda listener: listener.opened())
+        self._send()
+
+    # The session continues on another connection.
+
+    def _set_watches(self) -> None:
+        requests = list(self._watch_requests())
+        left = len(requests)
+
+        def take(sent: _Sent, response: Any) -> None:
+            nonlocal left
+            if sent.connection != self._known_connection or _is_lost(response):
+                return  # the next connection begins again
+            if isinstance(response, Exception):
+                self._report_changes(response)
+            left -= 1
+            if not left:
+                self._connected()
+
+        for request in requests:
+            self._send_request(request, take)
+
+    def _watch_requests(self) -> list[SetWatches]:
+        """Return the requests that set all watches; there is always one, to find out whether it is answered."""
+        requests = []
+        chunk: dict[WatchKind, list[str]] = {kind: [] for kind in WatchKind}
+        size_bytes = 0
+
+        def add() -> None:
+            nonlocal size_bytes
+            requests.append(SetWatches(self._last_zxid, *(list(chunk[kind]) for kind in WatchKind)))
+            for paths in chunk.values():
+                paths.clear()
+            size_bytes = 0
+
+        for kind in WatchKind:
+            for path in self._watches.paths(kind):
+                full = self._translation.full_path(path)
+                if size_bytes + len(full) > SET_WATCHES_BYTES_MAX:
+                    add()
+                chunk[kind].append(full)
+                size_bytes += len(full.encode())
+        add()
+        return requests
+
+    def _report_changes(self, error: Exception) -> None:
+        """Fire all watches, since the servers do not set them again: a change may have been missed."""
+        logger.warning("%s does not set watches again (%s); all are reported as changes", self.describe(), error)
+        for kind in WatchKind:
+            change = EventKind.CHILDREN_CHANGED if kind is WatchKind.CHILDREN else EventKind.CHANGED
+            for path in self._watches.paths(kind):
+                self._fire(WatchEvent(path, change))
+
+    def _connected(self) -> None:
+        self._state = SESSION_EDGES.follow(self._state, SessionState.CONNECTED)
+        logger.info("session %#x with %s is connected again", self._session_id, self.describe())
+        self._tell(lambda listener: listener.connected())
+        self._send()
+
+    # Operations.
+
+    def _send(self) -> None:
+        """Send what waits, as far as there is room."""
+        while self._waiting and len(self._in_flight) < IN_FLIGHT_MAX and self._state is SessionState.CONNECTED:
+            waiting = self._waiting[0]
+            refusal = refusal_of(waiting.operation, self.prefix_bytes)
+            if refusal is not None:
+                # In its turn, so that the outcomes of a submission stay in order.
+                if self._in_flight:
+                    return
+                self._in_flight.append(self._waiting.popleft())
+                self._append(partial(self._refused, waiting, refusal))
+                continue
+            request = self._translation.request_of(waiting.operation)
+            if hasattr(request, "watcher") and request.watcher is not None and self._connection is not None:
+                request = request._replace(watcher=self._connection.watcher)
+            if not self._send_request(request, partial(self._answered, waiting)):
+                return
+            self._waiting.popleft()
+            self._in_flight.append(waiting)
+
+    def _send_request(self, request: Any, take: Callable[[_Sent, Any], None]) -> bool:
+        """Send a request; return False if the connection that the owner knows is gone."""
+        with self._connection_lock:
+            if self._connection is None or self._newest_connection != self._known_connection:
+                return False
+            self._connection.send(request, _Sent(self._append, self._known_connection, take))
+            return True
+
+    def _answered(self, waiting: _Waiting, sent: _Sent, response: Any) -> None:
+        if sent.connection != self._known_connection or not self._in_flight or self._in_flight[0] is not waiting:
+            return  # it was failed, with its session
+        self._in_flight.popleft()
+        if _is_lost(response):
+            self._returned.append(waiting)
+            return
+        self._answer(waiting, self._translation.outcome_of(waiting.operation, response))
+        self._send()
+
+    def _refused(self, waiting: _Waiting, refusal: RegistryError) -> None:
+        """Answer an operation that was not sent, unless it was failed with its session meanwhile."""
+        if self._in_flight and self._in_flight[0] is waiting:
+            self._in_flight.popleft()
+            self._answer(waiting, refusal)
+            self._send()
+
+    def _answer(self, waiting: _Waiting, outcome: Outcome) -> None:
+        self._pending_bytes -= waiting.size_bytes
+        if isinstance(waiting.operation, GetData | Exists | GetChildren):
+            self._watches.add_for(waiting.operation, outcome)
+        submission = waiting.submission
+        submission.outcomes.append(outcome)
+        if len(submission.outcomes) == submission.count:
+            submission.done(tuple(submission.outcomes))
+
+    def _fire(self, event: WatchEvent) -> None:
+        for watcher in self._watches.take(event):
+            watcher(event)
+
+    def _fail(self, code: RegistryCode) -> None:
+        """Fail everything that was not answered."""
+        failed = [*self._in_flight, *self._returned, *self._waiting]
+        for operations in (self._in_flight, self._returned, self._waiting):
+            operations.clear()
+        place = self.describe()
+        for waiting in failed:
+            try:
+                self._answer(waiting, RegistryError(code, path_of(waiting.operation), place))
+            except Exception:
+                logger.exception("%s: a callback failed", place)
+
+    def _refuse(self, added: Sequence[_Waiting], submission: _Submission, code: RegistryCode, detail: str) -> None:
+        outcomes = tuple(RegistryError(code, path_of(waiting.operation), detail) for waiting in added)
+        self._append(partial(submission.done, outcomes))
+
+    def _tell(self, tell: Callable[[SessionListener], None]) -> None:
+        for listener in list(self._listeners):
+            try:
+                tell(listener)
+            except Exception:
+                logger.exception("%s: a listener failed", self.describe())
+
+
+_EVENTS: Final = {
+    "CREATED": EventKind.CREATED,
+    "DELETED": EventKind.DELETED,
+    "CHANGED": EventKind.CHANGED,
+    "CHILD": EventKind.CHILDREN_CHANGED,
+}
+
+#: Errors that say nothing of a request: its connection or its session is gone, and that is told, too.
+_LOST_CODES: Final = (RegistryCode.SESSION_EXPIRED, RegistryCode.AUTH_FAILED)
+
+
+def _is_lost(response: Any) -> bool:
+    """Return whether a request has no answer."""
+    return isinstance(response, Exception) and (
+        type(response).__name__ == "ConnectionLoss" or code_of(response) in _LOST_CODES
+    )
+
+
+def _parsed(connect: str) -> tuple[str, str]:
+    """Return the servers and the chroot, empty for none.
+
+    Raises:
+        ConfigurationError: it has another form.
+    """
+    hosts, slash, chroot = connect.partition("/")
+    chroot = f"/{chroot}" if slash and chroot else ""
+    problem = path_problem(chroot) if chroot else None
+    if problem is not None:
+        raise ConfigurationError("zookeeper_connect", connect, f"the chroot {chroot!r}: {problem}")
+    for server in hosts.split(","):
+        host, colon, port = server.strip().rpartition(":")
+        is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65_536
+        if not colon or not host or not is_port:
+            raise ConfigurationError("zookeeper_connect", connect, f"{server.strip()!r} is no host:port")
+    return ",".join(server.strip() for server in hosts.split(",")), chroot

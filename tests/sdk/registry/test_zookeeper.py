@@ -1,0 +1,522 @@
+"""The client of a ZooKeeper is a registry as any other, whatever its connections do, and tells its owner in order.
+
+Method: the suite of registries and hand-made stories over a ZooKeeper on the thread of the test (`fake_kazoo.py`). A
+real ZooKeeper is in tests/kafka/test_zookeeper_registry.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.registry import kazoo_requests, zookeeper
+from kafkawire.sdk.registry.acls import CREATOR_ACL, Acl, Permission
+from kafkawire.sdk.registry.kazoo_requests import SetWatches
+from kafkawire.sdk.registry.registry import (
+    Create,
+    Created,
+    EventKind,
+    Exists,
+    GetChildren,
+    GetData,
+    RegistryError,
+    SessionListener,
+    SetData,
+    Stat,
+    WatchEvent,
+)
+from kafkawire.sdk.registry.zookeeper import (
+    IN_FLIGHT_MAX,
+    SESSION_EDGES,
+    SaslDigest,
+    SessionState,
+    ZooKeeperRegistry,
+)
+from kafkawire.sdk.secret import Secret
+from tests.edges import taken
+from tests.sdk.registry.fake_kazoo import FakeBench
+from tests.sdk.registry.owner import Owner, SessionNotes
+from tests.sdk.registry.registry_cases import CASES, RegistryBench
+
+pytest.importorskip("kazoo")
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> FakeBench:
+    return FakeBench(monkeypatch)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_case(case: Callable[[RegistryBench], None], bench: FakeBench) -> None:
+    case(bench)
+
+
+# Lost connections.
+
+
+def test_what_was_not_answered_is_sent_again_in_order(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    connection = bench.connection_of(one)
+    bench.servers.answers = False
+    created = owner.submit(one, *[Create(f"/{number}") for number in range(3)])
+    later = owner.submit(one, Create("/0/later"))
+    connection.answer(1)
+    connection.lose()
+    owner.run_all()
+    assert notes.told == ["opened", "suspended"]
+    assert one.state is SessionState.SUSPENDED
+    last = owner.submit(one, Exists("/0/later"))
+    connection.link()
+    connection.answer()
+    owner.run_all()
+    assert notes.told == ["opened", "suspended"]  # the watches are being set
+    connection.answer()
+    owner.run_all()
+    assert notes.told == ["opened", "suspended", "connected"]
+    connection.answer()
+    owner.run_all()
+    assert created == [tuple(Created(f"/{number}") for number in range(3))]
+    assert later == [(Created("/0/later"),)]
+    assert isinstance(last[0][0], Stat)
+
+
+def test_an_operation_may_be_done_twice(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    connection = bench.connection_of(one)
+    bench.servers.answers = False
+    ended = owner.submit(one, Create("/a"))
+    # The server carries it out, and the response is lost with the connection.
+    bench.servers.tree.submit(connection.session_id, Create("/chroot/tree/a"), 1)
+    connection.lose()
+    connection.link()
+    bench.servers.answers = True
+    connection.answer()
+    owner.until(lambda: bool(ended))
+    (outcome,) = ended[0]
+    assert isinstance(outcome, RegistryError)
+    assert outcome.code.name == "NODE_EXISTS"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "read", "change", "kind"),
+    [
+        ([Create("/a")], GetData, SetData("/a", b"x"), EventKind.CHANGED),
+        ([Create("/a")], GetChildren, Create("/a/b"), EventKind.CHILDREN_CHANGED),
+        ([], Exists, Create("/a"), EventKind.CREATED),
+        ([Create("/a")], Exists, SetData("/a", b"x"), EventKind.CHANGED),
+    ],
+)
+def test_a_change_that_a_connection_has_missed(
+    prepare: list[Any], read: Any, change: Any, kind: EventKind, bench: FakeBench
+) -> None:
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    owner.ask_all(two, *prepare)
+    order: list[object] = []
+    owner.ask(one, read("/a", order.append))
+    connection = bench.connection_of(one)
+    connection.lose()
+    owner.ask(two, change)
+    one.submit([Exists("/a")], lambda outcomes: order.append("outcome"))
+    connection.link()
+    owner.until(lambda: "outcome" in order)
+    assert order == [WatchEvent("/a", kind), "outcome"]
+
+
+def test_watches_that_have_missed_nothing_stay(bench: FakeBench) -> None:
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    owner.ask(two, Create("/a"))
+    owner.ask_all(one, GetData("/a", owner.note), GetChildren("/a", owner.note), Exists("/b", owner.note))
+    connection = bench.connection_of(one)
+    for _ in range(3):
+        connection.lose()
+        connection.link()
+    owner.ask(one, Exists("/a"))
+    assert owner.events == []
+    owner.ask_all(two, SetData("/a", b"x"), Create("/b"), Create("/a/c"))
+    owner.ask(one, Exists("/a"))
+    assert owner.events == [
+        WatchEvent("/a", EventKind.CHANGED),
+        WatchEvent("/b", EventKind.CREATED),
+        WatchEvent("/a", EventKind.CHILDREN_CHANGED),
+    ]
+
+
+def test_watches_are_set_again_in_several_requests(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper, "SET_WATCHES_BYTES_MAX", 100)
+    one, owner = bench.registry(), bench.owner
+    paths = [f"/node{number}" for number in range(20)]
+    owner.ask_all(one, *[Create(path) for path in paths], *[GetData(path, owner.note) for path in paths])
+    zxid = bench.servers.tree.zxid
+    connection = bench.connection_of(one)
+    connection.lose()
+    connection.link()
+    owner.ask(one, Exists("/"))
+    sent = [request for request in bench.servers.requests if isinstance(request, SetWatches)]
+    assert [path for request in sent for path in request.paths[0]] == [f"/chroot/tree{path}" for path in paths]
+    assert len(sent) > 1
+    assert {request.zxid for request in sent} == {zxid}
+    assert all(len(request.serialize()) < 100 + 8 * len(paths) for request in sent)
+    assert kazoo_requests.SET_WATCHES_BYTES_MAX < 0xFFFFF
+
+
+def test_servers_that_do_not_set_watches_again(bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    one, owner = bench.registry(), bench.owner
+    owner.ask_all(one, Create("/a"), GetData("/a", owner.note), GetChildren("/a", owner.note), Exists("/b", owner.note))
+    bench.servers.refuses_watches = True
+    connection = bench.connection_of(one)
+    connection.lose()
+    connection.link()
+    owner.ask(one, Exists("/"))
+    assert owner.events == [
+        WatchEvent("/a", EventKind.CHANGED),
+        WatchEvent("/b", EventKind.CHANGED),
+        WatchEvent("/a", EventKind.CHILDREN_CHANGED),
+    ]
+    assert "all are reported as changes" in caplog.text
+
+
+def test_an_owner_that_lags_behind_its_connections(bench: FakeBench) -> None:
+    """Nothing is sent through a connection that the owner does not know, or it would overtake what was lost."""
+    one, owner = bench.registry(), bench.owner
+    connection = bench.connection_of(one)
+    bench.servers.answers = False
+    first = owner.submit(one, Create("/a"))
+    connection.lose()
+    connection.link()
+    second = owner.submit(one, Create("/a/b"))
+    assert not connection.queue
+    bench.servers.answers = True
+    owner.until(lambda: bool(first and second))
+    assert (first, second) == ([(Created("/a"),)], [(Created("/a/b"),)])
+
+
+def test_a_connection_that_is_lost_while_it_is_prepared(bench: FakeBench) -> None:
+    bench.servers.answers = False
+    one, owner = bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    connection = bench.servers.connections[0]
+    ended = owner.submit(one, Create("/a"))
+    owner.run_all()
+    for _ in range(3):
+        connection.answer(1)
+        owner.run_all()
+        connection.lose()
+        owner.run_all()
+        connection.link()
+        owner.run_all()
+    assert (notes.told, one.session_id) == ([], 0)
+    bench.servers.answers = True
+    connection.answer()
+    owner.until(lambda: bool(ended))
+    assert notes.told == ["opened"]
+    connection.lose()
+    bench.servers.answers = False
+    connection.link()
+    owner.run_all()
+    connection.lose()
+    owner.run_all()
+    connection.link()
+    bench.servers.answers = True
+    connection.answer()
+    owner.run_all()
+    assert notes.told == ["opened", "suspended", "connected"]
+
+
+# The end of a session.
+
+
+def test_everything_fails_with_the_session(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    connection = bench.connection_of(one)
+    owner.ask(one, GetData("/", owner.note))
+    bench.servers.answers = False
+    ended = owner.submit(one, *[Exists("/") for _ in range(IN_FLIGHT_MAX + 5)])
+    bench.servers.end_session(connection.session_id)
+    connection.lose()
+    connection.link()
+    bench.servers.answers = True
+    connection.answer()
+    owner.run_all()
+    assert {str(outcome) for outcome in ended[0]} == {
+        "SESSION_EXPIRED: /: the ZooKeeper at a:1,b:2/chroot/tree",
+    }
+    assert notes.told == ["opened", "suspended", "expired", "opened"]
+    owner.ask(one, SetData("/", b""))
+    assert owner.events == []
+
+
+def test_a_session_that_ends_before_it_is_told(bench: FakeBench) -> None:
+    bench.servers.answers = False
+    one, owner = bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    (connection,) = bench.servers.connections
+    ended = owner.submit(one, Exists("/"))
+    bench.servers.end_session(connection.session_id)
+    connection.lose()
+    bench.servers.answers = True
+    connection.link()
+    owner.until(lambda: bool(ended))
+    assert (notes.told, type(ended[0][0])) == (["opened"], Stat)
+
+
+def test_refused_credentials(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
+    bench.servers.accepts = False
+    owner = bench.owner
+    one = ZooKeeperRegistry("a:1", owner.post, sasl=SaslDigest("alice", Secret("wrong")))
+    one.start()
+    notes = SessionNotes(one)
+    (connection,) = bench.servers.connections
+    assert connection.sasl == {"mechanism": "DIGEST-MD5", "username": "alice", "password": "wrong"}
+    connection.log.last = "Connection dropped: in SASL"
+    ended = owner.submit(one, Exists("/"))
+    # The next attempt follows without a pause.
+    bench.servers.accepts = True
+    connection.refuse()
+    owner.until(lambda: bool(one.session_id))
+    place = "the ZooKeeper at a:1 (Connection dropped: in SASL)"
+    assert (notes.told, notes.errors) == (["refused", "opened"], [("AUTH_FAILED", place)])
+    assert [str(outcome) for outcome in ended[0]] == [f"AUTH_FAILED: /: {place}"]
+    assert connection.is_closed
+    bench.servers.connections[-1].refuse()
+    owner.until(lambda: notes.told[2:] == ["refused", "expired", "opened"])
+
+
+def test_a_connection_that_has_ended_by_itself(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
+    one, owner = bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    connection = bench.connection_of(one)
+    connection._on_state("CLOSED")
+    owner.until(lambda: notes.told == ["opened", "expired", "opened"])
+
+
+# Limits.
+
+
+def test_a_number_of_operations_is_in_flight(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    connection = bench.connection_of(one)
+    bench.servers.answers = False
+    ended = owner.submit(one, *[Exists("/") for _ in range(3 * IN_FLIGHT_MAX)])
+    assert len(connection.queue) == IN_FLIGHT_MAX
+    connection.answer(10)
+    assert len(connection.queue) == IN_FLIGHT_MAX - 10
+    owner.run_all()
+    assert len(connection.queue) == IN_FLIGHT_MAX
+    bench.servers.answers = True
+    connection.answer()
+    owner.until(lambda: bool(ended))
+
+
+def test_too_many_operations(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper, "PENDING_MAX", 3)
+    monkeypatch.setattr(zookeeper, "PENDING_BYTES_MAX", 300)
+    bench.servers.accepts = False
+    one, owner = bench.registry(), bench.owner
+    kept = owner.submit(one, Exists("/a"), Exists("/b"), Exists("/c"))
+    error = owner.ask(one, Exists("/d"))
+    place = "the ZooKeeper at a:1,b:2/chroot/tree"
+    assert str(error) == f"TOO_MANY_PENDING: /d: at most 3 operations may wait for {place}"
+    bench.servers.connections[0].link()
+    owner.until(lambda: bool(kept))
+    error = owner.ask(one, Create("/a", bytes(300)))
+    assert str(error) == f"TOO_MANY_PENDING: /a: operations that wait for {place} may have at most 300 bytes"
+    assert owner.ask(one, Create("/a", bytes(150))) == Created("/a")
+    assert owner.ask(one, Create("/b", bytes(150))) == Created("/b")
+
+
+def test_a_refusal_comes_in_its_turn(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    connection = bench.connection_of(one)
+    bench.servers.answers = False
+    ended = owner.submit(one, Create("/a"), Create("no slash"), Create("/b"), Create("/b/"))
+    connection.answer()
+    owner.run_all()
+    connection.answer()
+    owner.run_all()
+    (outcomes,) = ended
+    assert outcomes[0] == Created("/a")
+    assert outcomes[2] == Created("/b")
+    assert [str(outcome).partition(":")[0] for outcome in outcomes[1::2]] == ["BAD_ARGUMENTS"] * 2
+
+
+def test_a_refusal_while_the_connection_is_lost(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    connection = bench.connection_of(one)
+    ended = owner.submit(one, Create("no slash"), Create("/b"))
+    connection.lose()
+    connection.link()
+    owner.until(lambda: bool(ended))
+    assert ended[0][1] == Created("/b")
+
+
+# Where, and as whom.
+
+
+@pytest.mark.parametrize(
+    ("connect", "described"),
+    [
+        ("a:1", "the ZooKeeper at a:1"),
+        ("a:1/", "the ZooKeeper at a:1"),
+        ("a:1, b:2/c/d", "the ZooKeeper at a:1,b:2/c/d"),
+        ("[::1]:2181/c", "the ZooKeeper at [::1]:2181/c"),
+    ],
+)
+def test_connect(connect: str, described: str) -> None:
+    assert ZooKeeperRegistry(connect, Owner().post).describe() == described
+
+
+@pytest.mark.parametrize(
+    ("connect", "reason"),
+    [
+        ("", "'' is no host:port"),
+        ("a", "'a' is no host:port"),
+        ("a:x", "'a:x' is no host:port"),
+        ("a:0", "'a:0' is no host:port"),
+        ("a:65536", "'a:65536' is no host:port"),
+        (":1", "':1' is no host:port"),
+        ("a:1,,b:1", "'' is no host:port"),
+        ("a:1/c/", "the chroot '/c/': a path does not end with a slash"),
+        ("a:1//c", "the chroot '//c': a path has no empty names"),
+    ],
+)
+def test_connect_that_cannot_be_read(connect: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        ZooKeeperRegistry(connect, Owner().post)
+    assert str(caught.value).endswith(reason)
+
+
+def test_a_missing_chroot_is_created(bench: FakeBench) -> None:
+    owner = bench.owner
+    acl = (Acl(Permission.READ | Permission.CREATE, "world", "anyone"),)
+    one = ZooKeeperRegistry("a:1/c/d", owner.post, chroot_acl=acl)
+    one.start()
+    assert isinstance(owner.ask(one, Exists("/")), Stat)
+    lists = {node.path: node.acl for node in bench.servers.tree.nodes()}
+    assert lists["/c"] == lists["/c/d"] == acl
+    count = bench.servers.tree.zxid
+    two = ZooKeeperRegistry("a:1/c/d", owner.post)
+    two.start()
+    owner.ask(two, Exists("/"))
+    assert bench.servers.tree.zxid == count + 1  # that of the session
+
+
+def test_a_chroot_that_cannot_be_created(bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    owner = bench.owner
+    one = ZooKeeperRegistry("a:1/c", owner.post, chroot_acl=CREATOR_ACL)
+    one.start()
+    assert owner.code(one, Exists("/a")) == "NO_NODE"
+    assert "the chroot of the ZooKeeper at a:1/c cannot be created: INVALID_ACL: /c" in caplog.text
+
+
+def test_the_cause_of_a_missing_connection_is_told(bench: FakeBench) -> None:
+    bench.servers.accepts = False
+    one = bench.registry(connect="a:1")
+    bench.servers.connections[0].log.last = "Connection dropped: refused"
+    assert one.describe() == "the ZooKeeper at a:1 (Connection dropped: refused)"
+    bench.servers.connections[0].link()
+    bench.owner.ask(one, Exists("/"))
+    assert one.describe() == "the ZooKeeper at a:1"
+
+
+# Closing, and defects.
+
+
+def test_closing(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    connection = bench.connection_of(one)
+    bench.servers.answers = False
+    ended = owner.submit(one, Exists("/"), Exists("/a"))
+    one.close(1_000)
+    connection.answer()
+    owner.run_all()
+    assert [str(outcome).partition(":")[0] for outcome in ended[0]] == ["CLOSED", "CLOSED"]
+    assert connection.is_closed
+    one.start()
+    assert len(bench.servers.connections) == 1
+
+
+def test_closing_what_was_not_started() -> None:
+    owner = Owner()
+    one = ZooKeeperRegistry("a:1", owner.post)
+    ended = owner.submit(one, Exists("/"))
+    one.close(1_000)
+    owner.run_all()
+    assert [str(outcome) for outcome in ended[0]] == ["CLOSED: /: the ZooKeeper at a:1"]
+    assert owner.code(one, Exists("/")) == "CLOSED"
+
+
+def test_closing_without_an_answer(bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    one = bench.registry()
+    bench.connection_of(one).closes_in_time = False
+    one.close(50)
+    assert "has not answered within 50 ms; the session ends there by its timeout of 18000 ms" in caplog.text
+
+
+@pytest.mark.defect
+def test_a_callback_that_fails_does_not_stop_others(bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    one, owner = bench.registry(), bench.owner
+
+    def fails(*arguments: object) -> None:
+        raise ValueError("a defect of the owner")
+
+    class Listener(SessionListener):
+        def opened(self) -> None:
+            fails()
+
+        def expired(self) -> None:
+            fails()
+
+    one.add_listener(Listener())
+    notes = SessionNotes(one)
+    one.submit([Exists("/")], fails)
+    owner.ask(one, Exists("/"))
+    bench.expire(one)
+    owner.until(lambda: notes.told[-2:] == ["expired", "opened"])
+    one.submit([Exists("/")], fails)
+    one.close(1_000)
+    owner.run_all()
+    assert caplog.text.count("a defect of the owner") >= 4
+
+
+def test_an_owner_whose_loop_has_ended(bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    def closed(function: Callable[[], None]) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    one = ZooKeeperRegistry("a:1", closed)
+    one.start()
+    one.submit([Exists("/")], lambda outcomes: None)
+    one.close(1_000)
+    assert "nobody listens any more: Event loop is closed" in caplog.text
+
+
+def test_edges(bench: FakeBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
+    with taken(SESSION_EDGES) as steps:
+        test_an_operation_may_be_done_twice(bench)
+        test_everything_fails_with_the_session(FakeBench(monkeypatch))
+        test_refused_credentials(FakeBench(monkeypatch), monkeypatch)
+        for story in ("", "s", "sl", "slo"):
+            again = FakeBench(monkeypatch)
+            again.servers.accepts = False
+            one = ZooKeeperRegistry("a:1", again.owner.post)
+            if "s" in story:
+                one.start()
+            if "l" in story:
+                again.servers.connections[0].link()
+                again.owner.run_all()
+            if "o" in story:
+                again.servers.connections[0].lose()
+                again.owner.run_all()
+            one.close(1)
+            one.close(1)
+    missing = set(SESSION_EDGES) - steps - {(SessionState.CLOSED, SessionState.CLOSED)}
+    assert not missing
