@@ -1,1 +1,1 @@
-"""What makes brokers one cluster: the registry that they share."""
+"""What makes brokers one cluster: the registry that they share, and the controller."""

@@ -1,0 +1,1 @@
+"""The controller of a cluster whose registry is ZooKeeper's: a state machine without I/O."""

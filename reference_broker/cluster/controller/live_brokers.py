@@ -1,0 +1,97 @@
+"""A broker that is alive, as its registration describes it: epoch, endpoints, rack.
+
+Source: `Broker`, `EndPoint`, `BrokerIdZNode` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.protocol.tables.znodes import BROKER, BrokerRegistration
+from kafkawire.sdk.protocol.values import quoted
+from kafkawire.sdk.registry.content import DamagedZnode
+
+__all__ = ["Endpoint", "LiveBroker", "live_broker"]
+
+#: The number of each security protocol in UpdateMetadata.
+_SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+_ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})")
+
+#: The last version of a registration without listeners.
+_VERSION_WITHOUT_LISTENERS: Final = 1
+
+
+class Endpoint(NamedTuple):
+    """A listener of a broker.
+
+    Attributes:
+        listener: the name of the listener.
+        host: the advertised host.
+        port: the advertised port.
+        security_protocol: the number of its security protocol, as in UpdateMetadata.
+    """
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+class LiveBroker(NamedTuple):
+    """A broker that is registered.
+
+    Attributes:
+        broker_id: its id.
+        epoch: the transaction that created its registration; a later registration has a higher one.
+        endpoints: its listeners.
+        rack: its rack, None if not configured.
+        features: the range of supported versions of each feature.
+    """
+
+    broker_id: int
+    epoch: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    features: tuple[tuple[str, int, int], ...] = ()
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Return the endpoint of a listener, None if the broker has no such listener."""
+        return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
+
+
+def live_broker(broker_id: int, registration: BrokerRegistration, epoch: int) -> LiveBroker:
+    """Return the broker of a registration.
+
+    Args:
+        broker_id: its id.
+        registration: the content of its node.
+        epoch: the `czxid` of the node.
+
+    Raises:
+        DamagedZnode: an endpoint cannot be read.
+    """
+    path = BROKER.path(broker_id)
+    if registration.version <= _VERSION_WITHOUT_LISTENERS:
+        plain = Endpoint("PLAINTEXT", registration.host or "", registration.port, _SECURITY_PROTOCOLS["PLAINTEXT"])
+        return LiveBroker(broker_id, epoch, (plain,))
+    endpoints = tuple(_endpoint(path, text, registration) for text in registration.endpoints)
+    features = tuple(
+        (name, range_.min_version, range_.max_version) for name, range_ in (registration.features or {}).items()
+    )
+    return LiveBroker(broker_id, epoch, endpoints, registration.rack, features)
+
+
+def _endpoint(path: str, text: str, registration: BrokerRegistration) -> Endpoint:
+    match = _ENDPOINT.fullmatch(text)
+    if match is None:
+        raise DamagedZnode(path, "endpoints", f"{quoted(text)} is not of the form LISTENER://host:port")
+    listener, host, port = match[1], match[2], int(match[3])
+    protocols = registration.listener_security_protocol_map
+    name = protocols.get(listener, "") if protocols else listener
+    if name not in _SECURITY_PROTOCOLS:
+        raise DamagedZnode(path, "endpoints", f"the security protocol of {quoted(text)} is {quoted(name)}")
+    if port not in range(-1, 1 << 16):
+        raise DamagedZnode(path, "endpoints", f"{quoted(text)} has no valid port")
+    return Endpoint(listener, host, port, _SECURITY_PROTOCOLS[name])
