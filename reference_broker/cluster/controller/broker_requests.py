@@ -1,0 +1,458 @@
+"""What the controller sends to brokers: LeaderAndIsr, UpdateMetadata, StopReplica.
+
+A `RequestBatch` collects what a change of states means for each broker; sending it builds at most one request of each
+kind for a broker. `BrokerRequests` has a queue for each broker: one request is under way, the others wait in order. A
+request that fails is repeated until it is answered or the broker is gone.
+
+Source: `ControllerBrokerRequestBatch`, `RequestSendThread` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, NamedTuple, Protocol
+
+from kafkawire.reference_broker.cluster.controller.context import LEADER_DURING_DELETION, Context
+from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
+from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = [
+    "CURRENT_VERSIONS",
+    "RETRY_BACKOFF_MS",
+    "WAITING_MAX",
+    "BrokerRequests",
+    "Channels",
+    "ControlRequest",
+    "Later",
+    "RequestBatch",
+    "RequestKind",
+    "RequestVersions",
+]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: Before a request is sent again, as in Apache Kafka.
+RETRY_BACKOFF_MS: Final = 100
+
+#: Requests that wait for one broker. One that is registered and does not answer for so long would cost memory without
+#: bound; then the controller resigns, and its successor sends the whole state instead.
+WAITING_MAX: Final = 10_000
+
+#: The first versions of StopReplica whose partitions are grouped by topic, and whose partitions say whether they are
+#: deleted.
+_STOP_REPLICA_BY_TOPIC: Final = 1
+_STOP_REPLICA_BY_PARTITION: Final = 3
+
+#: Calls an action after so many milliseconds; returns a function that prevents the call.
+Later = Callable[[int, Callable[[], None]], Callable[[], None]]
+
+
+class RequestVersions(NamedTuple):
+    """The versions of the requests: by default those that suit an `inter.broker.protocol.version` of 3.4 or later.
+
+    Attributes:
+        leader_and_isr: 2 or later, with topic states.
+        update_metadata: 5 or later, with topic states.
+        stop_replica: any.
+    """
+
+    leader_and_isr: int = 7
+    update_metadata: int = 8
+    stop_replica: int = 4
+
+
+#: What a controller of Apache Kafka 3.9 sends to brokers of its own release.
+CURRENT_VERSIONS: Final = RequestVersions()
+
+
+class RequestKind(NamedTuple):
+    """What a request asks for, as far as its response concerns the controller.
+
+    Attributes:
+        deleted: the partitions that a StopReplica deletes.
+    """
+
+    deleted: tuple[TopicPartition, ...] = ()
+
+
+class ControlRequest(NamedTuple):
+    """A request of the controller.
+
+    Attributes:
+        message: its content.
+        version: of the message.
+        kind: what its response means.
+    """
+
+    message: Message
+    version: int
+    kind: RequestKind = RequestKind()
+
+
+class Channels(Protocol):
+    """Connections from the controller to brokers. No method calls back before it returns."""
+
+    def connect(self, broker: LiveBroker) -> None:
+        """Note the endpoints of a broker to which requests will be sent."""
+        ...
+
+    def send(self, broker_id: int, request: ControlRequest, done: Callable[[Message | Exception], None]) -> None:
+        """Send a request.
+
+        Args:
+            broker_id: a connected broker.
+            request: the next request follows only after the response.
+            done: called once with the response, or with an error if there is none.
+        """
+        ...
+
+    def disconnect(self, broker_id: int) -> None:
+        """Close the connection to a broker; a request that is under way need not be answered."""
+        ...
+
+
+class BrokerRequests:
+    """The queues of requests to all brokers.
+
+    Args:
+        controller_id: the broker of the controller.
+        listener: the name of the listener between brokers.
+        context: what the requests tell.
+        channels: sends them.
+        later: the timer of repeated requests.
+        answered: called with the broker, the request and the response.
+        overflowed: called when too many requests wait for a broker.
+        versions: of the requests.
+    """
+
+    def __init__(
+        self,
+        controller_id: int,
+        listener: str,
+        context: Context,
+        channels: Channels,
+        later: Later,
+        answered: Callable[[int, ControlRequest, Message], None],
+        overflowed: Callable[[int], None],
+        versions: RequestVersions = CURRENT_VERSIONS,
+    ) -> None:
+        self._controller_id = controller_id
+        self._listener = listener
+        self._context = context
+        self._channels = channels
+        self._later = later
+        self._answered = answered
+        self._overflowed = overflowed
+        self._versions = versions
+        self._queues: dict[int, _Queue] = {}
+
+    def connect(self, broker: LiveBroker) -> None:
+        """Begin to send requests to a broker; a connection to an earlier registration is closed."""
+        self.disconnect(broker.broker_id)
+        self._channels.connect(broker)
+        self._queues[broker.broker_id] = _Queue(broker.broker_id, self._channels, self._later, self._answered)
+
+    def disconnect(self, broker_id: int) -> None:
+        """Drop the requests that wait for a broker."""
+        queue = self._queues.pop(broker_id, None)
+        if queue is not None:
+            queue.close()
+            self._channels.disconnect(broker_id)
+
+    def close(self) -> None:
+        """Drop all requests."""
+        for broker_id in list(self._queues):
+            self.disconnect(broker_id)
+
+    def batch(self) -> RequestBatch:
+        """Begin to collect requests."""
+        return RequestBatch(self._context, self._controller_id, self._listener, self._versions, self._put)
+
+    def _put(self, broker_id: int, request: ControlRequest) -> None:
+        queue = self._queues.get(broker_id)
+        if queue is None:
+            _log.warning("a request for broker %d is dropped, since there is no connection", broker_id)
+        elif queue.waiting >= WAITING_MAX:
+            _log.error("broker %d has not answered, and %d requests wait for it", broker_id, WAITING_MAX)
+            self._overflowed(broker_id)
+        else:
+            queue.put(request)
+
+
+class _Queue:
+    """The requests to one broker: the first is under way."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        channels: Channels,
+        later: Later,
+        answered: Callable[[int, ControlRequest, Message], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._channels = channels
+        self._later = later
+        self._answered = answered
+        self._requests: deque[ControlRequest] = deque()
+        self._cancel_retry: Callable[[], None] | None = None
+        self._is_closed = False
+
+    @property
+    def waiting(self) -> int:
+        """So many requests are not answered."""
+        return len(self._requests)
+
+    def put(self, request: ControlRequest) -> None:
+        """Send a request after those that were put before it."""
+        self._requests.append(request)
+        if len(self._requests) == 1:
+            self._send()
+
+    def close(self) -> None:
+        """Send nothing more, and ignore the response to the request that is under way."""
+        self._is_closed = True
+        if self._cancel_retry is not None:
+            self._cancel_retry()
+
+    def _send(self) -> None:
+        self._cancel_retry = None
+        self._channels.send(self._broker_id, self._requests[0], self._done)
+
+    def _done(self, response: Message | Exception) -> None:
+        if self._is_closed:
+            return
+        if isinstance(response, Exception):
+            _log.warning("a request to broker %d is repeated: %s", self._broker_id, response)
+            self._cancel_retry = self._later(RETRY_BACKOFF_MS, self._send)
+            return
+        request = self._requests.popleft()
+        if self._requests:
+            self._send()
+        self._answered(self._broker_id, request, response)
+
+
+class RequestBatch:
+    """Requests that belong to one change of states.
+
+    Args:
+        context: what the requests tell, when it is added, and who is alive, when they are sent.
+        controller_id: the broker of the controller.
+        listener: the name of the listener between brokers.
+        versions: of the requests.
+        put: queues a request.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        controller_id: int,
+        listener: str,
+        versions: RequestVersions,
+        put: Callable[[int, ControlRequest], None],
+    ) -> None:
+        self._context = context
+        self._controller_id = controller_id
+        self._listener = listener
+        self._versions = versions
+        self._put = put
+        self._states: dict[int, dict[TopicPartition, LeaderAndIsrRequest.LeaderAndIsrPartitionState]] = {}
+        self._recipients: dict[int, None] = {}
+        self._metadata: dict[TopicPartition, UpdateMetadataRequest.UpdateMetadataPartitionState] = {}
+        self._stops: dict[int, dict[TopicPartition, StopReplicaRequest.StopReplicaPartitionState]] = {}
+
+    def add_leader_and_isr(self, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool) -> None:
+        """Tell brokers the leader and the ISR of a partition, and all brokers its metadata.
+
+        Args:
+            broker_ids: brokers that host the partition.
+            partition: one with a leadership.
+            is_new: whether the brokers may create the replica even if a log directory has failed.
+        """
+        leadership = self._context.leaderships[partition]
+        assignment = self._context.assignment(partition)
+        for broker_id in broker_ids:
+            if broker_id < 0:
+                continue
+            states = self._states.setdefault(broker_id, {})
+            known = states.get(partition)
+            states[partition] = LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+                topic_name=partition.topic,
+                partition_index=partition.partition,
+                controller_epoch=leadership.controller_epoch,
+                leader=leadership.leader,
+                leader_epoch=leadership.leader_epoch,
+                isr=leadership.isr,
+                partition_epoch=leadership.partition_epoch,
+                replicas=assignment.replicas,
+                adding_replicas=assignment.adding,
+                removing_replicas=assignment.removing,
+                is_new=is_new or (known is not None and known.is_new),
+                leader_recovery_state=leadership.recovery_state,
+            )
+        self.add_metadata(self._context.brokers, (partition,))
+
+    def add_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
+        """Tell brokers which brokers are alive, and the metadata of partitions.
+
+        Args:
+            broker_ids: who is told; all recipients of the batch get the same content.
+            partitions: partitions without a leadership are left out.
+        """
+        self._recipients.update((broker_id, None) for broker_id in broker_ids if broker_id >= 0)
+        for partition in partitions:
+            leadership = self._context.leaderships.get(partition)
+            if leadership is None:
+                continue
+            is_deleted = partition.topic in self._context.deletions
+            replicas = self._context.assignment(partition).replicas
+            self._metadata[partition] = UpdateMetadataRequest.UpdateMetadataPartitionState(
+                topic_name=partition.topic,
+                partition_index=partition.partition,
+                controller_epoch=leadership.controller_epoch,
+                leader=LEADER_DURING_DELETION if is_deleted else leadership.leader,
+                leader_epoch=0 if is_deleted else leadership.leader_epoch,
+                isr=leadership.isr,
+                zk_version=0 if is_deleted else leadership.partition_epoch,
+                replicas=replicas,
+                offline_replicas=[each for each in replicas if not self._context.is_online(each, partition)],
+            )
+
+    def add_stop_replica(self, broker_ids: Iterable[int], partition: TopicPartition, *, is_deleted: bool) -> None:
+        """Tell brokers to stop their replicas of a partition.
+
+        Args:
+            broker_ids: who is told.
+            partition: the partition.
+            is_deleted: whether they delete the replica.
+        """
+        for broker_id in broker_ids:
+            if broker_id < 0:
+                continue
+            stops = self._stops.setdefault(broker_id, {})
+            known = stops.get(partition)
+            stops[partition] = StopReplicaRequest.StopReplicaPartitionState(
+                partition_index=partition.partition,
+                leader_epoch=self._context.epoch_to_stop(partition),
+                delete_partition=is_deleted or (known is not None and known.delete_partition),
+            )
+
+    def send(self) -> None:
+        """Queue the requests to brokers that are alive: first every LeaderAndIsr, then UpdateMetadata, StopReplica."""
+        for broker_id, states in self._states.items():
+            if broker_id in self._context.brokers:
+                self._put(broker_id, self._leader_and_isr(broker_id, states))
+        for broker_id in self._recipients:
+            if broker_id in self._context.brokers:
+                self._put(broker_id, self._update_metadata(broker_id))
+        for broker_id, stops in self._stops.items():
+            if broker_id in self._context.brokers:
+                for request in self._stop_replica(broker_id, stops):
+                    self._put(broker_id, request)
+        self._states, self._recipients, self._metadata, self._stops = {}, {}, {}, {}
+
+    def _leader_and_isr(
+        self, broker_id: int, states: dict[TopicPartition, LeaderAndIsrRequest.LeaderAndIsrPartitionState]
+    ) -> ControlRequest:
+        message = LeaderAndIsrRequest(
+            controller_id=self._controller_id,
+            controller_epoch=self._context.epoch,
+            broker_epoch=self._context.brokers[broker_id].epoch,
+            topic_states=[
+                LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                    topic, self._context.topic_ids.get(topic, ZERO_UUID), [states[each] for each in partitions]
+                )
+                for topic, partitions in _by_topic(states).items()
+            ],
+            live_leaders=self._live_leaders({state.leader for state in states.values()}),
+        )
+        return ControlRequest(message, self._versions.leader_and_isr)
+
+    def _live_leaders(self, leaders: Collection[int]) -> list[LeaderAndIsrRequest.LeaderAndIsrLiveLeader]:
+        live = []
+        for broker_id, broker in self._context.brokers.items():
+            endpoint = broker.endpoint(self._listener)
+            if broker_id in leaders and endpoint is not None:
+                live.append(LeaderAndIsrRequest.LeaderAndIsrLiveLeader(broker_id, endpoint.host, endpoint.port))
+            elif broker_id in leaders:
+                _log.error("broker %d has no listener %s, so that no broker can follow it", broker_id, self._listener)
+        return live
+
+    def _update_metadata(self, broker_id: int) -> ControlRequest:
+        message = UpdateMetadataRequest(
+            controller_id=self._controller_id,
+            controller_epoch=self._context.epoch,
+            broker_epoch=self._context.brokers[broker_id].epoch,
+            topic_states=[
+                UpdateMetadataRequest.UpdateMetadataTopicState(
+                    topic,
+                    self._context.topic_ids.get(topic, ZERO_UUID),
+                    [self._metadata[each] for each in partitions],
+                )
+                for topic, partitions in _by_topic(self._metadata).items()
+            ],
+            live_brokers=[_described(broker) for broker in self._context.brokers.values()],
+        )
+        return ControlRequest(message, self._versions.update_metadata)
+
+    def _stop_replica(
+        self, broker_id: int, stops: dict[TopicPartition, StopReplicaRequest.StopReplicaPartitionState]
+    ) -> list[ControlRequest]:
+        if self._versions.stop_replica >= _STOP_REPLICA_BY_PARTITION:
+            message = self._stop_message(broker_id)
+            message.topic_states = [
+                StopReplicaRequest.StopReplicaTopicState(topic, [stops[each] for each in partitions])
+                for topic, partitions in _by_topic(stops).items()
+            ]
+            deleted = tuple(partition for partition, stop in stops.items() if stop.delete_partition)
+            return [ControlRequest(message, self._versions.stop_replica, RequestKind(deleted))]
+        requests = []
+        for is_deleted in (True, False):
+            partitions = [each for each, stop in stops.items() if stop.delete_partition is is_deleted]
+            if partitions:
+                message = self._stop_message(broker_id)
+                message.delete_partitions = is_deleted
+                self._fill_old_stop(message, partitions)
+                kind = RequestKind(tuple(partitions) if is_deleted else ())
+                requests.append(ControlRequest(message, self._versions.stop_replica, kind))
+        return requests
+
+    def _fill_old_stop(self, message: StopReplicaRequest, partitions: list[TopicPartition]) -> None:
+        if self._versions.stop_replica >= _STOP_REPLICA_BY_TOPIC:
+            message.topics = [
+                StopReplicaRequest.StopReplicaTopicV1(topic, [each.partition for each in grouped])
+                for topic, grouped in _by_topic(partitions).items()
+            ]
+        else:
+            message.ungrouped_partitions = [StopReplicaRequest.StopReplicaPartitionV0(*each) for each in partitions]
+
+    def _stop_message(self, broker_id: int) -> StopReplicaRequest:
+        return StopReplicaRequest(
+            controller_id=self._controller_id,
+            controller_epoch=self._context.epoch,
+            broker_epoch=self._context.brokers[broker_id].epoch,
+        )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    grouped: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        grouped.setdefault(partition.topic, []).append(partition)
+    return grouped
+
+
+def _described(broker: LiveBroker) -> UpdateMetadataRequest.UpdateMetadataBroker:
+    return UpdateMetadataRequest.UpdateMetadataBroker(
+        id=broker.broker_id,
+        endpoints=[
+            UpdateMetadataRequest.UpdateMetadataEndpoint(each.port, each.host, each.listener, each.security_protocol)
+            for each in broker.endpoints
+        ],
+        rack=broker.rack,
+    )

@@ -1,0 +1,232 @@
+"""The leadership of partitions in the registry: reads, first writes, conditional writes.
+
+Every write checks the version of `/controller_epoch`, in a transaction of its own. The version of a node is the
+partition epoch: a write expects the one that was read.
+
+Source: `KafkaZkClient.updateLeaderAndIsr`, `createTopicPartitionStatesRaw` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kafkawire.reference_broker.cluster.controller.context import Context, Leadership
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.tables.znodes import PARTITION, PARTITION_STATE, PARTITIONS, PartitionState
+from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.registry import (
+    SESSION_ENDED,
+    Change,
+    Create,
+    Data,
+    GetData,
+    Outcome,
+    RegistryCode,
+    RegistryError,
+    SetData,
+    Stat,
+)
+from kafkawire.sdk.registry.steps import Steps, checked, found
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["FirstWrites", "LeadershipStore", "StateChangeFailed", "Writes"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class StateChangeFailed(KafkaWireError):
+    """A partition or a replica did not change its state; other partitions are unaffected."""
+
+
+class Writes(NamedTuple):
+    """The results of conditional writes.
+
+    Attributes:
+        done: what is stored now, with its partition epoch.
+        failed: why a write failed.
+        stale: partitions that another program wrote meanwhile; they are to be read again.
+    """
+
+    done: dict[TopicPartition, Leadership]
+    failed: dict[TopicPartition, KafkaWireError]
+    stale: list[TopicPartition]
+
+
+class FirstWrites(NamedTuple):
+    """The results of first writes.
+
+    Attributes:
+        done: what is stored now.
+        existing: what was stored before, and still is.
+        failed: why a write failed.
+    """
+
+    done: dict[TopicPartition, Leadership]
+    existing: dict[TopicPartition, Leadership]
+    failed: dict[TopicPartition, KafkaWireError]
+
+
+class LeadershipStore:
+    """Reads and writes leaderships as the controller of an epoch.
+
+    Args:
+        context: the epoch, and the version of its node.
+        acl: the access control list of created nodes.
+    """
+
+    def __init__(self, context: Context, acl: tuple[Acl, ...] = OPEN_ACL) -> None:
+        self._context = context
+        self._acl = acl
+
+    def read(self, partitions: Sequence[TopicPartition]) -> Steps[dict[TopicPartition, Leadership | KafkaWireError]]:
+        """Read leaderships.
+
+        Returns:
+            what is stored, by partition, or why it cannot be used; partitions without a node are left out.
+
+        Raises:
+            RegistryError: the session has ended.
+        """
+        outcomes = yield [GetData(PARTITION_STATE.path(*partition)) for partition in partitions]
+        read: dict[TopicPartition, Leadership | KafkaWireError] = {}
+        for partition, outcome in zip(partitions, outcomes, strict=True):
+            try:
+                leadership = _leadership(partition, outcome)
+            except DamagedZnode as error:
+                _log.error("the leader and ISR of %s cannot be read: %s", partition, error)
+                read[partition] = error
+            except RegistryError as error:
+                if error.code in SESSION_ENDED:
+                    raise
+                read[partition] = error
+            else:
+                if leadership is not None:
+                    read[partition] = leadership
+        return read
+
+    def read_to_change(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Steps[dict[TopicPartition, Leadership | KafkaWireError]]:
+        """Read leaderships that this controller is about to write.
+
+        Returns:
+            as `read`; one that a later controller wrote is an error.
+        """
+        read = yield from self.read(partitions)
+        for partition, leadership in read.items():
+            if isinstance(leadership, Leadership) and leadership.controller_epoch > self._context.epoch:
+                read[partition] = StateChangeFailed(
+                    f"the leader of {partition} was written in epoch {leadership.controller_epoch} of the controller; "
+                    f"this one has epoch {self._context.epoch}"
+                )
+        return read
+
+    def write(self, leaderships: Mapping[TopicPartition, Leadership]) -> Steps[Writes]:
+        """Replace leaderships.
+
+        Args:
+            leaderships: what to store; the partition epochs are those that were read.
+
+        Raises:
+            CheckFailed: another controller was elected.
+            RegistryError: the session has ended.
+        """
+        own = self._in_own_epoch(leaderships)
+        changes = [
+            SetData(PARTITION_STATE.path(*partition), _content(leadership), leadership.partition_epoch)
+            for partition, leadership in own.items()
+        ]
+        results = yield from checked(self._context.check, changes)
+        writes = Writes({}, {}, [])
+        for (partition, leadership), result in zip(own.items(), results, strict=True):
+            if isinstance(result, Stat):
+                writes.done[partition] = leadership._replace(partition_epoch=result.version)
+            elif isinstance(result, RegistryError) and result.code is RegistryCode.BAD_VERSION:
+                writes.stale.append(partition)
+            else:
+                writes.failed[partition] = _error(result)
+        return writes
+
+    def create(self, leaderships: Mapping[TopicPartition, Leadership]) -> Steps[FirstWrites]:
+        """Store first leaderships, with the parents of their nodes.
+
+        A node that exists with this content is one of an attempt whose outcome was lost, and counts as created.
+
+        Args:
+            leaderships: what to store.
+
+        Raises:
+            CheckFailed: another controller was elected.
+            RegistryError: the session has ended.
+        """
+        own = self._in_own_epoch(leaderships)
+        parents = [*dict.fromkeys(PARTITIONS.path(partition.topic) for partition in own)]
+        parents += [PARTITION.path(*partition) for partition in own]
+        states = [(PARTITION_STATE.path(*partition), _content(leadership)) for partition, leadership in own.items()]
+        changes: list[Change] = [Create(path, acl=self._acl) for path in parents]
+        changes += [Create(path, content, acl=self._acl) for path, content in states]
+        results = yield from checked(self._context.check, changes)
+        writes = FirstWrites({}, {}, {})
+        for partition, result in zip(own, results[len(parents) :], strict=True):
+            if isinstance(result, RegistryError):
+                writes.failed[partition] = result
+            else:
+                writes.done[partition] = own[partition]
+        yield from self._adopt_existing(own, writes)
+        return writes
+
+    def _adopt_existing(self, own: Mapping[TopicPartition, Leadership], writes: FirstWrites) -> Steps[None]:
+        exist = [
+            partition
+            for partition, error in writes.failed.items()
+            if isinstance(error, RegistryError) and error.code is RegistryCode.NODE_EXISTS
+        ]
+        if not exist:
+            return
+        for partition, stored in (yield from self.read_to_change(exist)).items():
+            if isinstance(stored, KafkaWireError):
+                writes.failed[partition] = stored
+                continue
+            del writes.failed[partition]
+            (writes.done if stored == own[partition] else writes.existing)[partition] = stored
+
+    def _in_own_epoch(self, leaderships: Mapping[TopicPartition, Leadership]) -> dict[TopicPartition, Leadership]:
+        epoch = self._context.epoch
+        return {partition: each._replace(controller_epoch=epoch) for partition, each in leaderships.items()}
+
+
+def _leadership(partition: TopicPartition, outcome: Outcome) -> Leadership | None:
+    data = found(outcome, Data)
+    if data is None:
+        return None
+    path = PARTITION_STATE.path(*partition)
+    state = PARTITION_STATE.decode(data.data, path)
+    return Leadership(
+        state.leader,
+        state.isr,
+        state.leader_epoch,
+        state.leader_recovery_state,
+        data.stat.version,
+        state.controller_epoch,
+    )
+
+
+def _content(leadership: Leadership) -> bytes:
+    return PARTITION_STATE.encode(
+        PartitionState(
+            leadership.controller_epoch,
+            leadership.leader,
+            leadership.leader_epoch,
+            leadership.isr,
+            leadership.recovery_state,
+        )
+    )
+
+
+def _error(result: object) -> KafkaWireError:
+    if isinstance(result, KafkaWireError):
+        return result
+    raise TypeError(f"the result of a write is a {type(result).__name__}")

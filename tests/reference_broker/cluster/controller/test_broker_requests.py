@@ -1,0 +1,91 @@
+"""Requests to brokers carry what is known, wait in order, and are repeated until they are answered.
+
+Method: batches over a context, and a scripted cluster.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.reference_broker.cluster.controller import broker_requests
+from kafkawire.reference_broker.cluster.controller.broker_requests import RETRY_BACKOFF_MS, RequestVersions
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
+from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
+from kafkawire.sdk.routing.partitions import TopicPartition
+from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
+
+T0 = TopicPartition("t", 0)
+
+
+def test_a_request_is_repeated_until_it_is_answered() -> None:
+    cluster = Cluster(0, 1)
+    cluster.unreachable.add(1)
+    cluster.create("t", (1, 0))
+    assert T0 not in cluster.brokers[1].states
+    cluster.unreachable.clear()
+    cluster.fire(RETRY_BACKOFF_MS)
+    assert cluster.brokers[1].states[T0].leader == 1
+
+
+def test_requests_are_those_of_kafka() -> None:
+    cluster = Cluster(0, 1)
+    count = len(cluster.brokers[1].requests)
+    cluster.create("t", (1, 0))
+    leader, metadata, *_ = cluster.brokers[1].requests[count:]
+    assert isinstance(leader, LeaderAndIsrRequest)
+    assert (leader.controller_id, leader.controller_epoch, leader.type) == (0, 1, 0)
+    assert leader.broker_epoch == cluster.brokers[1].epoch
+    assert leader.live_leaders == [LeaderAndIsrRequest.LeaderAndIsrLiveLeader(1, "host1", 9092)]
+    (topic,) = leader.topic_states
+    assert topic.topic_id == cluster.assignment("t").topic_id
+    state = LeaderAndIsrRequest.LeaderAndIsrPartitionState("t", 0, 1, 1, 0, [1, 0], 0, [1, 0], is_new=True)
+    assert topic.partition_states == [state]
+    assert isinstance(metadata, UpdateMetadataRequest)
+    assert [each.id for each in metadata.live_brokers] == [0, 1]
+    endpoint = UpdateMetadataRequest.UpdateMetadataEndpoint(9092, "host0", "PLAINTEXT", 0)
+    assert metadata.live_brokers[0].endpoints == [endpoint]
+
+
+#: Version, and the requests that stop one partition and delete another.
+STOPS = [
+    (4, [(False, {("t", 0, False), ("t", 1, True)})]),
+    (2, [(True, {("t", 1)}), (False, {("t", 0)})]),
+    (0, [(True, {("t", 1)}), (False, {("t", 0)})]),
+]
+
+
+@pytest.mark.parametrize(("version", "expected"), STOPS)
+def test_each_version_of_stop_replica(version: int, expected: list[tuple[bool, set[object]]]) -> None:
+    cluster = Cluster(0)
+    sent: list[broker_requests.ControlRequest] = []
+    context = cluster.controller.context
+    versions = RequestVersions(stop_replica=version)
+    batch = broker_requests.RequestBatch(context, 0, "PLAINTEXT", versions, lambda _, request: sent.append(request))
+    batch.add_stop_replica((0, 9, -1), T0, is_deleted=False)
+    batch.add_stop_replica((0,), TopicPartition("t", 1), is_deleted=True)
+    batch.add_stop_replica((0,), TopicPartition("t", 1), is_deleted=False)
+    batch.send()
+    found = []
+    for request in sent:
+        message = request.message
+        assert isinstance(message, StopReplicaRequest)
+        stopped: set[object] = {
+            (topic.topic_name, each.partition_index, each.delete_partition)
+            for topic in message.topic_states
+            for each in topic.partition_states
+        }
+        stopped |= {(topic.name, number) for topic in message.topics for number in topic.partition_indexes}
+        stopped |= {(each.topic_name, each.partition_index) for each in message.ungrouped_partitions}
+        found.append((message.delete_partitions, stopped))
+    assert found == expected
+    assert [partition for request in sent for partition in request.kind.deleted] == [("t", 1)]
+
+
+def test_too_many_waiting_requests_end_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_requests, "WAITING_MAX", 5)
+    cluster = Cluster(0, 1)
+    cluster.unreachable.add(1)
+    for number in range(4):
+        cluster.create(f"t{number}", (1, 0))
+    assert cluster.controller.controller_id == 1
