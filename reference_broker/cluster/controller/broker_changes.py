@@ -1,0 +1,258 @@
+"""Brokers that come, go, change or shut down, and replicas in log directories that fail.
+
+Source: `KafkaController.processBrokerChange`, `onBrokerStartup`, `onReplicasBecomeOffline`, `doControlledShutdown`,
+`processLeaderAndIsrResponseReceived` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from kafkawire.reference_broker.cluster.controller.broker_requests import BrokerRequests
+from kafkawire.reference_broker.cluster.controller.cluster_reader import ClusterReader
+from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica
+from kafkawire.reference_broker.cluster.controller.leader_elections import Occasion
+from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker
+from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
+from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
+from kafkawire.reference_broker.cluster.controller.refusals import Refused
+from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
+from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
+from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.znodes import LOG_DIR_EVENT, LOG_DIR_EVENTS
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.paths import child_path
+from kafkawire.sdk.registry.registry import Delete, Deleted, Watcher
+from kafkawire.sdk.registry.steps import Steps, checked, found, list_children, read_all
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["BrokerChanges"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: As the broker epoch of a ControlledShutdown: the broker does not know it.
+_UNKNOWN_BROKER_EPOCH: Final = -1
+
+
+class BrokerChanges:
+    """Follows the brokers of a cluster.
+
+    Args:
+        context: has the brokers.
+        reader: reads registrations.
+        requests: to brokers.
+        partition_states: elects leaders.
+        replica_states: starts and stops replicas.
+        deletions: of topics; brokers can hold or resume them.
+        reassignments: brokers can resume them.
+        watcher: of the announcements of failed log directories.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        reader: ClusterReader,
+        requests: BrokerRequests,
+        partition_states: PartitionStates,
+        replica_states: ReplicaStates,
+        deletions: TopicDeletions,
+        reassignments: Reassignments,
+        watcher: Watcher,
+    ) -> None:
+        self._context = context
+        self._reader = reader
+        self._requests = requests
+        self._partition_states = partition_states
+        self._replica_states = replica_states
+        self._deletions = deletions
+        self._reassignments = reassignments
+        self._watcher = watcher
+
+    def compare(self) -> Steps[None]:
+        """Compare the registered brokers with the known ones, and act on the differences.
+
+        A broker with a later epoch has restarted: it counts as gone and as new.
+        """
+        known = self._context.brokers
+        registered = yield from self._reader.brokers()
+        new = [broker for broker_id, broker in registered.items() if broker_id not in known]
+        gone = [broker_id for broker_id in known if broker_id not in registered]
+        bounced = [
+            each for broker_id, each in registered.items() if broker_id in known and each.epoch > known[broker_id].epoch
+        ]
+        if new or gone or bounced:
+            _log.info("brokers: new %s, gone %s, restarted %s", _ids(new), gone, _ids(bounced))
+        for broker in (*new, *bounced):
+            self._requests.connect(broker)
+        for broker_id in gone:
+            self._requests.disconnect(broker_id)
+        if new:
+            self._add(new)
+            yield from self._start(_ids(new))
+        if bounced:
+            self._remove(_ids(bounced))
+            yield from self._fail(_ids(bounced))
+            self._add(bounced)
+            yield from self._start(_ids(bounced))
+        if gone:
+            self._remove(gone)
+            yield from self._fail(gone)
+
+    def refresh(self, broker_id: int) -> Steps[None]:
+        """Read a registration again that was written, and tell all brokers if the endpoints or features differ."""
+        broker = yield from self._reader.broker(broker_id)
+        known = self._context.brokers.get(broker_id)
+        if broker is not None and known is None:
+            yield from self.compare()  # the registration was damaged, and is mended
+        if broker is None or known is None or broker.epoch != known.epoch:
+            return
+        if (broker.endpoints, broker.features) != (known.endpoints, known.features):
+            self._context.brokers[broker_id] = broker
+            self.tell()
+
+    def tell(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Tell all brokers which brokers are alive, and the metadata of partitions."""
+        batch = self._requests.batch()
+        batch.add_metadata(self._context.brokers, partitions)
+        batch.send()
+
+    def shut_down(self, broker_id: int, broker_epoch: int) -> Steps[list[TopicPartition]]:
+        """Move the leaders away from a broker that is about to stop, and take its followers out of the ISR.
+
+        Args:
+            broker_id: the broker.
+            broker_epoch: the epoch that the broker knows; -1 if it knows none.
+
+        Returns:
+            the partitions that it still leads.
+
+        Raises:
+            Refused: the broker is not registered, or with a later epoch.
+        """
+        context = self._context
+        broker = context.brokers.get(broker_id)
+        if broker is None:
+            raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
+        if broker_epoch != _UNKNOWN_BROKER_EPOCH and broker_epoch < broker.epoch:
+            text = f"broker {broker_id} has epoch {broker.epoch}, its request {broker_epoch}"
+            raise Refused(ErrorCode.STALE_BROKER_EPOCH, text)
+        context.shutting_down.add(broker_id)
+        led: list[TopicPartition] = []
+        followed: list[TopicPartition] = []
+        for partition, _ in context.replicas_on((broker_id,)):
+            if self._can_move(partition):
+                (led if context.leaderships[partition].leader == broker_id else followed).append(partition)
+        yield from self._partition_states.change(led, PartitionState.ONLINE, Occasion.CONTROLLED_SHUTDOWN)
+        batch = self._requests.batch()
+        for partition in followed:
+            batch.add_stop_replica((broker_id,), partition, is_deleted=False)
+        batch.send()
+        replicas = [Replica(partition, broker_id) for partition in followed]
+        yield from self._replica_states.change(replicas, ReplicaState.OFFLINE)
+        return context.led_by(broker_id)
+
+    def _can_move(self, partition: TopicPartition) -> bool:
+        context = self._context
+        if partition.topic in context.deletions or partition not in context.leaderships:
+            return False
+        return len(context.assignment(partition).replicas) > 1
+
+    def take_log_dir_events(self) -> Steps[None]:
+        """Ask the brokers that announced failed log directories for the state of their replicas."""
+        children = yield from list_children(LOG_DIR_EVENTS.path(), self._watcher)
+        paths = [child_path(LOG_DIR_EVENTS.path(), name) for name in (() if children is None else children.names)]
+        if not paths:
+            return
+        broker_ids = set()
+        for path, data in zip(paths, (yield from read_all(paths)), strict=True):
+            try:
+                if data is not None:
+                    broker_ids.add(LOG_DIR_EVENT.decode(data.data, path).broker_id)
+            except DamagedZnode as error:
+                _log.error("the announcement of a failed log directory is ignored: %s", error)
+        yield from self._replica_states.change(self._context.replicas_on(broker_ids), ReplicaState.ONLINE)
+        for result in (yield from checked(self._context.check, [Delete(path) for path in paths])):
+            found(result, Deleted)
+
+    def take_response(self, broker_id: int, response: LeaderAndIsrResponse) -> Steps[None]:
+        """Note which replicas a broker has in failed log directories.
+
+        Args:
+            broker_id: the broker.
+            response: to a LeaderAndIsr.
+        """
+        if response.error_code != ErrorCode.NONE:
+            _log.error("broker %d refuses a LeaderAndIsr with error code %d", broker_id, response.error_code)
+            return
+        errors = dict(self._errors(response))
+        known = self._context.offline_dirs.setdefault(broker_id, set())
+        good = {partition for partition, code in errors.items() if code == ErrorCode.NONE}
+        failed = [partition for partition, code in errors.items() if code == ErrorCode.KAFKA_STORAGE_ERROR]
+        new = [partition for partition in failed if partition not in known]
+        known -= good
+        known.update(failed)
+        if new:
+            _log.error("the replicas of %s on broker %d are offline", [str(each) for each in new], broker_id)
+            yield from self._go_offline([Replica(partition, broker_id) for partition in new])
+
+    def _errors(self, response: LeaderAndIsrResponse) -> Iterable[tuple[TopicPartition, int]]:
+        for error in response.partition_errors:
+            yield TopicPartition(error.topic_name, error.partition_index), error.error_code
+        for topic in response.topics:
+            name = self._context.topic_names.get(topic.topic_id)
+            if name is not None:
+                for error in topic.partition_errors:
+                    yield TopicPartition(name, error.partition_index), error.error_code
+
+    def _add(self, brokers: Iterable[LiveBroker]) -> None:
+        self._context.brokers.update((broker.broker_id, broker) for broker in brokers)
+
+    def _remove(self, broker_ids: Iterable[int]) -> None:
+        for broker_id in broker_ids:
+            del self._context.brokers[broker_id]
+
+    def _start(self, broker_ids: Collection[int]) -> Steps[None]:
+        context = self._context
+        for broker_id in broker_ids:
+            context.offline_dirs.pop(broker_id, None)
+        batch = self._requests.batch()
+        batch.add_metadata([each for each in context.brokers if each not in broker_ids])
+        batch.send()
+        # A broker needs all metadata before it is told its replicas.
+        batch.add_metadata(broker_ids, context.with_leadership())
+        batch.send()
+        replicas = context.replicas_on(broker_ids)
+        yield from self._replica_states.change(replicas, ReplicaState.ONLINE)
+        yield from self._partition_states.bring_online()
+        yield from self._reassignments.resume(
+            lambda _, assignment: any(broker_id in broker_ids for broker_id in assignment.target)
+        )
+        yield from self._deletions.resume({replica.partition.topic for replica in replicas})
+
+    def _fail(self, broker_ids: Sequence[int]) -> Steps[None]:
+        for broker_id in broker_ids:
+            self._context.offline_dirs.pop(broker_id, None)
+            self._context.shutting_down.discard(broker_id)
+        yield from self._go_offline(self._context.replicas_on(broker_ids))
+
+    def _go_offline(self, replicas: Sequence[Replica]) -> Steps[None]:
+        """Elect other leaders, and take replicas out of the ISR."""
+        context = self._context
+        deleted = [replica for replica in replicas if replica.partition.topic in context.deletions]
+        others = [replica for replica in replicas if replica.partition.topic not in context.deletions]
+        yield from self._partition_states.change(context.with_offline_leader(), PartitionState.OFFLINE)
+        results = yield from self._partition_states.bring_online()
+        yield from self._replica_states.change(others, ReplicaState.OFFLINE)
+        if deleted:
+            # Otherwise they would stay DELETION_STARTED without a response.
+            yield from self._deletions.fail(deleted)
+        if not others and not any(isinstance(result, Leadership) for result in results.values()):
+            self.tell()
+
+
+def _ids(brokers: Iterable[LiveBroker]) -> list[int]:
+    return [broker.broker_id for broker in brokers]

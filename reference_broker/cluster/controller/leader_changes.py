@@ -1,0 +1,153 @@
+"""Elections that are ordered: by a client, by old tools through the registry, or because leaders are unbalanced.
+
+Source: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLeaderRebalance` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from kafkawire.reference_broker.cluster.controller.context import Context
+from kafkawire.reference_broker.cluster.controller.leader_elections import Occasion, elect_preferred
+from kafkawire.reference_broker.cluster.controller.leadership_store import StateChangeFailed
+from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
+from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
+from kafkawire.reference_broker.cluster.controller.states import PartitionState
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, ElectionType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.znodes import PREFERRED_REPLICA_ELECTION
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.registry import Delete, Deleted, Watcher
+from kafkawire.sdk.registry.steps import Steps, checked, found, read, stat_of
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["LeaderChanges"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class LeaderChanges:
+    """Elects leaders by order.
+
+    Args:
+        context: has the leaders.
+        partition_states: elects them.
+        imbalance_percentage: `leader.imbalance.per.broker.percentage`.
+        watcher: of the node with the orders of old tools.
+        ordered: called when that node was deleted, and has to be watched again.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        partition_states: PartitionStates,
+        imbalance_percentage: int,
+        watcher: Watcher,
+        ordered: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._partition_states = partition_states
+        self._imbalance_percentage = imbalance_percentage
+        self._watcher = watcher
+        self._ordered = ordered
+
+    def elect(
+        self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
+    ) -> Steps[dict[TopicPartition, Refusal]]:
+        """Elect leaders for a client.
+
+        Args:
+            partitions: the partitions; None for all.
+            kind: whether the preferred leaders are elected, or any replicas for partitions without a leader.
+
+        Returns:
+            the result for each partition.
+        """
+        results: dict[TopicPartition, Refusal] = {}
+        chosen: list[TopicPartition] = []
+        for partition in list(self._context.partitions()) if partitions is None else partitions:
+            refusal = self._refusal(partition, kind)
+            if refusal is None:
+                chosen.append(partition)
+            else:
+                results[partition] = refusal
+        occasion = Occasion.PREFERRED if kind is ElectionType.PREFERRED else Occasion.UNCLEAN
+        elected = yield from self._partition_states.change(chosen, PartitionState.ONLINE, occasion)
+        for partition in chosen:
+            results[partition] = _result(elected.get(partition), kind)
+        return results
+
+    def start(self) -> Steps[None]:
+        """Carry out the order that was there before this controller."""
+        yield from self._carry_out()
+        yield from self._remove_order()
+
+    def take_order(self) -> Steps[None]:
+        """Carry out what `/admin/preferred_replica_election` orders, and watch that node."""
+        if (yield from stat_of(PREFERRED_REPLICA_ELECTION.path(), self._watcher)) is not None:
+            yield from self._carry_out()
+            yield from self._remove_order()
+
+    def rebalance(self) -> Steps[None]:
+        """Elect the preferred leaders of each broker that leads too few of its partitions."""
+        context = self._context
+        preferred: dict[int, list[TopicPartition]] = {}
+        for partition in context.with_leadership():
+            replicas = context.assignment(partition).replicas
+            if replicas:
+                preferred.setdefault(replicas[0], []).append(partition)
+        for broker_id, partitions in preferred.items():
+            others = [each for each in partitions if context.leaderships[each].leader != broker_id]
+            if 100 * len(others) > self._imbalance_percentage * len(partitions):
+                chosen = [partition for partition in others if self._can_be_preferred(partition)]
+                yield from self._partition_states.change(chosen, PartitionState.ONLINE, Occasion.PREFERRED)
+
+    def _can_be_preferred(self, partition: TopicPartition) -> bool:
+        context = self._context
+        replicas = context.assignment(partition).replicas
+        leadership = context.leaderships[partition]
+        return elect_preferred(leadership, replicas, lambda each: context.is_online(each, partition)) is not None
+
+    def _refusal(self, partition: TopicPartition, kind: ElectionType) -> Refusal | None:
+        context = self._context
+        replicas = context.assignment(partition).replicas
+        if not replicas:
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        if partition.topic in context.deletions:
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+        leadership = context.leaderships.get(partition)
+        leader = NO_LEADER_ID if leadership is None else leadership.leader
+        if kind is ElectionType.PREFERRED:
+            return Refusal(ErrorCode.ELECTION_NOT_NEEDED) if leader == replicas[0] else None
+        return Refusal(ErrorCode.ELECTION_NOT_NEEDED) if context.is_live(leader) else None
+
+    def _carry_out(self) -> Steps[None]:
+        chosen = [each for each in (yield from self._order()) if self._refusal(each, ElectionType.PREFERRED) is None]
+        yield from self._partition_states.change(chosen, PartitionState.ONLINE, Occasion.PREFERRED)
+
+    def _order(self) -> Steps[Sequence[TopicPartition]]:
+        path = PREFERRED_REPLICA_ELECTION.path()
+        data = yield from read(path)
+        try:
+            ordered = () if data is None else PREFERRED_REPLICA_ELECTION.decode(data.data, path).partitions
+        except DamagedZnode as error:
+            _log.error("no preferred leader is elected, since the order cannot be read: %s", error)
+            return ()
+        return list(dict.fromkeys(TopicPartition(*each) for each in ordered))
+
+    def _remove_order(self) -> Steps[None]:
+        (result,) = yield from checked(self._context.check, (Delete(PREFERRED_REPLICA_ELECTION.path()),))
+        found(result, Deleted)
+        self._ordered()
+
+
+def _result(result: object, kind: ElectionType) -> Refusal:
+    if not isinstance(result, KafkaWireError):
+        return ACCEPTED
+    if not isinstance(result, StateChangeFailed):
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if kind is ElectionType.PREFERRED:
+        return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, str(result))
+    return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, str(result))

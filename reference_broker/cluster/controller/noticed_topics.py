@@ -1,0 +1,164 @@
+"""New topics, new partitions and marks of deletion that the controller notices in the registry.
+
+Source: `KafkaController.processTopicChange`, `processPartitionModifications`, `processTopicDeletion` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kafkawire.reference_broker.cluster.controller.cluster_reader import ClusterReader, StoredTopic
+from kafkawire.reference_broker.cluster.controller.context import Context
+from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
+from kafkawire.reference_broker.cluster.controller.reassignments import stored_assignment
+from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
+from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
+from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
+from kafkawire.sdk.protocol.tables.znodes import PARTITIONS, TOPIC
+from kafkawire.sdk.registry.registry import RegistryError, SetData, Stat
+from kafkawire.sdk.registry.steps import Steps, checked, found, list_children
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["NoticedTopics"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class NoticedTopics:
+    """Follows the topics of a cluster.
+
+    Args:
+        context: has the topics.
+        reader: reads topics.
+        partition_states: elects leaders.
+        replica_states: starts replicas.
+        deletions: of topics.
+        new_topic_id: returns a random id, for topics that have none.
+        deletes_topics: `delete.topic.enable`.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        reader: ClusterReader,
+        partition_states: PartitionStates,
+        replica_states: ReplicaStates,
+        deletions: TopicDeletions,
+        new_topic_id: Callable[[], bytes],
+        *,
+        deletes_topics: bool,
+    ) -> None:
+        self._context = context
+        self._reader = reader
+        self._partition_states = partition_states
+        self._replica_states = replica_states
+        self._deletions = deletions
+        self._new_topic_id = new_topic_id
+        self._deletes_topics = deletes_topics
+
+    def compare(self) -> Steps[None]:
+        """Compare the stored topics with the known ones, and start those that are new."""
+        context = self._context
+        names = yield from self._reader.topic_names()
+        new = [name for name in names if name not in context.topics]
+        for name in [name for name in context.topics if name not in names]:
+            context.remove_topic(name)
+        added = yield from self.load(new)
+        yield from self._start(added)
+
+    def load(self, names: Sequence[str]) -> Steps[list[TopicPartition]]:
+        """Read topics into the context, and give an id to those that have none; return their partitions."""
+        context = self._context
+        context.topics.update((name, None) for name in names)
+        topics = yield from self._with_ids((yield from self._reader.topics(names)))
+        added = []
+        for name, topic in topics.items():
+            if topic.topic_id is not None and not context.add_topic_id(name, topic.topic_id):
+                _log.error("topic %s is ignored, since its id %s is another topic's", name, topic.topic_id.hex())
+                continue
+            for number, assignment in topic.assignments.items():
+                partition = TopicPartition(name, number)
+                context.assign(partition, assignment)
+                if assignment.is_reassigned:
+                    context.reassigned[partition] = None
+                added.append(partition)
+        return added
+
+    def refresh(self, topic: str) -> Steps[None]:
+        """Read a topic again that was written, and start its new partitions."""
+        context = self._context
+        if topic not in context.topics:
+            return
+        if topic not in context.assignments:
+            # It was damaged before, or is new.
+            yield from self._start((yield from self.load((topic,))))
+            return
+        stored = (yield from self._reader.topics((topic,))).get(topic)
+        if stored is None:
+            return
+        added = [
+            TopicPartition(topic, number)
+            for number in stored.assignments
+            if not context.assignment(TopicPartition(topic, number)).replicas
+        ]
+        if not added:
+            return
+        if topic in context.deletions:
+            _log.warning("topic %s is to be deleted and gets no partitions", topic)
+            yield from self._restore(topic)
+            return
+        for partition in added:
+            context.assign(partition, stored.assignments[partition.partition])
+        yield from self._start(added)
+
+    def take_deletions(self) -> Steps[None]:
+        """Begin to delete the topics that are marked."""
+        context = self._context
+        marked = yield from self._reader.deletions()
+        unknown = [topic for topic in marked if topic not in context.topics]
+        if unknown:
+            _log.warning("topics that do not exist are not deleted: %s", unknown)
+            yield from self._deletions.unmark(unknown)
+        known = [topic for topic in marked if topic in context.topics]
+        if not self._deletes_topics:
+            yield from self._deletions.unmark(known)
+        elif known:
+            context.deletions.update((topic, None) for topic in known)
+            moved = {partition.topic for partition in context.reassigned}
+            self._deletions.hold([topic for topic in known if topic in moved])
+            yield from self._deletions.enqueue(known)
+
+    def _start(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        replicas = self._context.replicas_of(partitions)
+        yield from self._partition_states.change(partitions, PartitionState.NEW)
+        yield from self._replica_states.change(replicas, ReplicaState.NEW)
+        yield from self._partition_states.change(partitions, PartitionState.ONLINE)
+        yield from self._replica_states.change(replicas, ReplicaState.ONLINE)
+
+    def _with_ids(self, topics: Mapping[str, StoredTopic]) -> Steps[dict[str, StoredTopic]]:
+        """Store an id for each topic without one."""
+        ids = {name: self._new_topic_id() for name, topic in topics.items() if topic.topic_id is None}
+        changes = [
+            SetData(TOPIC.path(name), TOPIC.encode(stored_assignment(topic_id, topics[name].assignments)))
+            for name, topic_id in ids.items()
+        ]
+        results: Iterable[object] = (yield from checked(self._context.check, changes)) if changes else ()
+        with_ids = dict(topics)
+        for (name, topic_id), result in zip(ids.items(), results, strict=True):
+            if isinstance(result, RegistryError):
+                _log.error("topic %s gets no id: %s", name, result)
+            else:
+                with_ids[name] = topics[name]._replace(topic_id=topic_id)
+        return with_ids
+
+    def _restore(self, topic: str) -> Steps[None]:
+        """Remove partitions again that were added to a topic that is to be deleted."""
+        context = self._context
+        children = yield from list_children(PARTITIONS.path(topic))
+        exist = set(() if children is None else children.names)
+        known = context.assignments.get(topic, {})
+        assignments = {number: known[number] for number in known if str(number) in exist}
+        content = TOPIC.encode(stored_assignment(context.topic_ids.get(topic), assignments))
+        (result,) = yield from checked(context.check, (SetData(TOPIC.path(topic), content),))
+        found(result, Stat)

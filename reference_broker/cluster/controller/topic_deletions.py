@@ -1,0 +1,154 @@
+"""The deletion of topics: from the mark in the registry until every replica is deleted, then the topic's nodes.
+
+A deletion is held while a replica cannot be deleted or a partition is moved, and resumes later. The nodes of a topic
+go in the order topic, configuration, mark, so that a later controller finds the mark and continues.
+
+Source: `TopicDeletionManager` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+
+from kafkawire.reference_broker.cluster.controller.broker_requests import BrokerRequests
+from kafkawire.reference_broker.cluster.controller.context import Context, Replica
+from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
+from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
+from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
+from kafkawire.sdk.protocol.tables.znodes import TOPIC, TOPIC_CONFIG, TOPIC_DELETION
+from kafkawire.sdk.registry.registry import Delete, Deleted
+from kafkawire.sdk.registry.steps import Steps, checked, delete_recursively, found
+
+__all__ = ["TopicDeletions"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class TopicDeletions:
+    """Deletes topics.
+
+    Args:
+        context: has the topics.
+        requests: to brokers.
+        partition_states: ends partitions.
+        replica_states: deletes replicas.
+        is_enabled: `delete.topic.enable`; if it is false, marks are removed and nothing else happens.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        requests: BrokerRequests,
+        partition_states: PartitionStates,
+        replica_states: ReplicaStates,
+        *,
+        is_enabled: bool,
+    ) -> None:
+        self._context = context
+        self._requests = requests
+        self._partition_states = partition_states
+        self._replica_states = replica_states
+        self._is_enabled = is_enabled
+
+    def start(self, marked: Collection[str], held: Collection[str]) -> Steps[None]:
+        """Note the deletions of earlier controllers.
+
+        Args:
+            marked: topics that are to be deleted.
+            held: topics that cannot be deleted now.
+        """
+        if self._is_enabled:
+            self._context.deletions.update((topic, None) for topic in marked)
+            self.hold(held)
+        else:
+            yield from self.unmark(marked)
+
+    def enqueue(self, topics: Iterable[str]) -> Steps[None]:
+        """Delete topics that were marked, as soon as possible."""
+        self._context.deletions.update((topic, None) for topic in topics)
+        yield from self.proceed()
+
+    def hold(self, topics: Collection[str]) -> None:
+        """Do not delete topics until `resume` names them; those that are not marked are left out."""
+        self._context.deletions_held.update(topic for topic in topics if topic in self._context.deletions)
+
+    def resume(self, topics: Collection[str]) -> Steps[None]:
+        """Try again to delete topics; those that are not marked are left out."""
+        marked = [topic for topic in topics if topic in self._context.deletions]
+        if marked:
+            self._context.deletions_held.difference_update(marked)
+            yield from self.proceed()
+
+    def fail(self, replicas: Iterable[Replica]) -> Steps[None]:
+        """Note that replicas cannot be deleted now."""
+        failed = [replica for replica in replicas if replica.partition.topic in self._context.deletions]
+        if failed:
+            yield from self._replica_states.change(failed, ReplicaState.DELETION_INELIGIBLE)
+            self.hold({replica.partition.topic for replica in failed})
+            yield from self.proceed()
+
+    def complete(self, replicas: Iterable[Replica]) -> Steps[None]:
+        """Note that brokers have deleted replicas."""
+        deleted = [replica for replica in replicas if replica.partition.topic in self._context.deletions]
+        yield from self._replica_states.change(deleted, ReplicaState.DELETION_SUCCESSFUL)
+        yield from self.proceed()
+
+    def unmark(self, topics: Iterable[str]) -> Steps[None]:
+        """Remove the marks of topics that are not to be deleted, or do not exist."""
+        marks = [Delete(TOPIC_DELETION.path(topic)) for topic in topics]
+        for result in (yield from checked(self._context.check, marks)) if marks else ():
+            found(result, Deleted)
+
+    def proceed(self) -> Steps[None]:
+        """Finish, repeat and begin deletions, as the states of the replicas allow."""
+        context = self._context
+        to_retry, to_begin = [], []
+        for topic in list(context.deletions):
+            if context.are_all_in(topic, ReplicaState.DELETION_SUCCESSFUL):
+                yield from self._finish(topic)
+                continue
+            if context.replicas_in(topic, ReplicaState.DELETION_STARTED):
+                continue
+            if context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE):
+                to_retry.append(topic)
+            if topic not in context.deletions_held:
+                to_begin.append(topic)
+        retried = [each for topic in to_retry for each in context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE)]
+        yield from self._replica_states.change(retried, ReplicaState.OFFLINE)
+        if to_begin:
+            yield from self._begin(to_begin)
+
+    def _finish(self, topic: str) -> Steps[None]:
+        context = self._context
+        replicas = context.replicas_in(topic, ReplicaState.DELETION_SUCCESSFUL)
+        yield from self._replica_states.change(replicas, ReplicaState.NON_EXISTENT)
+        yield from delete_recursively(TOPIC.path(topic), context.check)
+        rest = [Delete(TOPIC_CONFIG.path(topic)), Delete(TOPIC_DELETION.path(topic))]
+        for result in (yield from checked(context.check, rest)):
+            found(result, Deleted)
+        context.remove_topic(topic)
+        _log.info("topic %s is deleted", topic)
+
+    def _begin(self, topics: Collection[str]) -> Steps[None]:
+        context = self._context
+        new = [topic for topic in topics if topic not in context.deletions_started]
+        partitions = [partition for topic in new for partition in context.partitions_of(topic)]
+        yield from self._partition_states.change(partitions, PartitionState.OFFLINE)
+        yield from self._partition_states.change(partitions, PartitionState.NON_EXISTENT)
+        context.deletions_started.update(new)
+        batch = self._requests.batch()
+        batch.add_metadata(context.brokers, [each for topic in topics for each in context.partitions_of(topic)])
+        batch.send()
+        dead, alive = [], []
+        for topic in topics:
+            for replica in context.replicas_of(context.partitions_of(topic)):
+                if not context.is_online(replica.broker_id, replica.partition):
+                    dead.append(replica)
+                elif context.replica_states.get(replica) is not ReplicaState.DELETION_SUCCESSFUL:
+                    alive.append(replica)
+        yield from self._replica_states.change(dead, ReplicaState.DELETION_INELIGIBLE)
+        # Followers stop to fetch before their leader is deleted.
+        yield from self._replica_states.change(alive, ReplicaState.OFFLINE)
+        yield from self._replica_states.change(alive, ReplicaState.DELETION_STARTED)
+        self.hold({replica.partition.topic for replica in dead})
