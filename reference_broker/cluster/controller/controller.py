@@ -1,0 +1,657 @@
+"""The controller of a cluster: elects leaders, creates and deletes replicas, and tells all brokers.
+
+One broker is the controller; each has this machine and stands for election. What happens becomes an event, and events
+are acted on one by one (`events.py`). At an election the controller reads the whole state from the registry, and knows
+nothing else. When it is not the controller any more, or an event fails half-way, it resigns and forgets everything.
+
+Source: `KafkaController` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from kafkawire.reference_broker.cluster.controller.broker_changes import BrokerChanges
+from kafkawire.reference_broker.cluster.controller.broker_requests import (
+    BrokerRequests,
+    Channels,
+    ControlRequest,
+    Later,
+)
+from kafkawire.reference_broker.cluster.controller.cluster_reader import ClusterReader
+from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica, ReplicaAssignment
+from kafkawire.reference_broker.cluster.controller.election import NO_CONTROLLER, Incumbent, elect, incumbent
+from kafkawire.reference_broker.cluster.controller.events import Answer, Event, Events
+from kafkawire.reference_broker.cluster.controller.isr_changes import IsrChanges
+from kafkawire.reference_broker.cluster.controller.leader_changes import LeaderChanges
+from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore
+from kafkawire.reference_broker.cluster.controller.noticed_topics import NoticedTopics
+from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
+from kafkawire.reference_broker.cluster.controller.producer_ids import allocate
+from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
+from kafkawire.reference_broker.cluster.controller.refusals import Refusal, Refused
+from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
+from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaResponse
+from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import ElectionType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.znodes import (
+    BROKER,
+    BROKER_IDS,
+    CONTROLLER,
+    FEATURE,
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
+    PARTITION_REASSIGNMENTS,
+    PREFERRED_REPLICA_ELECTION,
+    TOPIC,
+    TOPIC_DELETIONS,
+    TOPICS,
+    FinalizedFeatures,
+)
+from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.paths import child_path, parent_of
+from kafkawire.sdk.registry.registry import (
+    SESSION_ENDED,
+    Delete,
+    Deleted,
+    EventKind,
+    Registry,
+    RegistryError,
+    SessionListener,
+    WatchEvent,
+)
+from kafkawire.sdk.registry.steps import (
+    CheckFailed,
+    Steps,
+    checked,
+    create_with_parents,
+    delete,
+    found,
+    list_children,
+    read,
+    set_data,
+)
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["FIRST_REBALANCE_DELAY_MS", "REELECTION_DELAY_MS", "Controller", "ControllerSettings"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: After the fail-over, as in Apache Kafka.
+FIRST_REBALANCE_DELAY_MS: Final = 5_000
+
+#: A controller that has resigned because an event failed lets others stand for election first, and does not repeat a
+#: permanent failure without a pause.
+REELECTION_DELAY_MS: Final = 1_000
+
+
+class ControllerSettings(NamedTuple):
+    """What a controller is configured with.
+
+    Attributes:
+        broker_id: this broker.
+        listener: the name of the listener between brokers.
+        deletes_topics: `delete.topic.enable`.
+        rebalances_leaders: `auto.leader.rebalance.enable`.
+        imbalance_percentage: `leader.imbalance.per.broker.percentage`.
+        imbalance_check_interval_ms: `leader.imbalance.check.interval.seconds`.
+        acl: the access control list of the nodes that it creates.
+    """
+
+    broker_id: int
+    listener: str = "PLAINTEXT"
+    deletes_topics: bool = True
+    rebalances_leaders: bool = True
+    imbalance_percentage: int = 10
+    imbalance_check_interval_ms: int = 300_000
+    acl: tuple[Acl, ...] = OPEN_ACL
+
+
+class Controller(SessionListener):
+    """Stands for election, and controls the cluster while it is elected.
+
+    All methods are called on the thread of the registry's owner. Answers are given once, inside the call or later.
+
+    Args:
+        settings: the configuration.
+        registry: of the cluster; its session is that of the broker.
+        channels: to the brokers.
+        later: a timer.
+        now_ms: the wall clock, for the registration.
+        register: registers this broker again in a new session.
+        new_topic_id: returns a random id of 16 bytes.
+        is_unclean_allowed: the current `unclean.leader.election.enable` of this broker.
+    """
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        registry: Registry,
+        channels: Channels,
+        *,
+        later: Later,
+        now_ms: Callable[[], int],
+        register: Callable[[], Steps[object]],
+        new_topic_id: Callable[[], bytes],
+        is_unclean_allowed: Callable[[], bool] = bool,
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._later = later
+        self._now_ms = now_ms
+        self._register = register
+        self._is_active = False
+        self._incumbent: Incumbent | None = None
+        self._is_registered = True
+        self._waits_for_reelection = False
+        self._cancel_rebalance: Callable[[], None] | None = None
+        self._cancel_reelection: Callable[[], None] | None = None
+        self._events = Events(registry, self._event_failed)
+        self.context = Context()
+        self._assemble(channels, new_topic_id, is_unclean_allowed)
+
+    def _assemble(
+        self, channels: Channels, new_topic_id: Callable[[], bytes], is_unclean_allowed: Callable[[], bool]
+    ) -> None:
+        """Make the parts, from those that know little to those that use the others."""
+        settings, context, later = self._settings, self.context, self._later
+        self._reader = ClusterReader(self._watched)
+        self._requests = BrokerRequests(
+            settings.broker_id, settings.listener, context, channels, later, self._answered, self._overflowed
+        )
+        self._store = LeadershipStore(context, settings.acl)
+        self._partition_states = PartitionStates(context, self._requests, self._store, is_unclean_allowed)
+        self._replica_states = ReplicaStates(context, self._requests, self._store)
+        self._deletions = TopicDeletions(
+            context, self._requests, self._partition_states, self._replica_states, is_enabled=settings.deletes_topics
+        )
+        self._reassignments = Reassignments(
+            context,
+            self._requests,
+            self._store,
+            self._partition_states,
+            self._replica_states,
+            self._deletions,
+            self._watched,
+            lambda: self._put("reassignments ordered in the registry", self._take_reassignments),
+        )
+        self._brokers = BrokerChanges(
+            context,
+            self._reader,
+            self._requests,
+            self._partition_states,
+            self._replica_states,
+            self._deletions,
+            self._reassignments,
+            self._watched,
+        )
+        self._topics = NoticedTopics(
+            context,
+            self._reader,
+            self._partition_states,
+            self._replica_states,
+            self._deletions,
+            new_topic_id,
+            deletes_topics=settings.deletes_topics,
+        )
+        self._isr_changes = IsrChanges(context, self._store, self._brokers, self._reassignments, self._watched)
+        self._leader_changes = LeaderChanges(
+            context,
+            self._partition_states,
+            settings.imbalance_percentage,
+            self._watched,
+            lambda: self._put("elections ordered in the registry", self._leader_changes.take_order),
+        )
+        self._by_node: Mapping[str, Callable[[], Steps[None]]] = {
+            BROKER_IDS.path(): self._brokers.compare,
+            TOPICS.path(): self._topics.compare,
+            TOPIC_DELETIONS.path(): self._topics.take_deletions,
+            LOG_DIR_EVENTS.path(): self._brokers.take_log_dir_events,
+            ISR_CHANGES.path(): self._isr_changes.take_announcements,
+            PARTITION_REASSIGNMENTS.path(): self._take_reassignments,
+            PREFERRED_REPLICA_ELECTION.path(): self._leader_changes.take_order,
+        }
+
+    # Life.
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._is_active
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that is the controller, as far as is known; `NO_CONTROLLER` if there is none."""
+        return NO_CONTROLLER if self._incumbent is None else self._incumbent.broker_id
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no event is acted on, and none waits."""
+        return self._events.is_idle
+
+    def begin(self) -> None:
+        """Stand for election. The broker is registered already."""
+        self._registry.add_listener(self)
+        self._put("start", self._stand, needs_controller=False)
+
+    def close(self) -> None:
+        """Stop at once; clients get NOT_CONTROLLER. The end of the session makes another broker the controller."""
+        self._registry.remove_listener(self)
+        self._events.close()
+        self._resign()
+        if self._cancel_reelection is not None:
+            self._cancel_reelection()
+
+    def expired(self) -> None:
+        """Resign: the session is gone, with the registrations of the broker and of the controller."""
+        self._events.preempt()
+        self._incumbent = None
+        self._is_registered = False
+        self._resign()
+
+    def opened(self) -> None:
+        """Register the broker in the new session, and stand for election."""
+        self._put("new session", self._register_and_stand, needs_controller=False)
+
+    # Requests.
+
+    def alter_partitions(
+        self, request: AlterPartitionRequest, version: int, done: Callable[[AlterPartitionResponse], None]
+    ) -> None:
+        """Change the ISR of partitions, for their leader.
+
+        Args:
+            request: from the leader.
+            version: of the request.
+            done: called with the response.
+        """
+
+        def steps(answer: Answer[AlterPartitionResponse]) -> Steps[None]:
+            response, in_sync = yield from self._isr_changes.alter(request, version)
+            answer.give(response)
+            yield from self._reassignments.complete_if_in_sync(in_sync)
+
+        answer = Answer(done, lambda code: AlterPartitionResponse(error_code=code))
+        self._ask("AlterPartition", steps, answer)
+
+    def shut_down_broker(
+        self, request: ControlledShutdownRequest, done: Callable[[ControlledShutdownResponse], None]
+    ) -> None:
+        """Move the leaders away from a broker that is about to stop.
+
+        Args:
+            request: from the broker.
+            done: called with the response, which has the partitions that the broker still leads.
+        """
+
+        def steps(answer: Answer[ControlledShutdownResponse]) -> Steps[None]:
+            try:
+                led = yield from self._brokers.shut_down(request.broker_id, request.broker_epoch)
+            except Refused as error:
+                _log.info("a controlled shutdown is refused: %s", error)
+                answer.refuse(error.refusal.error_code)
+                return
+            remaining = [ControlledShutdownResponse.RemainingPartition(*partition) for partition in led]
+            answer.give(ControlledShutdownResponse(remaining_partitions=remaining))
+
+        answer = Answer(done, lambda code: ControlledShutdownResponse(error_code=code))
+        self._ask("ControlledShutdown", steps, answer)
+
+    def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest, done: Callable[[AllocateProducerIdsResponse], None]
+    ) -> None:
+        """Hand out producer ids to a broker.
+
+        Args:
+            request: from the broker.
+            done: called with the response.
+        """
+
+        def steps(answer: Answer[AllocateProducerIdsResponse]) -> Steps[None]:
+            try:
+                answer.give((yield from allocate(self.context, request)))
+            except (Refused, DamagedZnode) as error:
+                _log.error("no producer ids are handed out: %s", error)
+                answer.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+        answer = Answer(done, lambda code: AllocateProducerIdsResponse(error_code=code))
+        self._ask("AllocateProducerIds", steps, answer)
+
+    def elect_leaders(
+        self,
+        partitions: Sequence[TopicPartition] | None,
+        kind: ElectionType,
+        done: Callable[[Mapping[TopicPartition, Refusal] | Refusal], None],
+    ) -> None:
+        """Elect leaders.
+
+        Args:
+            partitions: of these partitions; None for all.
+            kind: preferred or unclean.
+            done: called with the result for each partition, or one for all.
+        """
+
+        def steps(answer: Answer[Mapping[TopicPartition, Refusal] | Refusal]) -> Steps[None]:
+            answer.give((yield from self._leader_changes.elect(partitions, kind)))
+
+        answer: Answer[Mapping[TopicPartition, Refusal] | Refusal] = Answer(done, Refusal)
+        self._ask("ElectLeaders", steps, answer)
+
+    def alter_reassignments(
+        self,
+        wanted: Mapping[TopicPartition, Sequence[int] | None],
+        done: Callable[[Mapping[TopicPartition, Refusal] | Refusal], None],
+    ) -> None:
+        """Begin, replace or cancel reassignments.
+
+        Args:
+            wanted: the new replicas of each partition; None to cancel its reassignment.
+            done: called with the result for each partition, or one for all.
+        """
+
+        def steps(answer: Answer[Mapping[TopicPartition, Refusal] | Refusal]) -> Steps[None]:
+            answer.give((yield from self._reassignments.alter(wanted)))
+
+        answer: Answer[Mapping[TopicPartition, Refusal] | Refusal] = Answer(done, Refusal)
+        self._ask("AlterPartitionReassignments", steps, answer)
+
+    def list_reassignments(
+        self,
+        partitions: Collection[TopicPartition] | None,
+        done: Callable[[Mapping[TopicPartition, ReplicaAssignment] | Refusal], None],
+    ) -> None:
+        """List reassignments in progress.
+
+        Args:
+            partitions: of these partitions; None for all.
+            done: called with the assignments, or with an error.
+        """
+
+        def steps(answer: Answer[Mapping[TopicPartition, ReplicaAssignment] | Refusal]) -> Steps[None]:
+            answer.give(self._reassignments.listed(partitions))
+            yield from ()
+
+        answer: Answer[Mapping[TopicPartition, ReplicaAssignment] | Refusal] = Answer(done, Refusal)
+        self._ask("ListPartitionReassignments", steps, answer)
+
+    def allow_unclean_elections(self, topic: str | None = None) -> None:
+        """Elect leaders that are not in sync, since the configuration allows it now.
+
+        Args:
+            topic: whose configuration has changed; None for that of the broker.
+        """
+
+        def steps() -> Steps[None]:
+            yield from self._partition_states.bring_online(topic)
+
+        self._put(f"unclean elections of {'all topics' if topic is None else topic}", steps, is_from_registry=False)
+
+    # Events.
+
+    def _ask(self, name: str, steps: Callable[[Answer[T]], Steps[None]], answer: Answer[T]) -> None:
+        def guarded() -> Steps[None]:
+            if self._is_active:
+                yield from steps(answer)
+            else:
+                answer.refuse(ErrorCode.NOT_CONTROLLER)
+
+        erased: Answer[Any] = answer
+        self._events.put(Event(name, guarded, erased))
+
+    def _put(
+        self,
+        name: str,
+        steps: Callable[[], Steps[None]],
+        *,
+        needs_controller: bool = True,
+        is_from_registry: bool = True,
+    ) -> None:
+        def guarded() -> Steps[None]:
+            if self._is_active or not needs_controller:
+                yield from steps()
+
+        self._events.put(Event(name, guarded, is_from_registry=is_from_registry))
+
+    def _watched(self, event: WatchEvent) -> None:
+        """Turn a fired watch into an event."""
+        path = event.path
+        if path == CONTROLLER.path():
+            is_gone = event.kind is EventKind.DELETED
+            steps = self._stand if is_gone else self._look
+            self._put("no controller" if is_gone else "another controller", steps, needs_controller=False)
+        elif path in self._by_node:
+            is_order = path in (PARTITION_REASSIGNMENTS.path(), PREFERRED_REPLICA_ELECTION.path())
+            if is_order and event.kind is not EventKind.CREATED:
+                return  # the controller writes and deletes the node itself, and looks again then
+            self._put(path, self._by_node[path])
+        elif event.kind is EventKind.CHANGED and parent_of(path) == BROKER_IDS.path():
+            (broker_id,) = BROKER.parameters(path)
+            self._put(path, lambda: self._brokers.refresh(broker_id))
+        elif event.kind is EventKind.CHANGED and parent_of(path) == TOPICS.path():
+            (topic,) = TOPIC.parameters(path)
+            self._put(path, lambda: self._topics.refresh(topic))
+
+    def _answered(self, broker_id: int, request: ControlRequest, response: Message) -> None:
+        """Turn a response of a broker into an event."""
+        if isinstance(response, LeaderAndIsrResponse):
+            self._put(
+                f"LeaderAndIsr response of {broker_id}",
+                lambda: self._brokers.take_response(broker_id, response),
+                is_from_registry=False,
+            )
+        elif isinstance(response, UpdateMetadataResponse):
+            if response.error_code != ErrorCode.NONE:
+                _log.error("broker %d refuses an UpdateMetadata with error code %d", broker_id, response.error_code)
+        elif isinstance(response, StopReplicaResponse):
+            started = self.context.deletions_started
+            deleted = [partition for partition in request.kind.deleted if partition.topic in started]
+            if deleted:
+                self._put(
+                    f"StopReplica response of {broker_id}",
+                    lambda: self._take_stop_response(broker_id, response, deleted),
+                    is_from_registry=False,
+                )
+
+    def _take_stop_response(
+        self, broker_id: int, response: StopReplicaResponse, deleted: Iterable[TopicPartition]
+    ) -> Steps[None]:
+        errors = {(each.topic_name, each.partition_index): each.error_code for each in response.partition_errors}
+        failed: list[Replica] = []
+        done: list[Replica] = []
+        for partition in deleted:
+            # A partition that the response does not name was not deleted.
+            is_done = response.error_code == ErrorCode.NONE and errors.get(partition) == ErrorCode.NONE
+            (done if is_done else failed).append(Replica(partition, broker_id))
+        if failed:
+            _log.error("broker %d could not delete replicas: %d %s", broker_id, response.error_code, errors)
+        yield from self._deletions.fail(failed)
+        if done:
+            yield from self._deletions.complete(done)
+
+    def _overflowed(self, broker_id: int) -> None:
+        def steps() -> Steps[None]:
+            _log.error("the controller resigns, since broker %d does not answer", broker_id)
+            yield from self._give_up()
+
+        self._put(f"requests of broker {broker_id}", steps)
+
+    def _event_failed(self, event: Event, error: Exception) -> None:
+        """Resign, so that no event sees what the failed one left half done."""
+        was_active = self._is_active
+        if isinstance(error, CheckFailed) or (isinstance(error, RegistryError) and error.code in SESSION_ENDED):
+            _log.info("this broker is not the controller any more: %s: %s", event.name, error)
+            if event.answer is not None:
+                event.answer.refuse(ErrorCode.NOT_CONTROLLER)
+            self._resign()
+            if isinstance(error, CheckFailed):
+                self._put("another controller", self._look, needs_controller=False)
+            return
+        is_defect = not isinstance(error, KafkaWireError)
+        _log.error(
+            "an event of the controller failed: %s: %s", event.name, error, exc_info=error if is_defect else None
+        )
+        if was_active:
+            version = self.context.epoch_version
+            self._resign()
+            self._put("resignation", lambda: self._leave(version), needs_controller=False)
+        elif not self._waits_for_reelection:
+            self._stand_later()
+
+    # Election.
+
+    def _stand(self) -> Steps[None]:
+        """Become the controller if there is none."""
+        yield from self._look()
+        if self._waits_for_reelection or self._incumbent is not None or self._is_active:
+            return
+        if not self._is_registered:
+            yield from self._register()
+            self._is_registered = True
+        settings = self._settings
+        session_id = self._registry.session_id
+        elected = yield from elect(settings.broker_id, session_id, self._now_ms(), settings.acl)
+        if elected is None:
+            yield from self._look()
+            return
+        self.context.epoch, self.context.epoch_version = elected
+        self._incumbent = Incumbent(settings.broker_id, session_id)
+        self._is_active = True
+        _log.info("broker %d is the controller in epoch %d", settings.broker_id, elected.epoch)
+        yield from self._take_over()
+
+    def _look(self) -> Steps[None]:
+        """See who the controller is, and resign if it is not this broker any more."""
+        self._incumbent = yield from incumbent(self._watched)
+        own = Incumbent(self._settings.broker_id, self._registry.session_id)
+        if self._is_active and self._incumbent != own:
+            self._resign()
+        elif self._incumbent == own and not self._is_active:
+            # An election or an event failed half-way. Only this session can own the node, so that nothing else is hit.
+            if not self._waits_for_reelection:
+                self._stand_later()
+            yield from delete(CONTROLLER.path())
+            self._incumbent = None
+
+    def _register_and_stand(self) -> Steps[None]:
+        yield from self._register()
+        self._is_registered = True
+        yield from self._stand()
+
+    def _resign(self) -> None:
+        """Forget everything that a controller knows."""
+        if self._cancel_rebalance is not None:
+            self._cancel_rebalance()
+            self._cancel_rebalance = None
+        self._is_active = False
+        self._requests.close()
+        self.context.reset()
+
+    def _give_up(self) -> Steps[None]:
+        """Resign, and let another broker be elected."""
+        version = self.context.epoch_version
+        self._resign()
+        yield from self._leave(version)
+
+    def _leave(self, epoch_version: int) -> Steps[None]:
+        """Delete the registration as the controller, after a resignation."""
+        if not self._waits_for_reelection:
+            self._stand_later()
+        check = self.context.check._replace(version=epoch_version)
+        try:
+            (result,) = yield from checked(check, (Delete(CONTROLLER.path()),))
+            found(result, Deleted)
+        except CheckFailed as error:
+            _log.info("another controller is elected already: %s", error)
+
+    def _stand_later(self) -> None:
+        def stand() -> None:
+            self._waits_for_reelection = False
+            self._put("no controller", self._stand, needs_controller=False)
+
+        self._waits_for_reelection = True
+        self._cancel_reelection = self._later(REELECTION_DELAY_MS, stand)
+
+    def _take_over(self) -> Steps[None]:
+        """Read the cluster, tell all brokers, and complete what an earlier controller began."""
+        context = self.context
+        yield from self._enable_features()
+        yield from self._drop_announcements()
+        yield from self._read_cluster()
+        marked = yield from self._reader.deletions()
+        offline = {
+            partition.topic
+            for partition, broker_id in context.replicas_of(context.partitions())
+            if not context.is_online(broker_id, partition)
+        }
+        yield from self._deletions.start(marked, offline | {partition.topic for partition in context.reassigned})
+        # Brokers need the list of brokers before they are told whom to follow.
+        self._brokers.tell()
+        yield from self._replica_states.start()
+        yield from self._partition_states.start()
+        yield from self._reassignments.start()
+        yield from self._deletions.proceed()
+        yield from self._leader_changes.start()
+        if self._settings.rebalances_leaders:
+            self._cancel_rebalance = self._later(FIRST_REBALANCE_DELAY_MS, self._rebalance_due)
+
+    def _read_cluster(self) -> Steps[None]:
+        context = self.context
+        context.brokers.update((yield from self._reader.brokers()))
+        yield from self._topics.load((yield from self._reader.topic_names()))
+        read_states = yield from self._store.read(list(context.partitions()))
+        context.leaderships.update(
+            (partition, each) for partition, each in read_states.items() if isinstance(each, Leadership)
+        )
+        for broker in context.brokers.values():
+            self._requests.connect(broker)
+
+    def _enable_features(self) -> Steps[None]:
+        """Create the node of the features of the cluster, or bring it to the current version."""
+        path = FEATURE.path()
+        data = yield from read(path)
+        if data is None:
+            yield from create_with_parents(path, FEATURE.encode(FinalizedFeatures({})), self._settings.acl)
+            return
+        try:
+            stored = FEATURE.decode(data.data, path)
+        except DamagedZnode as error:
+            _log.error("the features of the cluster cannot be read: %s", error)
+            return
+        current = FinalizedFeatures(stored.features if stored.status else {})
+        if stored != current:
+            yield from set_data(path, FEATURE.encode(current), data.stat.version)
+
+    def _drop_announcements(self) -> Steps[None]:
+        """Delete the announcements for an earlier controller, since everything is read now."""
+        for parent in (LOG_DIR_EVENTS.path(), ISR_CHANGES.path()):
+            children = yield from list_children(parent, self._watched)
+            deletions = [Delete(child_path(parent, name)) for name in (() if children is None else children.names)]
+            for result in (yield from checked(self.context.check, deletions)) if deletions else ():
+                found(result, Deleted)
+
+    def _take_reassignments(self) -> Steps[None]:
+        yield from self._reassignments.take_orders()
+
+    def _rebalance_due(self) -> None:
+        def steps() -> Steps[None]:
+            yield from self._leader_changes.rebalance()
+            interval_ms = self._settings.imbalance_check_interval_ms
+            self._cancel_rebalance = self._later(interval_ms, self._rebalance_due)
+
+        self._put("imbalance of leaders", steps)

@@ -1,0 +1,126 @@
+"""The election of a controller: which broker creates `/controller`.
+
+The node and the next epoch are written in one transaction. A broker is elected only if its own session owns the node:
+one that an expired session left behind does not count.
+
+Source: `KafkaZkClient.registerControllerAndIncrementControllerEpoch`, `KafkaController.elect` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from kafkawire.sdk.protocol.tables.znodes import CONTROLLER, CONTROLLER_EPOCH, ControllerRegistration
+from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.registry import (
+    Committed,
+    Create,
+    CreateMode,
+    Data,
+    Exists,
+    GetData,
+    RegistryCode,
+    RegistryError,
+    SetData,
+    Stat,
+    Transaction,
+    Watcher,
+)
+from kafkawire.sdk.registry.steps import Steps, expected, found, perform, read
+
+__all__ = ["NO_CONTROLLER", "Elected", "Incumbent", "elect", "incumbent"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: As the broker of a controller: there is none, or its registration cannot be read.
+NO_CONTROLLER = -1
+
+
+class Incumbent(NamedTuple):
+    """The broker that is registered as the controller.
+
+    Attributes:
+        broker_id: its id; `NO_CONTROLLER` if the registration cannot be read.
+        session_id: the session that owns the registration; 0 for a controller of KRaft.
+    """
+
+    broker_id: int
+    session_id: int
+
+
+class Elected(NamedTuple):
+    """This broker is the controller.
+
+    Attributes:
+        epoch: the epoch of the controller.
+        epoch_version: the version of the node that stores it.
+    """
+
+    epoch: int
+    epoch_version: int
+
+
+def incumbent(watcher: Watcher | None) -> Steps[Incumbent | None]:
+    """Read who the controller is, and watch for another one; None if there is none."""
+    path = CONTROLLER.path()
+    # The watch is set even if there is no node.
+    _, outcome = yield (Exists(path, watcher), GetData(path, watcher))
+    data = found(outcome, Data)
+    if data is None:
+        return None
+    try:
+        broker_id = CONTROLLER.decode(data.data, path).broker_id
+    except DamagedZnode as error:
+        _log.error("the controller is unknown: %s", error)
+        broker_id = NO_CONTROLLER
+    return Incumbent(broker_id, data.stat.ephemeral_owner)
+
+
+def elect(broker_id: int, session_id: int, now_ms: int, acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[Elected | None]:
+    """Try to become the controller.
+
+    Args:
+        broker_id: this broker.
+        session_id: its session.
+        now_ms: the time, for the registration.
+        acl: the access control list of created nodes.
+
+    Returns:
+        None if another broker was faster.
+
+    Raises:
+        DamagedZnode: the epoch cannot be read.
+        RegistryError: the nodes cannot be written.
+    """
+    epoch, version = yield from _last_epoch(acl)
+    registration = CONTROLLER.encode(ControllerRegistration(broker_id, now_ms))
+    create = Create(CONTROLLER.path(), registration, CreateMode.EPHEMERAL, acl)
+    increment = SetData(CONTROLLER_EPOCH.path(), CONTROLLER_EPOCH.encode(epoch + 1), version)
+    outcome = yield from perform(Transaction((create, increment)))
+    if not isinstance(outcome, RegistryError):
+        return Elected(epoch + 1, expected(expected(outcome, Committed).results[1], Stat).version)
+    if outcome.code not in (RegistryCode.NODE_EXISTS, RegistryCode.BAD_VERSION):
+        raise outcome
+    # The outcome of the transaction may have been lost, and the transaction sent twice.
+    known = yield from incumbent(None)
+    data = yield from read(CONTROLLER_EPOCH.path())
+    is_own = known is not None and known == Incumbent(broker_id, session_id)
+    if is_own and data is not None and CONTROLLER_EPOCH.decode(data.data) == epoch + 1:
+        return Elected(epoch + 1, data.stat.version)
+    return None
+
+
+def _last_epoch(acl: tuple[Acl, ...]) -> Steps[tuple[int, int]]:
+    """Return the last epoch, and the version of its node, which is created if it does not exist."""
+    path = CONTROLLER_EPOCH.path()
+    data = yield from read(path)
+    if data is None:
+        outcome = yield from perform(Create(path, CONTROLLER_EPOCH.encode(0), acl=acl))
+        if isinstance(outcome, RegistryError) and outcome.code is not RegistryCode.NODE_EXISTS:
+            raise outcome
+        data = yield from read(path)
+    if data is None:
+        raise RegistryError(RegistryCode.NO_NODE, path, "another program deletes the node")
+    return CONTROLLER_EPOCH.decode(data.data, path), data.stat.version

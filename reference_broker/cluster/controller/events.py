@@ -1,0 +1,164 @@
+"""The events of a controller: one queue, one event at a time, each a sequence of steps.
+
+A watch that fires while the same event waits already adds nothing, since an event reads the registry when it begins.
+Events of clients have an answer, which is given exactly once: by the event, or for it when it is dropped or fails.
+
+Source: `ControllerEventManager`, `QueuedEvent` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.registry.registry import Registry
+from kafkawire.sdk.registry.steps import Run, Steps, run
+
+__all__ = ["WAITING_EVENTS_MAX", "Answer", "Event", "Events"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: Events of clients that wait; more are refused with REQUEST_TIMED_OUT, which clients repeat. Events of the registry
+#: are few, since equal ones wait once, and those of responses are as many as the requests to brokers.
+WAITING_EVENTS_MAX: Final = 10_000
+
+
+class Answer(Generic[T]):
+    """An answer to a client, which is given once.
+
+    Args:
+        done: called with the answer.
+        refused: returns the answer for an error.
+    """
+
+    def __init__(self, done: Callable[[T], None], refused: Callable[[ErrorCode], T]) -> None:
+        self._done: Callable[[T], None] | None = done
+        self._refused = refused
+
+    def give(self, answer: T) -> None:
+        """Answer, unless it has been done."""
+        done, self._done = self._done, None
+        if done is not None:
+            done(answer)
+
+    def refuse(self, error_code: ErrorCode) -> None:
+        """Answer with an error, unless it has been answered."""
+        if self._done is not None:
+            self.give(self._refused(error_code))
+
+
+class Event(NamedTuple):
+    """Something to act on.
+
+    Attributes:
+        name: what it is, for the log; equal events of the registry have equal names.
+        steps: begins to act.
+        answer: what a client waits for, None if there is no client.
+        is_from_registry: whether an equal event that waits makes it superfluous.
+    """
+
+    name: str
+    steps: Callable[[], Steps[None]]
+    answer: Answer[object] | None = None
+    is_from_registry: bool = False
+
+
+class Events:
+    """The queue of a controller.
+
+    Args:
+        registry: carries out the steps.
+        failed: called with an event and the error that ended its steps, before the next event begins.
+    """
+
+    def __init__(self, registry: Registry, failed: Callable[[Event, Exception], None]) -> None:
+        self._registry = registry
+        self._failed = failed
+        self._waiting: deque[Event] = deque()
+        self._names: set[str] = set()
+        self._current: Event | None = None
+        self._run: Run[None] | None = None
+        self._is_starting = False
+        self._is_closed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no event is acted on, and none waits."""
+        return self._current is None and not self._waiting
+
+    def put(self, event: Event) -> None:
+        """Act on an event after those that were put before it."""
+        if self._is_closed:
+            _refuse(event, ErrorCode.NOT_CONTROLLER)
+        elif event.is_from_registry and event.name in self._names:
+            return
+        elif event.answer is not None and len(self._waiting) >= WAITING_EVENTS_MAX:
+            _log.error("%s is refused, since %d events wait for the controller", event.name, WAITING_EVENTS_MAX)
+            _refuse(event, ErrorCode.REQUEST_TIMED_OUT)
+        else:
+            self._waiting.append(event)
+            if event.is_from_registry:
+                self._names.add(event.name)
+            self._start()
+
+    def preempt(self) -> None:
+        """Give up the current event where it is, and drop those that wait; clients get NOT_CONTROLLER."""
+        dropped = [*([] if self._current is None else [self._current]), *self._waiting]
+        if self._run is not None:
+            self._run.cancel()
+        self._waiting.clear()
+        self._names.clear()
+        self._current, self._run = None, None
+        for event in dropped:
+            _refuse(event, ErrorCode.NOT_CONTROLLER)
+
+    def close(self) -> None:
+        """Preempt, and act on nothing more."""
+        self._is_closed = True
+        self.preempt()
+
+    def _start(self) -> None:
+        # An event may end inside `run`, and put others: the loop keeps the stack flat.
+        if self._is_starting:
+            return
+        self._is_starting = True
+        try:
+            while self._current is None and self._waiting:
+                event = self._waiting.popleft()
+                self._names.discard(event.name)
+                self._current = event
+                running = run(self._registry, event.steps(), self._finish_of(event), self._failure_of(event))
+                if self._current is event:
+                    self._run = running
+        finally:
+            self._is_starting = False
+
+    def _finish_of(self, event: Event) -> Callable[[None], None]:
+        def finish(_: None) -> None:
+            self._end(event)
+
+        return finish
+
+    def _failure_of(self, event: Event) -> Callable[[Exception], None]:
+        def fail(error: Exception) -> None:
+            self._failed(event, error)
+            self._end(event)
+
+        return fail
+
+    def _end(self, event: Event) -> None:
+        if self._current is event:
+            self._current, self._run = None, None
+        # An event that ends without an answer has failed in a way that nobody expected.
+        _refuse(event, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._start()
+
+
+def _refuse(event: Event, error_code: ErrorCode) -> None:
+    if event.answer is not None:
+        event.answer.refuse(error_code)
