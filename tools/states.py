@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafkawire.reference_broker.cluster.controller import states as controller_states
 from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
@@ -173,6 +174,21 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "step counts once its record is in the log. The state is in the record, so an id that a broker reads from "
             "its log begins in any state. DEAD and PREPARE_EPOCH_FENCE are never stored; an id found in one of them is "
             "refused every step, as in Apache Kafka.",
+        ),
+        Machine(
+            "A partition, in the controller",
+            "reference_broker/cluster/controller/states.py",
+            controller_states.PARTITION_EDGES,
+            "The states are those of Apache Kafka ([decision 46](decisions/0046-controller.md)). At a fail-over a "
+            "partition begins as its stored leader says: NEW without one, OFFLINE if that leader is gone. A step that "
+            "is refused is logged, and other partitions take theirs.",
+        ),
+        Machine(
+            "A replica, in the controller",
+            "reference_broker/cluster/controller/states.py",
+            controller_states.REPLICA_EDGES,
+            "At a fail-over a replica begins ONLINE, or DELETION_INELIGIBLE if its broker is gone: then it cannot be "
+            "deleted, if its topic is to be deleted. A step that is refused is logged, and other replicas take theirs.",
         ),
     ),
 }
