@@ -41,8 +41,8 @@ class Place(NamedTuple):
         topic: the topic; None if unknown.
         partition: the partition; None if unknown.
         path: the path of the file; None if they come from a column or a broker.
-        row: the number of the row, from 0, within the task, or in the Arrow batch that a function of columns gets; None
-            for a file or a partition at a broker.
+        row: the row's index, counted from 0 within the task, or within the Arrow batch passed to a column function;
+            None if the damage is in a file or was read from a broker.
     """
 
     topic: str | None
@@ -93,7 +93,7 @@ class DamageLog:
     """Counts dropped damage, and logs it on the worker.
 
     Attributes:
-        count: the number of damages.
+        count: the number of damaged regions.
         size_bytes: their total size.
     """
 
@@ -101,7 +101,7 @@ class DamageLog:
         self.count = self.size_bytes = 0
 
     def add(self, place: Place, damage: Damage) -> None:
-        """Count one."""
+        """Count one damaged region."""
         self.count += 1
         self.size_bytes += damage.size_bytes
         if self.count <= LOGGED_MAX:

@@ -15,13 +15,13 @@ _log = logging.getLogger("kafkawire.spark")
 
 
 def begins_later(partition: object, start: int, first: int, end: int | None = None) -> str:
-    """Return a text about the missing offsets of a partition that begins behind the requested start.
+    """Return a text about the missing offsets of a partition that begins after the requested start.
 
     Args:
         partition: its name, or an object with that text.
         start: the first offset to read.
         first: the first existing offset.
-        end: the offset behind the last one to read; None for all.
+        end: the offset after the last one to read; None for all.
     """
     gone = first if end is None else min(first, end)
     return f"{partition}: offsets {start} to {gone - 1} are gone, the first one is {first}"

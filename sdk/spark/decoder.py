@@ -128,10 +128,10 @@ class Decoder:
         mode: how damage is handled. PERMISSIVE needs the column for it, and otherwise drops it.
         rows_max: most rows of an Arrow batch.
         bytes_max: most bytes of its keys, values and headers, unless one record has more.
-        times_ms: the first wanted time, and the first one behind the range; None for no limit. Damage has no time.
+        times_ms: the first wanted time, and the first time after the range; None for no limit. Damage has no time.
 
     Attributes:
-        dropped: damage without a row.
+        dropped: damaged bytes without a row.
         times_ms: see above.
     """
 
@@ -160,7 +160,7 @@ class Decoder:
         self._rows = rows_builder(wanted, rows_max=rows_max, bytes_max=bytes_max)
         #: The origins of the rows, each with its first row.
         self._places: list[tuple[int, Place]] = []
-        #: Columns that repeat one value, the last one by name.
+        #: Columns that repeat one value, with the last value by name.
         self._repeated: dict[str, tuple[Any, pyarrow.Array]] = {}
         self._corrupt: list[tuple[Place, Damage]] = []
 
@@ -339,7 +339,7 @@ def _in_microseconds(milliseconds: pyarrow.Array) -> tuple[pyarrow.Array, list[i
 
 
 def _sequences(first: pyarrow.Array, offsets: pyarrow.Array, first_offsets: pyarrow.Array) -> pyarrow.Array:
-    """Return the sequence number of each record, computed from that of the first one in its batch."""
+    """Return the sequence number of each record, computed from that of the first record in its batch."""
     if _COMPUTE.max(first).as_py() == NO_SEQUENCE:
         return first
     numbers = _COMPUTE.add(

@@ -67,7 +67,7 @@ def ends_transaction(batch: Batch) -> bool:
 class Outcomes:
     """The outcomes of the transactions of one partition, by the markers in it.
 
-    Batches of a producer up to an abort marker are aborted, those up to a commit marker are committed, and those behind
+    Batches of a producer up to an abort marker are aborted, those up to a commit marker are committed, and those after
     its last marker belong to a transaction that has not ended.
     """
 

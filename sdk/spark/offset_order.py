@@ -1,7 +1,7 @@
 """Batches of a partition with impossible offsets: they decrease, or reach into the next segment.
 
 The checksum of a batch does not cover its base offset, so nothing else reveals a flipped bit there. The preceding batch
-tells which of two neighbours is wrong: the one that follows it without a gap is right.
+shows which of two neighbours is wrong: the batch that follows the preceding one without a gap is right.
 
 Source: `LogSegment.recover`, `UnifiedLog.analyzeAndValidateRecords` in Apache Kafka, which demand rising offsets.
 """
@@ -37,13 +37,13 @@ class InOrder:
             is known, and must be readable until then.
         lowest: the lowest possible offset.
         end_offset: the upper bound of offsets, exclusive; None if nothing follows.
-        is_elsewhere: returns whether a batch behind that end is also in a following segment. A crash while a broker
+        is_elsewhere: returns whether a batch after that end is also in a following segment. A crash while a broker
             replaced segments leaves both; the following one counts, as for a broker.
         is_segment: whether everything is from one segment; otherwise cleaning may have left gaps of any size.
 
     Attributes:
         limit: the upper bound of offsets, exclusive.
-        next_offset: a batch that begins with it is right, and is yielded at once; None while a batch waits, or behind
+        next_offset: a batch that begins with it is right, and is yielded at once; None while a batch waits, or after
             damage.
     """
 
@@ -65,7 +65,7 @@ class InOrder:
         self._is_elsewhere = is_elsewhere
 
     def pass_to(self, next_offset: int) -> None:
-        """Continue behind batches that were taken directly, in order; there must be a next offset.
+        """Continue after batches that were taken directly, in order; there must be a next offset.
 
         Args:
             next_offset: the offset after the last batch.

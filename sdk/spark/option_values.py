@@ -52,7 +52,8 @@ _NAMED_MAX = 10
 #: Most suggestions for an unknown name.
 _NEAR_MAX = 3
 
-#: Possible option names in a sentence; a single word may be an ordinary word, unless its position tells.
+#: Possible option names in a sentence; a single word may be an ordinary word, unless its position shows that it is a
+#: name.
 _NAMES = re.compile(r"\b[a-z0-9]+(?:[._][a-z0-9]+)+\b|\b[a-z]+(?=[?=])|(?<=here it is )[a-z]+\b", re.ASCII)
 
 _SIZE = re.compile(r"([0-9]{1,19})\s*([kmgt]?)b?", re.ASCII | re.IGNORECASE)
@@ -161,7 +162,7 @@ def split_client_options(given: Mapping[str, str]) -> tuple[dict[str, str], dict
 
 
 def one_of(values: Mapping[str, Any], given: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """Return which of some alternative options was given; None for none of them.
+    """Return which of some alternative options was given; None if none was given.
 
     Args:
         values: the values that were read.

@@ -1,7 +1,8 @@
 """A stream with invalid options.
 
-PySpark closes the reader of a stream even if none could be created. An error of `streamReader` is then followed by one
-about an unassigned variable, which is the last line that a user sees. So the error is raised by the first call instead.
+PySpark closes the reader of a stream even if none could be created. An error of `streamReader` is then followed by an
+error about an unassigned variable, which is the last line that a user sees. So the error is raised by the first call
+instead.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class RefusedStream(DataSourceStreamReader):
     """
 
     def __init__(self, error: ConfigurationError) -> None:
-        self._error = error.with_traceback(None)  # the traceback tells a user nothing
+        self._error = error.with_traceback(None)  # the traceback is of no use to a user
 
     def initialOffset(self) -> NoReturn:
         """Raise the error; so does every other call."""

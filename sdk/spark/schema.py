@@ -1,7 +1,7 @@
 """The columns of decoded records: those of Spark's Kafka connector, and further ones on request.
 
-One table has the name of each, its Spark type and its Arrow type. Every column may be null, as in the connector's
-schema.
+A single table lists the name, the Spark type and the Arrow type of each column. Every column may be null, as in the
+connector's schema.
 
 Source: `KafkaRecordToRowConverter` in Apache Spark.
 """

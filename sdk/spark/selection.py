@@ -57,7 +57,7 @@ class Offsets(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Where to begin, or end, in each partition: at the first record with a given time or a later one.
+    """Where to begin, or end, in each partition: at the first record with a given or a later time.
 
     Attributes:
         others: the time for a partition that is not named, in ms since the epoch; None if all are named.
@@ -169,17 +169,17 @@ def place_text(place: Offsets | Times) -> str:
 
 
 def check_order(starting: Bound, ending: Bound, partition: TopicPartition, start: int, end: int) -> None:
-    """Refuse a partition that would begin behind its end.
+    """Refuse a partition in which the query would begin after its end.
 
     Args:
         starting: where the query begins.
         ending: where it ends.
         partition: the partition.
         start: its first offset.
-        end: the offset after its last one.
+        end: the offset after its last offset.
 
     Raises:
-        ConfigurationError: the partition would begin behind its end.
+        ConfigurationError: the query would begin after its end in the partition.
     """
     if start > end:
         until = f"{ending.option}={ending.asked(partition)}"

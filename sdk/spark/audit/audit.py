@@ -1,4 +1,4 @@
-"""The audit itself: note new facts, build tables from all facts, and write the report.
+"""The audit itself: collect new facts, build tables from all facts, and write the report.
 
 New facts come from segments or brokers. The audit works the same way on a laptop and on a cluster: tasks, each on its
 part of the data, and Spark's sorts and sums, which spill to disk, do all work that grows with the data. The driver sees
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditResult", "audit", "audit_brokers"]
 
-#: Most tables are small, and planning one takes Spark as long as building it: meanwhile it builds others.
+#: Most tables are small, and Spark takes as long to plan a table as to build it: other tables are built meanwhile.
 _TABLES_AT_A_TIME: Final = 4
 
-#: Facts that a single task reads and sorts. For more, that would take longer than passing them between stages; each
-#: table has several stages, and each stage takes a tenth of a second.
+#: Maximum number of facts for a single task. With more, one task would take longer than passing them between stages;
+#: each table has several stages, and each stage takes a tenth of a second.
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 
-#: Partitions at brokers are split into this many tasks, so no core is idle for long while another runs the last one.
+#: Partitions at brokers are split into this many tasks, so no core is idle for long while another runs the last task.
 _TASKS_FOR_EACH_CORE: Final = 2
 
 
@@ -211,7 +211,7 @@ def _segments(
 
     The query continues where the last audit stopped.
 
-    Topics that were deleted since are left out of the names and of the offsets.
+    Topics that have been deleted since then are left out of the names and of the offsets.
 
     Raises:
         ConfigurationError: an option is refused, or there are no segments, or none of a named topic.

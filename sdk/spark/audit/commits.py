@@ -17,7 +17,7 @@ __all__ = ["OFFSETS_TOPIC", "Commit", "commits"]
 #: The topic in which group coordinators keep commits.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
-#: The record types of commits, by name; the older one has the same fields.
+#: The record types of commits, by name; the older type has the same fields.
 _COMMITS: Final = {"OffsetCommit", "LegacyOffsetCommit"}
 _COMMIT_TYPES: Final = (0, 1)
 

@@ -27,7 +27,7 @@ __all__ = ["LAST_BATCH", "WAY_OUT", "check_continuation", "check_end", "still_th
 
 _log = logging.getLogger("kafkawire.spark")
 
-#: Facts that distinguish the last batch of a partition from another one at the same offsets. Cleaning changes those
+#: Facts that distinguish the last batch of a partition from another batch at the same offsets. Cleaning changes those
 #: after `baseSequence` if it removes records.
 LAST_BATCH: Final = ("baseOffset", "producerId", "producerEpoch", "baseSequence", "maxTimestampMs", "records")
 
@@ -94,7 +94,7 @@ def check_end(partition: TopicPartition, next_offset: int, end_offset: int, out:
 def still_there(
     topics: Sequence[str], there: Container[str], next_offsets: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
-    """Return the topics that can be read; facts about topics that were deleted since stay in the audit.
+    """Return the topics that can be read; facts about topics that have been deleted since remain in the audit.
 
     Args:
         topics: the requested names.
@@ -114,7 +114,7 @@ def _check_segment(
     try:
         start = start_position(files, segment, next_offset - 1)
         file = files.open(segment)
-    except FileNotFoundError:  # retention was faster
+    except FileNotFoundError:  # retention has removed the segment meanwhile
         return
     with file:
         source = file.leaps()

@@ -154,7 +154,7 @@ class FactRows:
         yield from self._note_damage(place, damage, damage.base_offset if expected is None else expected)
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
-        """Note the bytes behind the last batch of a partition, only in the wide table; see `BatchRows`."""
+        """Note the bytes after the last batch of a partition, only in the wide table; see `BatchRows`."""
         if self._noted.has_all_kinds:
             yield from self._note_damage(place, tail, expected, tail="zeros" if tail.reason == ZEROS else "cut")
 
@@ -282,7 +282,7 @@ def _opened(batch: Batch) -> tuple[Batch, int]:
 
 
 def _note_times(runs: list[tuple[dict[str, Any], int]], times: numpy.ndarray[Any, numpy.dtype[numpy.int64]]) -> None:
-    """Note the lowest timestamp of each batch, and how many of its records are older than an earlier one.
+    """Note the lowest timestamp of each batch, and how many of its records are older than an earlier record.
 
     Args:
         runs: batches, and where their records begin.

@@ -19,7 +19,7 @@ __all__ = ["COLUMNS_OF", "FACTS", "NOTED_RUN", "FactKind", "fact_ddl", "fact_row
 class FactKind(StrEnum):
     """The subject of a row."""
 
-    #: A batch, or bytes that are not a valid one.
+    #: A batch, or bytes that are not a valid batch.
     BATCH = "batch"
     #: The records with a key, in a part of a partition.
     KEY = "key"
@@ -57,9 +57,9 @@ FACTS: Final = {
     "lacksRecords": ("boolean", pyarrow.bool_()),
     "path": ("string", pyarrow.string()),
     "reason": ("string", pyarrow.string()),
-    # For bytes behind the last batch of a partition: `zeros`, or `cut` for the beginning of a batch.
+    # For bytes after the last batch of a partition: `zeros`, or `cut` for the beginning of a batch.
     "tail": ("string", pyarrow.string()),
-    # For a key: the key itself, the bytes of the keys and values of its records, and facts about the last one.
+    # For a key: the key itself, the bytes of the keys and values of its records, and facts about the last record.
     "key": ("binary", pyarrow.binary()),
     "recordBytes": ("bigint", pyarrow.int64()),
     "lastBytes": ("bigint", pyarrow.int64()),

@@ -15,7 +15,7 @@ __all__ = ["Finding", "Severity", "findings_of", "gini"]
 #: A key with this share of a topic's records dominates the load of its partition.
 _HOT_KEY_SHARE: Final = 0.2
 
-#: Shares of fewer records say little.
+#: With fewer records, shares are not meaningful.
 _RECORDS_MIN: Final = 1000
 
 #: A partition is large if it has more than this many times the mean of its topic.
@@ -122,7 +122,7 @@ def _of_losses(summary: Summary) -> Iterator[Finding]:
 
 
 def _of_ends(summary: Summary) -> Iterator[Finding]:
-    """Report bytes behind the last batch of partitions, and other states that no broker leaves behind."""
+    """Report bytes after the last batch of partitions, and other states in which no broker leaves a log."""
     cut = _with(summary, "cutBytes")
     if cut:
         size = sum(row["cutBytes"] for row in cut)

@@ -1,7 +1,8 @@
 """Tables about groups: their commits and lags.
 
 The end of a partition at the time of a commit is not stored. It is derived from the timestamps of its batches, as
-accurately as the producers' clocks: the log end is that of the batches whose highest timestamp is not after the commit.
+accurately as the producers' clocks: the log end is the end of the batches whose highest timestamp is not after the
+commit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PARTITION: Final = ("topic", "partition")
 
 
 def applied(commits: DataFrame, batches: DataFrame) -> DataFrame:
-    """Return the commits that count; one in a transaction counts once that has ended with `COMMIT`."""
+    """Return the commits that count; a commit in a transaction counts once the transaction has ended with `COMMIT`."""
     is_transactional = f.coalesce("isTransactional", f.lit(False))
     ends = sound(batches.where(f.col("topic") == OFFSETS_TOPIC)).where(f.col("controlType").isin("COMMIT", "ABORT"))
     both = commits.where(is_transactional).unionByName(

@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 
 class FoldedList(NamedTuple):
-    """A list that can be folded; one without rows is not shown.
+    """A list that can be folded; a list without rows is not shown.
 
     Attributes:
         title: its title.
@@ -131,7 +131,7 @@ def folded_list(
 
     Args:
         title: the title of the list.
-        names: the titles of its columns; one that ends with `#` contains numbers.
+        names: the titles of its columns; a column whose title ends with `#` contains numbers.
         rows: the text of each cell.
         is_open: whether it is unfolded at first.
         limit: most rows to show; if there are more, `size` says so.

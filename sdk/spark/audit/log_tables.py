@@ -130,7 +130,7 @@ def duplicates(batches: DataFrame) -> DataFrame:
         .where((f.col("producerId") >= 0) & (f.col("baseSequence") >= 0) & ~f.col("isControl"))
         .where(~f.col("topic").isin(*sorted(INTERNAL_TOPICS)))
         .withColumn("step", f.when(goes_back, ahead - SEQUENCES).otherwise(ahead))
-        # As if the numbers never wrapped: all others are counted from the first known one.
+        # As if the numbers never wrapped: all others are counted from the first known number.
         .withColumn("first", f.first("baseSequence").over(upwards) + f.coalesce(f.sum("step").over(upwards), f.lit(0)))
         .withColumn("last", f.col("first") + f.col("lastOffset") - f.col("baseOffset"))
         .withColumn("used", f.max(f.struct("last", "lastOffset")).over(before))
@@ -155,7 +155,7 @@ def _sequence(name: str) -> Column:
 
 
 def transactions(batches: DataFrame) -> DataFrame:
-    """Return transactions with their batches and outcome: `COMMIT` or `ABORT` by the marker, `OPEN` without one."""
+    """Return transactions with their batches and outcome: `COMMIT` or `ABORT` by the marker, otherwise `OPEN`."""
     before = Window.partitionBy(*_PARTITION, "producerId").orderBy("baseOffset")
     is_marker = f.col("controlType").isin("COMMIT", "ABORT")
     numbered = (
@@ -216,7 +216,7 @@ def minute_sums(minutes: DataFrame) -> DataFrame:
 
 
 def rates(minutes: DataFrame) -> DataFrame:
-    """Return records and the bytes of their keys and values, by minute; null if Spark cannot represent it."""
+    """Return records and the bytes of their keys and values, by minute; null if Spark cannot represent the minute."""
     minute = time_of(f.try_multiply("minute", f.lit(60_000)))
     return minute_sums(minutes.select(*_PARTITION, minute.alias("minute"), "records", "recordBytes"))
 
@@ -250,7 +250,7 @@ def last_damage(batches: DataFrame) -> DataFrame:
 
 
 def corrupt(batches: DataFrame) -> DataFrame:
-    """Return the regions that are not valid batches, including those behind the last batch of a partition."""
+    """Return the regions that are not valid batches, including those after the last batch of a partition."""
     return last_damage(batches).withColumnRenamed("baseOffset", "expectedOffset")
 
 

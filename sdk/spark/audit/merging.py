@@ -1,4 +1,4 @@
-"""Facts of many runs, merged as if one run had noted them, so an audit that is continued every hour stays fast."""
+"""Facts of many runs, merged as if one run had noted them, so an audit that is continued every hour remains fast."""
 
 from __future__ import annotations
 

@@ -15,18 +15,18 @@ __all__ = ["environment", "rendered"]
 
 
 def rendered(template: str, **values: object) -> str:
-    """Return what a template makes of values.
+    """Return a filled template.
 
     Args:
         template: the name of its file.
-        values: what it shows, by name.
+        values: the values to fill in, by name.
     """
     return str(environment().get_template(template).render(values))
 
 
 @cache
 def environment() -> Environment:
-    """Return what reads the templates."""
+    """Return the environment that reads the templates."""
     found = Environment(
         loader=PackageLoader("kafkawire.sdk.spark.audit"),
         autoescape=True,

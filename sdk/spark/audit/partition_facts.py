@@ -122,7 +122,7 @@ class Loss(NamedTuple):
 
     Attributes:
         start: the first offset.
-        end: the offset behind the last one.
+        end: the offset after the last one that is lost.
         cause: the appearance of the loss.
         file: the name of the file that reveals it; empty if the segments alone do.
     """
@@ -140,7 +140,7 @@ def losses(facts: PartitionFacts, reached: int | None) -> list[Loss]:
 
     Args:
         facts: the facts from the files.
-        reached: the offset behind its last batch; None without a batch.
+        reached: the offset after its last batch; None without a batch.
     """
     log_start = facts.log_start or 0
     noted = facts.reached or CheckpointedOffset(0, "")
@@ -241,7 +241,7 @@ def loss_rows(
 
 
 def _log_start(facts: PartitionFacts) -> int | None:
-    """Return where a log begins, if its files tell."""
+    """Return where a log begins; None if its files do not show it."""
     said = [each for each in (facts.log_start, facts.start and facts.start.offset) if each is not None]
     return max(said, default=None)
 

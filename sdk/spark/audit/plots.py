@@ -142,7 +142,7 @@ class Circle(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text on its base line; the style says which end of it is at `x`."""
+    """A text on its base line; the style determines which end of the text is at `x`."""
 
     style: str
     x: float
@@ -161,7 +161,7 @@ Mark = Rect | Path | Circle | Text | Group
 
 
 class LegendEntry(NamedTuple):
-    """What a colour stands for; `value` and `share` are empty where a plot has axes that tell them."""
+    """What a colour stands for; `value` and `share` are empty where the axes of a plot show them."""
 
     style: str
     name: str
@@ -173,10 +173,10 @@ class Plot(NamedTuple):
     """A plot, in units that are about pixels.
 
     Attributes:
-        width: of all of it.
-        height: of all of it.
-        marks: from the lowest to the uppermost.
-        legend: what is below it.
+        width: the total width.
+        height: the total height.
+        marks: the marks, from the lowest layer to the uppermost.
+        legend: the legend below the plot.
     """
 
     width: float

@@ -27,7 +27,7 @@ from kafkawire.sdk.spark.audit.topic_section import Card, topic_section
 
 __all__ = ["lag_series", "numbers_of", "report"]
 
-#: The colours of series, as CSS classes; all further series share the last one.
+#: The colours of series, as CSS classes; all further series share the last colour.
 STYLES: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
 OTHERS_STYLE: Final = "c7"
 
@@ -41,7 +41,7 @@ class _Tile(NamedTuple):
 
 
 class _AllTopics(NamedTuple):
-    """The section about all topics; `about` says how many are not shown."""
+    """The section about all topics; `about` states how many topics are not shown."""
 
     about: str
     cards: Sequence[Card]
@@ -61,7 +61,7 @@ def report(summary: Summary, source: str) -> str:
         summary: the content.
         source: the paths that were read, or the brokers.
     """
-    from kafkawire.sdk.spark.audit.pages import rendered  # with jinja2, which only the report needs
+    from kafkawire.sdk.spark.audit.pages import rendered  # imports jinja2, which only the report needs
 
     findings = findings_of(summary)
     return rendered(

@@ -71,7 +71,7 @@ class KafkaBatches(DataSource):
 
 
 class OpenedBatches(KafkaBatches):
-    """The same, with facts that only the records of each batch reveal."""
+    """A row for each batch, with further facts that only the records of the batch reveal."""
 
     noted = KafkaBatches.noted._replace(reads_records=True)
 

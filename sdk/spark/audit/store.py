@@ -7,7 +7,7 @@
     facts/run=7/                  the facts that a run noted
 
 A run writes its facts and its version, and then replaces the link `current` in one step. So if it is killed at any
-time, either the old state or the new one is complete. The next run removes the leftovers of a killed one.
+time, either the old state or the new one is complete. The next run removes the leftovers of a killed run.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class AuditStore:
         return self.version_folder / "tables" / name
 
     def uri(self, path: Path) -> str:
-        """Return a path below the folder as a URI, because Spark's default file system may be a different one."""
+        """Return a path below the folder as a URI, because Spark's default file system may be another."""
         return f"file://{path}"
 
     def __enter__(self) -> Self:
@@ -128,7 +128,7 @@ class AuditStore:
         return self
 
     def forget(self) -> None:
-        """Let the next version start over; this one stays until that is complete."""
+        """Let the next version start over; this version is kept until the next one is complete."""
         self.before = Manifest(version=self.before.version, options=self.before.options)
 
     def __exit__(self, *error: object) -> None:
@@ -220,7 +220,7 @@ class _Lock:
     def __init__(self, folder: Path) -> None:
         import fcntl  # not on Windows, where Spark has no workers in Python either
 
-        self._file = (folder / _LOCK).open("ab")  # its content stays: it may be the mark, or belong to another program
+        self._file = (folder / _LOCK).open("ab")  # the content is kept: it may be the mark, or another program's
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException as error:

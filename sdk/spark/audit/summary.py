@@ -263,7 +263,7 @@ def _lags(commits: DataFrame, frame: TimeFrame) -> list[Row]:
         .groupBy("group", "topic", "partition", (ms - f.pmod(ms, step)).alias("time"))
         .agg(f.max_by("lag", f.struct("timestamp", "logOffset")).cast("decimal(38)").alias("lag"))
     )
-    # The change that a partition makes to the total lag, so its last lag counts until the next one.
+    # The change that a partition makes to the total lag, so its last lag counts until its next lag.
     before = f.lag("lag", 1, 0).over(Window.partitionBy("group", "topic", "partition").orderBy("time"))
     changes = last.select("group", "topic", "time", (f.col("lag") - before).alias("change"))
     upwards = Window.partitionBy("group", "topic").orderBy("time")

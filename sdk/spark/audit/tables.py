@@ -1,8 +1,8 @@
 """The tables of the audit.
 
 Spark alone builds each of them from facts, sorting and summing on disk. Every number is a sum, a count or an extreme of
-whole numbers, so two runs over the same segments give equal tables. So do one run over all segments and several runs
-over one part after another.
+whole numbers, so two runs over the same segments give equal tables. One run over all segments and several runs over
+successive parts give equal tables, too.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Tables:
         noted_losses: losses revealed by the files beside the batches.
 
     Attributes:
-        written: the same.
-        partition_facts: the same.
-        noted_losses: the same.
+        written: see above.
+        partition_facts: see above.
+        noted_losses: see above.
     """
 
     def __init__(

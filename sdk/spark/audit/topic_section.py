@@ -37,13 +37,13 @@ _KEY_CHARACTERS: Final = 40
 
 
 class Card(NamedTuple):
-    """A plot with its title, or what is said in its place.
+    """A plot with its title, or a text in its place.
 
     Attributes:
-        title: what is plotted.
-        about: more about it, in smaller letters.
+        title: the title.
+        about: an explanation, in smaller letters.
         plot: None if there is nothing to plot.
-        instead: why there is none.
+        instead: why there is no plot.
     """
 
     title: str
@@ -63,11 +63,11 @@ class TopicSection(NamedTuple):
     """The section about a topic.
 
     Attributes:
-        name: of the topic.
+        name: the name of the topic.
         about: how many partitions it has.
         facts: its numbers.
         plots: the larger ones.
-        splits: those of a single bar each.
+        splits: the plots that consist of a single bar.
     """
 
     name: str

@@ -201,7 +201,7 @@ class Cluster:
             try:
                 return ask()
             except KafkaWireError as error:
-                self.close()  # new clients may succeed; and a caller that gives up now does not return to close these
+                self.close()  # new clients may succeed; a caller that gives up now does not close these later
                 # A client that could not connect has already tried as often as its options allow.
                 if not error.retriable or attempts >= self._options.attempts or isinstance(error, ConnectFailed):
                     raise

@@ -117,7 +117,7 @@ class _Reading:
         self._offset = wanted.start
         #: Where reading ends: before the end of the range once the rest is known to be gone.
         self._end = wanted.end
-        #: Where reading begins: behind the start of the range once the first records are known to be gone.
+        #: Where reading begins: after the start of the range once the first records are known to be gone.
         self._begin = wanted.start
         #: How often the partition was reported to end earlier.
         self._too_short = 0
@@ -149,7 +149,7 @@ class _Reading:
                     self._give_up()
 
     def _limits(self) -> tuple[int, int]:
-        """Return how long to wait for the next record, and when to look up whether there is one."""
+        """Return how long to wait for the next record, and when to look up whether there is a next record."""
         now_ms, options = monotonic_ms(), self._options
         deadline_ms = now_ms + options.poll_timeout_ms
         return deadline_ms, min(now_ms + options.retry_interval_ms, deadline_ms)

@@ -152,7 +152,7 @@ class KafkaWireReader(DataSourceReader):
         return ranges
 
     def _may_be_gone(self, starting: Bound, ending: Bound, partition: TopicPartition) -> bool:
-        """Return whether a partition may begin behind its end without a mistake in the options."""
+        """Return whether a query may begin after its end in a partition although the options are right."""
         asked = [bound.place.of(partition) for bound in (starting, ending) if isinstance(bound.place, Offsets)]
         return not self._options.fails_on_loss and not all(offset >= 0 for offset in asked)
 

@@ -1,6 +1,6 @@
 """The batches of a partition as its leader stores them, with any content; does not need Spark.
 
-A consumer hands out only records for applications, and cannot continue behind a damaged batch. Programs that analyse
+A consumer hands out only records for applications, and cannot continue after a damaged batch. Programs that analyse
 the log itself also need control batches, aborted transactions and damage: this module fetches them from the leader, one
 fetch at a time.
 
@@ -100,7 +100,7 @@ class StoredBatches(BlockingClient):
                 yield found
                 reached = found.batch.next_offset
             if reached == offset:
-                # Only damage was fetched, so only the headers tell how far it extends.
+                # Only damage was fetched, so only the headers show how far the damage extends.
                 claimed = extent(content)
                 if claimed.next_offset is None or claimed.next_offset <= offset:
                     reason = f"nothing can be read from offset {offset} on: {claimed.damage or f'{len(content)} bytes'}"
@@ -135,7 +135,7 @@ class StoredBatches(BlockingClient):
         """Return where a partition begins now.
 
         Raises:
-            BrokerError: the original error, if the start is not behind the offset.
+            BrokerError: the original error, if the start is not after the offset.
         """
         with self._client.admin() as admin:
             first = admin.list_offsets({partition: OffsetTimestamp.EARLIEST})[partition].offset

@@ -116,7 +116,8 @@ class KafkaWireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         Raises:
             KafkaWireError: there is no such topic, or a request to the brokers failed.
         """
-        # Partitions that the stream has read and that are gone count as lost later; which it has read is unknown here.
+        # Partitions that the stream has read and that are gone count as lost later; which partitions it has read is
+        # unknown here.
         self._target = self._cluster.latest(self._cluster.partitions(self._options.selection.partitions or ()))
 
     def reportLatestOffset(self) -> Named | None:

@@ -59,8 +59,8 @@ def decode_batches(
         isolation_level: "read_committed", in any case, leaves out records of transactions that were aborted or have not
             ended.
         aborted: the aborted transactions of a fetch response, as `array<struct<producerId, firstOffset>>`, for
-            "read_committed"; without it, the markers in the same value tell how transactions ended. Fields are found by
-            name, and a null in the list is ignored.
+            "read_committed"; without it, the markers in the same value determine how transactions ended. Fields are
+            found by name, and a null in the list is ignored.
         decompressed_bytes_max: most bytes of the records of one batch after decompression; a larger batch counts as
             damaged.
 

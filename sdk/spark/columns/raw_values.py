@@ -78,7 +78,7 @@ def decoded(rows: Iterable[pyarrow.RecordBatch], options: DecodeOptions) -> Iter
     Args:
         rows: three columns: raw batches, binary, any number in each value; topic, string; partition, int32. A fourth
             column, lists of `producerId` and `firstOffset`, contains the aborted transactions of a fetch response;
-            without it, the markers in a value tell how its transactions ended.
+            without it, the markers in a value determine how its transactions ended.
         options: see above.
 
     Yields:
@@ -207,7 +207,7 @@ def _transactions(place: Place, listed: pyarrow.Scalar) -> list[AbortedTransacti
 def _visible(
     content: Buffer, options: DecodeOptions, aborted: list[AbortedTransaction] | None
 ) -> Callable[[Batch], bool]:
-    """Return a function that tells, for each batch of a value in order, whether its records are wanted."""
+    """Return a function that returns, for each batch of a value in order, whether its records are wanted."""
     if not options.is_committed_only:
         return lambda batch: not batch.is_control
     if aborted is not None:

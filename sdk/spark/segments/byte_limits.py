@@ -59,7 +59,7 @@ def _start(segments: Sequence[FoundSegment], files: SegmentFiles, offset: int) -
 def _end(
     segments: Sequence[FoundSegment], files: SegmentFiles, start: tuple[int, int], start_offset: int, share: int
 ) -> int | None:
-    """Return the offset after a number of bytes, but behind `start_offset`; None if there are fewer."""
+    """Return the offset after a number of bytes, above `start_offset`; None if there are fewer bytes."""
     number, position = start
     for segment in segments[number:]:
         if segment.size_bytes - position <= share:
@@ -76,7 +76,7 @@ def _end(
 def _offset_behind(
     segment: FoundSegment, files: SegmentFiles, position: int, share: int, start_offset: int
 ) -> int | None:
-    """Return the offset after a number of bytes of a segment, but behind `start_offset`."""
+    """Return the offset after a number of bytes of a segment, above `start_offset`."""
     cuts = index_cuts(segment, files.read(segment.sibling(INDEX_SUFFIX)))
     end = position + share
     reached = max(start_offset, segment.base_offset)

@@ -1,8 +1,8 @@
 """The end offsets and last stable offsets of partitions.
 
 An end is searched only in the last segment, from the last entry of its index on. Transactions are followed from the
-start of the query, by headers; batches are not read again, unless a broker has replaced them since: cleaning replaces
-one or several segments by one, and a new leader truncates records that only its predecessor had.
+start of the query, by headers; batches are not read again, unless a broker has replaced them since: cleaning merges one
+or several segments into one, and a new leader truncates records that only its predecessor had.
 
 Source: `UnifiedLog.logEndOffset`, `lastStableOffset` in Apache Kafka.
 """
@@ -140,7 +140,7 @@ class PartitionEnds:
         followed.segment = segment
         try:
             file = self._files.open(segment)
-        except FileNotFoundError:  # it was removed since it was listed; its reader reports that
+        except FileNotFoundError:  # the segment was removed since it was listed; its reader reports that
             return
         with file:
             source = file.leaps()

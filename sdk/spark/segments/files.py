@@ -49,7 +49,7 @@ _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
 #: Schemes that have another name in `pyarrow` than in Hadoop.
 _HADOOP_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
-#: The start of file system settings behind a path; any other `?` is part of a pattern.
+#: The start of file system settings after a path; any other `?` is part of a pattern.
 _SETTINGS: Final = re.compile(r"\?(?=[a-zA-Z_]+=)")
 
 #: Most listings to try: while a broker renames files, a listing may have neither the old nor the new name. A rename
@@ -85,7 +85,7 @@ class FoundSegment(NamedTuple):
         folder: the partition.
         base_offset: the base offset in the name of the file.
         size_bytes: its size when it was listed.
-        end_offset: the base offset of the partition's next segment; None for its last one.
+        end_offset: the base offset of the partition's next segment; None for its last segment.
         modified_ns: its modification time, if the file system has it.
         log_start: the first offset of the partition that was not deleted, if the broker has noted it.
     """
@@ -261,7 +261,7 @@ def _named(listing: Listing, meant: re.Pattern[str]) -> tuple[dict[_Key, ListedF
             key = _key(file.path.removesuffix(suffix), meant) if file.path.endswith(suffix) else None
             if key is not None:
                 _add(others, key, file)
-    found = {**packed, **found}  # if the original segment also exists, that one counts
+    found = {**packed, **found}  # if the original segment also exists, the original counts
     # Brokers first give all new segments this name, starting with the last. Then they remove old ones, starting with
     # the first.
     first = {key[:2]: key for key in sorted(swaps, reverse=True)}

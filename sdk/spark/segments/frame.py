@@ -58,8 +58,8 @@ def read_segments(
 
     Returns:
         The columns of the connector and the requested ones, with the types of `decode_batches`; or those that
-        `map_batches` returns. Nothing is read until rows are requested; but if Spark reads the files, it lists them if
-        topics or partitions are named.
+        `map_batches` returns. Nothing is read until rows are requested. If Spark reads the files and topics or
+        partitions are named, however, the files are listed at once.
 
     Raises:
         ConfigurationError: an option or the schema is refused, or cannot be used with `map_batches` or a file system
@@ -214,7 +214,7 @@ def _is_wanted(options: SegmentOptions) -> Column:
     if options.ending_offsets is not None:
         found = found & (offset < _bound(options.ending_offsets, INT64_MAX))
     if options.starting_timestamp_ms is not None:
-        # A time that Spark cannot represent is null here, and sorted behind all others.
+        # A time that Spark cannot represent is null here, and sorted after all others.
         start = functions.timestamp_millis(functions.lit(options.starting_timestamp_ms))
         found = found & (time.isNull() | (time >= start))
     if options.ending_timestamp_ms is not None:

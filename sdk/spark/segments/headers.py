@@ -1,7 +1,7 @@
 """The batches of a segment by their headers alone, for callers that need no records.
 
-Bytes in between are not read. Checksums are not compared. Where the chain of headers breaks, `read_stored` finds where
-it continues.
+Bytes in between are not read. Checksums are not compared. Where the chain of headers is broken, `read_stored` finds its
+continuation.
 
 Source: `FileLogInputStream.FileChannelRecordBatch` in Apache Kafka.
 """
@@ -54,7 +54,7 @@ class Header(NamedTuple):
 
 
 def batch_headers(source: StoredBytes, start: int = 0) -> Iterator[Header]:
-    """Yield the headers of whole batches, in order; damaged and partial ones are skipped.
+    """Yield the headers of whole batches, in order; damaged and partial batches are skipped.
 
     Args:
         source: a segment.

@@ -49,7 +49,7 @@ from kafkawire.sdk.spark.selection import (
 
 __all__ = ["SPLIT_BYTES_MIN", "SegmentOptions", "option_texts", "parse_options", "shown_paths"]
 
-#: A comma between paths: one that no closing brace follows before an opening one.
+#: A comma between paths, which no closing brace follows before an opening brace.
 _COMMA: Final = re.compile(r",(?![^{}]*\})")
 
 #: Smaller parts would take longer to start than to read, and each part stores where all others of its segment begin.
@@ -117,7 +117,7 @@ class SegmentOptions(NamedTuple):
 
         Raises:
             ConfigurationError: the query begins at the latest offset or ends at the earliest; offsets name a partition
-                that is not selected, or begin behind their end.
+                that is not selected, or begin after their end.
         """
         starts, ends = self.starting_offsets or Offsets(EARLIEST), self.ending_offsets or Offsets(LATEST)
         for option, offsets, end in (("startingOffsets", starts, LATEST), ("endingOffsets", ends, EARLIEST)):

@@ -53,13 +53,13 @@ class Wanted(NamedTuple):
 class Cut(NamedTuple):
     """The start of a batch according to an index.
 
-    Brokers write the last offset of the batch into the entry; older ones that of the last, or of the first, of several
-    batches appended together.
+    Brokers write the last offset of the batch into the entry; older brokers write that of the last, or of the first, of
+    several batches appended together.
 
     Attributes:
         position: the position of the batch, in bytes.
-        after: an offset before the batch's first one.
-        to: an offset not before the batch's first one.
+        after: an offset before the batch's first offset.
+        to: an offset not before the batch's first offset.
     """
 
     position: int
@@ -74,7 +74,7 @@ class SegmentPart(NamedTuple):
         segment: the segment.
         cuts: the cuts of the whole segment: the start of its first part, those in between, and the end of its last
             part.
-        number: the number of the part, which is between `cuts[number]` and the next one; see `reading.py`.
+        number: the number of the part, which is between `cuts[number]` and the next cut; see `reading.py`.
         wanted: the wanted records.
     """
 
@@ -161,7 +161,7 @@ def index_cuts(segment: FoundSegment, content: bytes) -> list[Cut]:
 
 
 def _cuts(segment: FoundSegment, wanted: Wanted, read: Callable[[str], bytes], split_bytes: int) -> tuple[Cut, ...]:
-    """Return where the parts of a segment begin, and where the last one ends; nothing if no record is wanted."""
+    """Return where the parts of a segment begin, and where the last part ends; nothing if no record is wanted."""
     first = Cut(0, segment.base_offset - 1, segment.base_offset)
     last = Cut(segment.size_bytes, segment.base_offset - 1, segment.base_offset)
     is_whole = (
@@ -198,7 +198,7 @@ def _first_offset(segment: FoundSegment, read: Callable[[str], bytes], timestamp
     """Return an offset before which every record of a segment is older than a given time."""
     if segment.end_offset is None:
         # A broker that truncates a partition truncates the index in memory. The file keeps outdated entries until the
-        # segment is no longer the last one.
+        # segment is no longer the last segment.
         return segment.base_offset
     times, offsets = _entries(read(segment.sibling(TIME_INDEX_SUFFIX)), TIME_INDEX)
     index = bisect_right(times, timestamp_ms - 1)

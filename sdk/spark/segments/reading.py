@@ -1,9 +1,9 @@
 """Read parts of segments into Arrow batches; does not need Spark.
 
-A part has the batches whose last offset is behind its first cut, and not behind the next one. The byte positions of the
-cuts only tell where to begin: so parts yield each record once for any index, even if a broker replaces the segment by a
-cleaned one while they are read. Rows of several parts share Arrow batches. Memory holds a window of the file, the
-records of one batch, and one Arrow batch.
+A part has the batches whose last offset is after its first cut, and not after the next cut. The byte positions of the
+cuts only determine where to begin, so parts yield each record once for any index, even if a broker replaces the segment
+by a cleaned segment while they are read. Rows of several parts share Arrow batches. Memory holds a window of the file,
+the records of one batch, and one Arrow batch.
 
 Source: `LogSegment.read`, `CompletedFetch`, `LogSegments.replaceSegments` in Apache Kafka.
 """
@@ -100,7 +100,7 @@ class BatchRows(Protocol):
         ...
 
     def add_tail(self, place: Place, tail: Damage, expected: int) -> Iterator[pyarrow.RecordBatch]:
-        """Add the bytes behind the last batch of a partition: zeros, or a batch that a broker may be writing."""
+        """Add the bytes after the last batch of a partition: zeros, or a batch that a broker may be writing."""
         ...
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
@@ -202,7 +202,7 @@ def _lost(damage: Damage, place: Place, options: ReadOptions, rows: BatchRows) -
 
 
 def offset_at(file: OpenFile, cut: Cut) -> int | None:
-    """Return the first offset of the batch at a cut; None if there is no valid one, or its offset is impossible."""
+    """Return the first offset of the batch at a cut; None if there is no valid batch, or its offset is impossible."""
     source = file.leaps()
     batch = batch_at(source, cut.position)
     if batch is None:
@@ -213,7 +213,7 @@ def offset_at(file: OpenFile, cut: Cut) -> int | None:
     if not cut.after < offset <= cut.to:
         return None
     if batch.last_offset != cut.to:
-        # Brokers before 4.0 may have appended it together with others; then the next one follows without a gap.
+        # Brokers before 4.0 may have appended it together with others; then the next batch follows without a gap.
         following = header_at(source, cut.position + batch.size_in_bytes)
         if following is None or following.base_offset != batch.last_offset + 1:
             return None
@@ -262,7 +262,7 @@ class _Reading:
         self._lowest = lowest
         #: The position after the last batch.
         self._reached = 0
-        #: The bytes behind the last batch of the partition.
+        #: The bytes after the last batch of the partition.
         self._tail: Damage | None = None
         stored = read_stored(
             self._window,
@@ -344,7 +344,7 @@ class _Reading:
 
         Args:
             damaged: the damage after the last batch.
-            end_offset: the first offset behind it; None if unknown.
+            end_offset: the first offset after it; None if unknown.
         """
         lowest, wanted = self._lowest, self._wanted
         if lowest < self._from or (self._until is not None and lowest >= self._until):
@@ -358,9 +358,9 @@ class _Reading:
             yield from self._rows.add_damage(self._place, damage, lowest)
 
     def _is_elsewhere(self, batch: Batch) -> bool:
-        """Return whether a batch behind the end of its segment is also in a following one, possibly cleaned there.
-
-        Also True if it was there and cleaning has merged both: the reader of the following one reports that.
+        """Return whether a batch after the end of its segment is also in a following segment, possibly cleaned there.
+        Also True if the batch was there and cleaning has merged both segments: the reader of the following segment
+        reports that.
         """
         before = [each for each in self._files.after(self._segment) if each.base_offset <= first_offset(batch)]
         if not before:
@@ -378,7 +378,7 @@ class _Reading:
 
 
 def _is_same(batch: Batch, other: Batch) -> bool:
-    """Return whether a batch equals another, or is its remainder after cleaning: offsets and producer stay."""
+    """Return whether a batch equals another, or is what cleaning left of it; cleaning keeps offsets and producer."""
     is_left = batch.crc == other.crc or batch.records_count < other.records_count
     return is_left and _identity(batch) == _identity(other)
 

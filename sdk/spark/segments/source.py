@@ -95,7 +95,7 @@ class KafkaSegments(DataSource):
         self, schema: StructType, options: SegmentOptions
     ) -> tuple[tuple[str, ...], Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]] | None]:
         """Return the columns to read, and the function that turns them into the result of a query."""
-        function = type(self).map_batches  # accessed through an instance it would be a method
+        function = type(self).map_batches  # accessed through an instance, the function would be a method
         if function is not None:
             options.check_mapped()
             names = options.columns if self.map_columns is None else self.map_columns

@@ -136,7 +136,7 @@ class SegmentFiles:
     def after(self, segment: FoundSegment) -> list[FoundSegment]:
         """Return the current segments of a partition that follow a given one.
 
-        The first one begins earlier if cleaning has merged the following segments into it.
+        The first of them begins earlier if cleaning has merged the following segments into it.
 
         Raises:
             OSError: a folder cannot be listed.
@@ -150,7 +150,7 @@ class SegmentFiles:
         ]
 
     def merged(self, segment: FoundSegment) -> FoundSegment | None:
-        """Return the segment into which cleaning has merged one that is gone; None if there is none.
+        """Return the segment into which cleaning has merged a segment that is gone; None if there is none.
 
         Raises:
             OSError: a folder cannot be listed.

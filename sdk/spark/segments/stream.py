@@ -1,7 +1,7 @@
 """Segments as a stream: a growing folder of a broker, or a backup to which files are added.
 
-The checkpoint has Kafka's offsets: the next one of each partition, named `topic-partition`. So segments may roll and be
-compacted or removed, and a restarted query reads the same records that it would have read.
+The checkpoint has Kafka's offsets: the next offset of each partition, named `topic-partition`. So segments may roll and
+be compacted or removed, and a restarted query reads the same records that it would have read.
 
 Source: `KafkaMicroBatchStream` in Apache Spark; `pyspark.sql.streaming.datasource`.
 """
@@ -61,7 +61,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self._options = options
         self._fails_on_loss = options.fails_on_loss is not False
-        # A folder has an end, unlike a topic: a user who names one wants its content.
+        # A folder has an end, unlike a topic: a user who names a folder wants its content.
         self._asked = options.starting_offsets or Offsets(EARLIEST)
         self._read_options = read_options(options, names, self._fails_on_loss)
         self._mapping = mapping
@@ -225,7 +225,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._ends.last_stable_offset(segments, begin, end) if self._options.is_committed_only else end
 
     def _written(self, segments: list[FoundSegment]) -> list[FoundSegment]:
-        """Return the segments of a partition without the preallocated room behind the written bytes."""
+        """Return the segments of a partition without the preallocated room after the written bytes."""
         if not segments:
             return []
         return [*segments[:-1], segments[-1]._replace(size_bytes=self._ends.of(segments[-1]).position)]

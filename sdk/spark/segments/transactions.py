@@ -1,7 +1,7 @@
 """The outcomes of the transactions in a part of a segment, found at their markers, which may be in later segments.
 
 Nothing is read ahead before the first transactional batch. From there on, headers are read up to the markers of the
-transactions that were found; `.txnindex` files list the aborted ones even if a marker is damaged.
+transactions that were found; `.txnindex` files list the aborted transactions even if a marker is damaged.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 
 class WrittenColumns(NamedTuple):
-    """The existing columns, by argument of `Producer.send_arrow`; None for a missing one."""
+    """The existing columns, by argument of `Producer.send_arrow`; None for a missing column."""
 
     key: str | None
     headers: str | None

@@ -1,4 +1,4 @@
-"""Marks, which a transaction of the sink commits beside its rows, so they are not written a second time.
+"""Marks, which a transaction of the sink commits beside its rows, so that the rows are not written a second time.
 
 A mark is an offset of a group: the number of a micro-batch, with the query and a summary of the rows as metadata. It is
 committed with the rows or not at all. Each transactional id has a group of the same name, for the rows of its task; the
@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def last(cls, offsets: Mapping[TopicPartition, OffsetAndMetadata], task: WriteTask) -> Self | None:
-        """Return the last mark of a query among a group's offsets; None without one.
+        """Return the last mark of a query among a group's offsets; None without a mark.
 
         Args:
             offsets: the offsets of the group, with a mark for each topic that has had one.

@@ -31,7 +31,7 @@ __all__ = ["TRANSACTION_TIMEOUT_MS", "WriteOptions", "connect_limit_ms", "parse_
 logger = logging.getLogger("kafkawire.spark")
 
 #: The brokers' default maximum (transaction.max.timeout.ms), because the transaction of the first task of a micro-batch
-#: stays open until the last one has ended.
+#: remains open until the last one has ended.
 TRANSACTION_TIMEOUT_MS: Final = 900_000
 
 _TOPIC: Final = "topic"
@@ -101,8 +101,8 @@ def connect_limit_ms(producer: Mapping[str, Any]) -> int:
 def _is_idempotent(producer: Mapping[str, Any]) -> bool:
     """Return whether a producer is idempotent if the option is not set.
 
-    Like Java's, it is unless other options rule it out. A cluster without support is an error, so the option is set
-    explicitly.
+    Like Java's producer, it is idempotent unless other options rule that out. The option is set explicitly, because a
+    cluster without support must cause an error.
     """
     try:
         read_producer_options(None, {**producer, "enable_idempotence": True})

@@ -22,7 +22,7 @@ __all__ = ["Refusals"]
 #: Most of its functions are created on import, where type checkers do not see them.
 _COMPUTE: Any = pyarrow.compute
 
-#: More causes than any error of a client has.
+#: Most causes to follow: more than any error of a client has.
 _CAUSES_MAX: Final = 10
 
 
@@ -34,7 +34,7 @@ class Refusals:
         batches: the rows.
 
     Raises:
-        BrokerError: in place of a less detailed one, or of an error that it caused.
+        BrokerError: in place of a less detailed error, or of an error that it caused.
     """
 
     def __init__(self, options: WriteOptions, batches: Iterable[pyarrow.RecordBatch]) -> None:

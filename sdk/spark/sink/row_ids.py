@@ -26,7 +26,7 @@ _HEADERS_TYPE: Final = schema.COLUMNS[schema.HEADERS].arrow
 
 
 def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyarrow.RecordBatch:
-    """Return rows with an additional header each.
+    """Return rows, each with an additional header.
 
     Args:
         rows: the rows of a task.
@@ -46,7 +46,7 @@ def with_row_ids(rows: pyarrow.RecordBatch, task: WriteTask, first: int) -> pyar
 
 
 def _appended(lists: pyarrow.ListArray, added: pyarrow.StructArray) -> pyarrow.ListArray:
-    """Return lists with an additional element each; a null list counts as empty."""
+    """Return lists, each with an additional element; a null list counts as empty."""
     own = pyarrow.array(range(len(lists)), pyarrow.int64())
     rows = pyarrow.concat_arrays([_COMPUTE.list_parent_indices(lists), own])
     elements = pyarrow.concat_arrays([lists.flatten(), added]).take(_COMPUTE.sort_indices(rows))  # stable

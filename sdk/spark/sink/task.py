@@ -21,7 +21,7 @@ class WriteTask(NamedTuple):
     """A part of a query, the same in each attempt at it.
 
     Attributes:
-        query_id: the id of the query, which stays the same as long as the query keeps its checkpoint.
+        query_id: the id of the query, which does not change while the query keeps its checkpoint.
         batch_id: the number of the micro-batch; -1 for a batch query.
         number: the number among the tasks of the micro-batch, from 0.
     """

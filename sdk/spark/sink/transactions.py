@@ -1,7 +1,7 @@
-"""Transactions over the tasks of a micro-batch: tasks prepare them, the driver commits all of them.
+"""Transactions over the tasks of a micro-batch: tasks prepare them, and the driver commits all of them.
 
-A task uses the transactional id `prefix-number`, so each attempt ends the transaction that an earlier one left open. In
-a repeated micro-batch, the marks (`marks.py`) tell which rows were already committed.
+A task uses the transactional id `prefix-number`, so each attempt ends the transaction that an earlier attempt left
+open. In a repeated micro-batch, the marks (`marks.py`) show which rows were already committed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Prepared(NamedTuple):
 def prepare(
     options: WriteOptions, columns: WrittenColumns, task: WriteTask, batches: Iterable[pyarrow.RecordBatch]
 ) -> Prepared:
-    """Write rows in a transaction that stays open, and return the data needed to commit it.
+    """Write rows in a transaction that remains open, and return the data needed to commit it.
 
     Args:
         options: the user's options.

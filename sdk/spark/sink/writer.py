@@ -1,4 +1,4 @@
-"""The writers that Spark calls: one for queries, one for streams.
+"""The writers that Spark calls: one for queries, and one for streams.
 
 `write` runs in the tasks, `commit` and `abort` in the driver, each in a separate Python process: state passes between
 them only in the messages.
