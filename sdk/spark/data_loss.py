@@ -24,7 +24,7 @@ def begins_later(partition: object, start: int, first: int, end: int | None = No
         end: the offset after the last one to read; None for all.
     """
     gone = first if end is None else min(first, end)
-    return f"{partition}: offsets {start} to {gone - 1} are gone, the first one is {first}"
+    return f"{partition}: offsets {start} to {gone - 1} are gone; the partition begins at {first}"
 
 
 def report_loss(what: str, *, fails: bool, cause: Exception | None = None) -> None:

@@ -95,12 +95,12 @@ class InOrder:
                     yield _damage(held, f"offset {first} follows")
                 held = None
             if last < first or first < least:
-                yield _damage(each, f"it is not behind offset {least - 1}")
+                yield _damage(each, f"it is not after offset {least - 1}")
             elif last >= self.limit:
                 if self._has_end and first >= self.limit and self._is_elsewhere(each.batch):
                     return
                 beyond = "the next batch begins with" if self._has_end else "no segment reaches"
-                yield _damage(each, f"its last one is {last}, {beyond} {self.limit}")
+                yield _damage(each, f"its last offset is {last}, and {beyond} {self.limit}")
             elif first == expected:
                 yield each
                 expected = last + 1

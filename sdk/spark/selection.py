@@ -183,7 +183,7 @@ def check_order(starting: Bound, ending: Bound, partition: TopicPartition, start
     """
     if start > end:
         until = f"{ending.option}={ending.asked(partition)}"
-        reason = f"{partition} would begin at offset {start}, and end before, at {end}, by {until}"
+        reason = f"{partition} would begin at offset {start}, but end earlier, at {end}, because of {until}"
         raise ConfigurationError(starting.option, starting.asked(partition), reason)
 
 
@@ -201,7 +201,7 @@ def _numbers(option: str, text: str, expected: str, lowest: int, allowed: str) -
                 raise ConfigurationError(option, text, f"{found!r} of {topic}-{partition}: {allowed}")
             named[TopicPartition(topic, number)] = found
     if not named:
-        raise ConfigurationError(option, text, f"{expected}, it names no partition")
+        raise ConfigurationError(option, text, f"{expected}, but it names no partition")
     return named
 
 

@@ -59,7 +59,7 @@ def lists(summary: Summary) -> list[FoldedList]:
         _partitions(summary.partitions),
         _losses(summary.losses),
         folded_list(
-            "Corrupt regions, and what is behind the last batch",
+            "Corrupt regions, and the bytes after the last batch",
             ("partition", "position#", "bytes#", "expected offset#", "reason", "path"),
             [
                 (

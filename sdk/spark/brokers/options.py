@@ -186,7 +186,7 @@ def _mode(option: str, text: str) -> Mode:
     mode = parse_mode(text)
     if mode is not Mode.FAILFAST:
         reason = (
-            "a consumer cannot continue behind a damaged batch, whose end is unknown; expected FAILFAST. "
+            "a consumer cannot continue after a damaged batch, whose end is unknown; expected FAILFAST. "
             "The format kafka_segments reads the rest from the broker's files"
         )
         raise ConfigurationError(option, text, reason)

@@ -179,7 +179,8 @@ class _Reading:
         first = self._consumer.beginning_offsets([partition])[partition]
         if offset >= first:
             last = self._last_offset()
-            what = f"{partition}: offsets {offset} to {end - 1} are gone or replaced, it ends at {last}: {error}"
+            gone = f"{partition}: offsets {offset} to {end - 1} are gone or replaced"
+            what = f"{gone}; the partition ends at {last}: {error}"
             report_loss(what, fails=self._options.fails_on_loss, cause=error)
             self._end = min(end, max(last, offset))
             return offset if offset < last else end
@@ -212,7 +213,8 @@ class _Reading:
         self._too_short = self._too_short + 1 if last < self._end else 0
         if self._too_short >= self._options.attempts:
             first = max(last, self._offset)
-            what = f"{self._wanted.partition}: offsets {first} to {self._end - 1} do not exist, it ends at {last}"
+            missing = f"{self._wanted.partition}: offsets {first} to {self._end - 1} do not exist"
+            what = f"{missing}; the partition ends at {last}"
             report_loss(what, fails=self._options.fails_on_loss)
             self._end = first
 
@@ -232,7 +234,7 @@ class _Reading:
         error = self._refusal
         if not isinstance(error, BrokerError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise self._timed_out()
-        what = f"{self._wanted.partition} is gone, it was to be read from offset {self._offset} to {self._end}"
+        what = f"{self._wanted.partition} is gone, but was to be read from offset {self._offset} to {self._end}"
         report_loss(what, fails=self._options.fails_on_loss, cause=error)
         self._end = self._offset
 

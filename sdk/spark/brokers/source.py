@@ -143,7 +143,7 @@ class KafkaWireReader(DataSourceReader):
         ranges = []
         for each in partitions:
             if starts[each] > ends[each] and self._may_be_gone(starting, ending, each):
-                what = f"{each}: the query would begin at offset {starts[each]}, and ends before, at {ends[each]}"
+                what = f"{each}: the query would begin at offset {starts[each]}, but ends earlier, at {ends[each]}"
                 report_loss(what, fails=False)
                 continue
             check_order(starting, ending, each, starts[each], ends[each])

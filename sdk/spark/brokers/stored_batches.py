@@ -122,7 +122,8 @@ class StoredBatches(BlockingClient):
             too_short = too_short + 1 if 0 <= found.end < wanted.end else 0
             if too_short >= _TOO_SHORT_MAX:
                 raise LocalProtocolError(
-                    f"{wanted.partition}: offsets {offset} to {wanted.end - 1} do not exist, it ends at {found.end}: "
+                    f"{wanted.partition}: offsets {offset} to {wanted.end - 1} do not exist; "
+                    f"the partition ends at {found.end}: "
                     "its leader has lost records, or the topic was recreated"
                 )
             if monotonic_ms() >= deadline_ms:

@@ -278,4 +278,5 @@ def _of_pyspark(name: str) -> Any:
     try:
         return getattr(functions, name)
     except AttributeError:
-        raise LocalProtocolError(f"PySpark {pyspark.__version__} has no {name}, 4.1 does; use decode_batches") from None
+        reason = f"PySpark {pyspark.__version__} has no {name}, which needs 4.1; use decode_batches"
+        raise LocalProtocolError(reason) from None

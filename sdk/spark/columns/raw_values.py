@@ -154,7 +154,7 @@ def raw_columns(table: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
     if not isinstance(table, pyarrow.RecordBatch):
         raise LocalProtocolError(f"expected a table, as in TABLE(SELECT batches FROM raw), not a {table.type}")
     if "batches" not in table.schema.names:
-        raise LocalProtocolError(f"the table has the columns {', '.join(table.schema.names)}, it needs `batches`")
+        raise LocalProtocolError(f"the table has the columns {', '.join(table.schema.names)} but needs `batches`")
     kinds = {"batches": pyarrow.binary(), "topic": pyarrow.string(), "partition": pyarrow.int32()}
     arrays = [
         _converted(name, table[name], kind) if name in table.schema.names else pyarrow.nulls(table.num_rows, kind)

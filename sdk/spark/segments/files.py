@@ -202,7 +202,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     except re.error as error:
         raise ConfigurationError("pathPattern", pattern, f"not a regular expression: {error}") from None
     if missing := {"topic", "partition", "offset"} - meant.groupindex.keys():
-        raise ConfigurationError("pathPattern", pattern, f"it has no group {', '.join(sorted(missing))}")
+        raise ConfigurationError("pathPattern", pattern, f"missing groups: {', '.join(sorted(missing))}")
     return meant
 
 
@@ -281,13 +281,13 @@ def _key(path: str, meant: re.Pattern[str]) -> _Key | None:
     topic, partition, offset = match.group("topic", "partition", "offset")
     texts = (("partition", partition, INT32_MAX), ("offset", offset, INT64_MAX))
     value = meant.pattern[len(_BEFORE) : -len(_BEHIND)]
-    if topic is None:
-        raise ConfigurationError("pathPattern", value, f"its group topic is None in {path}")
+    for group, text in (("topic", topic), ("partition", partition), ("offset", offset)):
+        if text is None:
+            raise ConfigurationError("pathPattern", value, f"the group `{group}` matches nothing in {path}")
     for group, text, _ in texts:
-        if text is None or not (text.isascii() and text.isdigit()):
-            raise ConfigurationError(
-                "pathPattern", value, f"its group {group} is {text!r} in {path}, which is not a number"
-            )
+        if not (text.isascii() and text.isdigit()):
+            reason = f"the group `{group}` matches {text!r} in {path}, which is not a number"
+            raise ConfigurationError("pathPattern", value, reason)
     if len(topic) > _TOPIC_CHARACTERS_MAX:
         return None
     for group, text, limit in texts:

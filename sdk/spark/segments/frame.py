@@ -79,7 +79,7 @@ def read_segments(
     names = parsed.columns if columns is None else _known(columns)
     if columns is not None and map_batches is None:
         if schema is not None:
-            reason = "schema is given, too, and names the columns to read; expected one of them"
+            reason = "schema is given, too, and names the columns to read; expected only one of the two"
             raise ConfigurationError("columns", ", ".join(names), reason)
         schema = ddl(names)
     if not _opens(parsed.paths):

@@ -323,7 +323,7 @@ def _assigned(option: str, text: str) -> frozenset[TopicPartition]:
     """Return the partitions that JSON names; at least one is expected."""
     found = parse_partitions(option, text)
     if not found:
-        raise ConfigurationError(option, text, 'expected JSON such as {"orders":[0,1]}, it names no partition')
+        raise ConfigurationError(option, text, 'expected JSON such as {"orders":[0,1]}, but it names no partition')
     return found
 
 

@@ -304,7 +304,7 @@ class _Reading:
             yield from self._rows.add_tail(self._place, self._tail, self._lowest)
         end = self._window.end
         if end < min(self._end, self._file.size_bytes):
-            lost = f"the file ended at {end} while it was read, it had {self._file.size_bytes} bytes before"
+            lost = f"the file ended at {end} while it was read, although it had {self._file.size_bytes} bytes before"
             missing = Damage(end, self._file.size_bytes - end, lost)
             yield from _lost(missing, self._place, self._options, self._rows)
 

@@ -164,7 +164,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for key, until in end.items():
             segments = partitions.get(key, [])
             if not segments and key not in start:
-                self._lose(f"{key} is gone, it was to be read up to offset {until}")
+                self._lose(f"{key} is gone, but was to be read up to offset {until}")
             first = segments[0].start_offset if segments else until
             begin = start.get(key, self._first(segments) if segments else until)
             if begin >= until:
@@ -172,7 +172,9 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin < first:
                 self._lose(begins_later(key, begin, first, until))
             if segments and (reached := self._ends.of(segments[-1]).offset) < until:
-                self._lose(f"{key}: offsets {max(begin, reached)} to {until - 1} are gone, it ends at {reached}")
+                self._lose(
+                    f"{key}: offsets {max(begin, reached)} to {until - 1} are gone; the partition ends at {reached}"
+                )
             is_continued = begin > first and begin != self._asked.named.get(segments[0].folder)
             wanted[key] = Wanted(begin, until, self._options.starting_timestamp_ms, is_continued=is_continued)
         found = [each for key in sorted(wanted) for each in self._written(partitions.get(key, []))]
@@ -202,13 +204,13 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _available(self, partitions: _Partitions, start: dict[str, int]) -> dict[str, int]:
         """Return the ends of the partitions."""
         gone = start.keys() - partitions.keys()
-        lost = {key: f"{key} is gone, it was to be read from offset {start[key]} on" for key in gone}
+        lost = {key: f"{key} is gone, but was to be read from offset {start[key]} on" for key in gone}
         ends = {}
         for key, segments in partitions.items():
             begin = start.get(key, self._first(segments))
             reached = self._ends.of(segments[-1]).offset
             if reached < begin and key in start:
-                lost[key] = f"{key} ends at offset {reached}, it was to be read from {begin} on"
+                lost[key] = f"{key} ends at offset {reached}, but was to be read from {begin} on"
             ends[key] = max(self._end(segments, begin), begin)
         for key in sorted(lost.keys() - self._lost):
             self._lose(lost[key])

@@ -25,6 +25,6 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_words_for_a_beginning_that_is_gone() -> None:
-    assert begins_later("a-0", 5, 10) == "a-0: offsets 5 to 9 are gone, the first one is 10"
-    assert begins_later("a-0", 5, 10, 20) == "a-0: offsets 5 to 9 are gone, the first one is 10"
-    assert begins_later("a-0", 5, 10, 8) == "a-0: offsets 5 to 7 are gone, the first one is 10"
+    assert begins_later("a-0", 5, 10) == "a-0: offsets 5 to 9 are gone; the partition begins at 10"
+    assert begins_later("a-0", 5, 10, 20) == "a-0: offsets 5 to 9 are gone; the partition begins at 10"
+    assert begins_later("a-0", 5, 10, 8) == "a-0: offsets 5 to 7 are gone; the partition begins at 10"

@@ -52,12 +52,14 @@ def test_wrong_offset(batches: Batches, wrong: int | None) -> None:
 
 
 def test_reasons() -> None:
-    assert ordered([(0, 5), (1, 5)])[1] == "1: offset 1 cannot be right: it is not behind offset 4"
+    assert ordered([(0, 5), (1, 5)])[1] == "1: offset 1 cannot be right: it is not after offset 4"
     assert ordered([(0, 5), (90, 5), (10, 1)])[1] == "90: offset 90 cannot be right: offset 10 follows"
-    expected = "8: offset 8 cannot be right: its last one is 12, the next batch begins with 10"
+    expected = "8: offset 8 cannot be right: its last offset is 12, and the next batch begins with 10"
     assert ordered([(0, 5), (8, 5)], 10)[1] == expected
     (found,) = ordered([(2**31, 1)])
-    assert found == f"{2**31}: offset {2**31} cannot be right: its last one is {2**31}, no segment reaches {2**31}"
+    assert (
+        found == f"{2**31}: offset {2**31} cannot be right: its last offset is {2**31}, and no segment reaches {2**31}"
+    )
 
 
 def test_damage_between() -> None:

@@ -124,14 +124,18 @@ def test_nothing_between(text: str, end: int, shown: str) -> None:
         (
             Offsets(EARLIEST),
             Offsets(LATEST, {ORDERS: 4}),
-            "'earliest': orders-0 would begin at offset 5, and end before",
+            "'earliest': orders-0 would begin at offset 5, but end earlier",
         ),
         (
             Offsets(LATEST, {ORDERS: 5}),
             Offsets(LATEST),
-            "5: orders-0 would begin at offset 5, and end before, at 4, by",
+            "5: orders-0 would begin at offset 5, but end earlier, at 4, because of",
         ),
-        (Times(7), Times(None, {ORDERS: 8}), "7: orders-0 would begin at offset 5, and end before, at 4, by end=8"),
+        (
+            Times(7),
+            Times(None, {ORDERS: 8}),
+            "7: orders-0 would begin at offset 5, but end earlier, at 4, because of end=8",
+        ),
     ],
 )
 def test_order(starting: Offsets | Times, ending: Offsets | Times, reason: str) -> None:

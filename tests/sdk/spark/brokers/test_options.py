@@ -124,7 +124,7 @@ def test_isolation_level(given: dict[str, str], level: int) -> None:
             "startingOffsetsByTimestampStrategy='x': expected error or latest",
         ),
         ({"minPartitions": "0"}, "minPartitions='0': expected 1 to 2147483647"),
-        ({"mode": "PERMISSIVE"}, "mode='PERMISSIVE': a consumer cannot continue behind a damaged batch"),
+        ({"mode": "PERMISSIVE"}, "mode='PERMISSIVE': a consumer cannot continue after a damaged batch"),
         ({"mode": "DROPMALFORMED"}, "mode='DROPMALFORMED': a consumer cannot"),
         ({"extra": "sequence, path"}, "extra='sequence, path': path only exists when files are read"),
         ({"extra": "batchposition"}, "extra='batchposition': batchPosition only exists"),

@@ -123,7 +123,7 @@ def test_a_topic_that_is_gone(tmp_path: Path, fails_on_loss: bool, caplog: pytes
     with stored(tmp_path, batch(0)) as broker:
         options = read_options(broker, poll_timeout_ms=300, fails_on_loss=fails_on_loss)
         ranges = [PartitionRange(TopicPartition("gone", 0), 3, 9), PartitionRange(ORDERS, 0, 10)]
-        what = "gone-0 is gone, it was to be read from offset 3 to 9"
+        what = "gone-0 is gone, but was to be read from offset 3 to 9"
         if fails_on_loss:
             with pytest.raises(LocalProtocolError, match=what):
                 list(read_ranges(ranges, options))
@@ -160,7 +160,8 @@ def test_lost_beginning(tmp_path: Path) -> None:
         with pytest.raises(LocalProtocolError) as caught:
             offsets_of(read_options(broker), 95, 105)
         assert str(caught.value) == (
-            "orders-0: offsets 95 to 99 are gone, the first one is 100; with failOnDataLoss=false the query continues"
+            "orders-0: offsets 95 to 99 are gone; the partition begins at 100; "
+            "with failOnDataLoss=false the query continues"
         )
         assert offsets_of(read_options(broker, fails_on_loss=False), 95, 105) == list(range(100, 105))
         assert offsets_of(read_options(broker, fails_on_loss=False), 5, 10) == []
@@ -172,7 +173,7 @@ def test_lost_beginning(tmp_path: Path) -> None:
 def test_lost_end(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0)) as broker:
         with pytest.raises(
-            LocalProtocolError, match="orders-0: offsets 15 to 19 are gone or replaced, it ends at 10: "
+            LocalProtocolError, match="orders-0: offsets 15 to 19 are gone or replaced; the partition ends at 10: "
         ):
             offsets_of(read_options(broker), 15, 20)
         assert offsets_of(read_options(broker, fails_on_loss=False), 15, 20) == []
@@ -188,7 +189,7 @@ def test_range_that_ends_behind_the_partition(
         given: Any = {"isolation_level": level, "poll_timeout_ms": poll_timeout_ms}
         with pytest.raises(LocalProtocolError) as caught:
             offsets_of(read_options(broker, **given), 5, 15)
-        lost = "orders-0: offsets 10 to 14 do not exist, it ends at 10"
+        lost = "orders-0: offsets 10 to 14 do not exist; the partition ends at 10"
         assert str(caught.value) == f"{lost}; with failOnDataLoss=false the query continues"
         caplog.clear()
         assert offsets_of(read_options(broker, fails_on_loss=False, **given), 5, 15) == list(range(5, 10))
@@ -332,5 +333,5 @@ def test_a_beginning_that_moves_meanwhile() -> None:
     """A query that may begin later loses nothing at its start, but it can lose records after that."""
     Scripted(7, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
     Moving(5, refused=3).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))
-    with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 6 are gone, the first one is 7"):
+    with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 6 are gone; the partition begins at 7"):
         Scripted(7, refused=5).read(PartitionRange(ORDERS, 3, 8, may_begin_later=True))

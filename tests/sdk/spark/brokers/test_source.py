@@ -101,16 +101,17 @@ def test_nothing(broker: Broker) -> None:
         ({"startingOffsets": '{"orders":{"0":1}}'}, "startingOffsets='orders-0': expected every partition"),
         (
             {"startingOffsets": '{"orders":{"0":5,"1":0}}', "endingOffsets": '{"orders":{"0":4,"1":1}}'},
-            "startingOffsets=5: orders-0 would begin at offset 5, and end before, at 4, by endingOffsets=4",
+            "startingOffsets=5: orders-0 would begin at offset 5, but end earlier, at 4, because of endingOffsets=4",
         ),
         (
             {**AT_THE_END, "endingOffsetsByTimestamp": '{"orders":{"0":0,"1":0}}'},
-            "startingTimestamp=9999999999999: orders-0 would begin at offset 20, and end before, at 0, by "
+            "startingTimestamp=9999999999999: orders-0 would begin at offset 20, but end earlier, at 0, because of "
             "endingOffsetsByTimestamp=0",
         ),
         (
             {"startingOffsets": '{"orders":{"0":50,"1":0}}'},
-            "startingOffsets=50: orders-0 would begin at offset 50, and end before, at 20, by endingOffsets=latest",
+            "startingOffsets=50: orders-0 would begin at offset 50, but end earlier, at 20, because of "
+            "endingOffsets=latest",
         ),
         ({"assign": '{"orders":[7]}'}, "assign='orders-7': the cluster has no such partition"),
     ],
@@ -128,10 +129,10 @@ def test_nothing_is_left_before_the_end(
     ends = {"endingOffsets": '{"orders":{"0":5,"1":-1}}'}
     monkeypatch.setattr(Cluster, "earliest", lambda self, found: {each: 8 * (not each.partition) for each in found})
     assert read(source(broker, failOnDataLoss="false", **ends).reader(SCHEMA)) == [(1, offset) for offset in range(10)]
-    assert "lost: orders-0: the query would begin at offset 8, and ends before, at 5" in caplog.text
+    assert "lost: orders-0: the query would begin at offset 8, but ends earlier, at 5" in caplog.text
     by_number = {"startingOffsets": '{"orders":{"0":8,"1":0}}', "failOnDataLoss": "false"}  # not a loss
     for options in ({}, by_number):
-        with pytest.raises(ConfigurationError, match="orders-0 would begin at offset 8, and end before, at 5"):
+        with pytest.raises(ConfigurationError, match="orders-0 would begin at offset 8, but end earlier, at 5"):
             source(broker, **ends, **options).reader(SCHEMA).partitions()
 
 

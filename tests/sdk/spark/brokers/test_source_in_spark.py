@@ -107,7 +107,7 @@ def test_schema_and_options(source: Any, broker: Broker, topic: str) -> None:
         ("startingOffset", "earliest", "no such option; did you mean startingOffsets"),
         ("kafka.auto.offset.reset", "latest", "use startingOffsets"),
         ("startingOffsets", "latest", "a batch query would read nothing"),
-        ("mode", "PERMISSIVE", "a consumer cannot continue behind a damaged batch"),
+        ("mode", "PERMISSIVE", "a consumer cannot continue after a damaged batch"),
     ],
 )
 def test_refused(source: Any, broker: Broker, option: str, value: str, reason: str) -> None:

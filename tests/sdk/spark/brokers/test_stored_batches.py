@@ -121,7 +121,7 @@ def test_gone_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Non
         broker.kill()
         broker.start()
         assert read(broker, 0, 25) == [10, 15, 20]
-        assert "offsets 0 to 9 are gone, the first one is 10" in caplog.text
+        assert "offsets 0 to 9 are gone; the partition begins at 10" in caplog.text
         with pytest.raises(BrokerError) as caught:
             read(broker, 40, 50)
         assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -139,7 +139,9 @@ def test_range_that_ends_behind_the_partition(tmp_path: Path, monkeypatch: pytes
     """The error comes once the leader has repeated its end several times: a new leader may learn the end late."""
     monkeypatch.setattr(stored_batches, "_WAIT_MS", 5)
     with stored(tmp_path, batch(0, 5)) as broker:
-        with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 7 do not exist, it ends at 5: "):
+        with pytest.raises(
+            LocalProtocolError, match="orders-0: offsets 5 to 7 do not exist; the partition ends at 5: "
+        ):
             read(broker, 0, 8, timeout_ms=30_000)
         answers = [*((b"", 5),) * 5, (b"", 8), *((b"", 5),) * 5, (batch(5, 3), 8)]
         monkeypatch.setattr(StoredBatches, "_ask", lambda *_: answered(stored_batches._Fetched(*answers.pop(0))))

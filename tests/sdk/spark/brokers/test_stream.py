@@ -176,7 +176,9 @@ def test_lost_topic(broker: Broker, options: dict[str, str]) -> None:
     query.take_all()
     delete(broker, "orders")
     query.plan()
-    with pytest.raises(LocalProtocolError, match="orders-0 is gone, it was to be read from offset 100 on; with failOn"):
+    with pytest.raises(
+        LocalProtocolError, match="orders-0 is gone, but was to be read from offset 100 on; with failOn"
+    ):
         query.run()
     query.start_again(failOnDataLoss="false")
     assert query.run() == []
@@ -194,7 +196,7 @@ def test_lost_partition_that_was_assigned(broker: Broker, is_available_now: bool
     query.take_all()
     delete(broker, "others")
     query.plan()
-    with pytest.raises(LocalProtocolError, match="others-0 is gone, it was to be read from offset 3 on; with failOn"):
+    with pytest.raises(LocalProtocolError, match="others-0 is gone, but was to be read from offset 3 on; with failOn"):
         query.run()
     query.start_again(failOnDataLoss="false")
     if is_available_now:
@@ -217,7 +219,7 @@ def test_topic_that_is_made_anew(broker: Broker) -> None:
     create(broker, orders=1)
     produce(broker, "orders", 0, 5)
     query.plan()
-    with pytest.raises(LocalProtocolError, match="orders-0 ends at offset 5, it was to be read from 100 on"):
+    with pytest.raises(LocalProtocolError, match="orders-0 ends at offset 5, but was to be read from 100 on"):
         query.run()
     query.start_again(failOnDataLoss="false")
     assert query.run() == []
@@ -231,7 +233,7 @@ def test_topic_that_goes_before_a_micro_batch_is_read(broker: Broker) -> None:
     query = Query(broker)
     query.plan()
     delete(broker, "orders")
-    with pytest.raises(LocalProtocolError, match="orders-0 is gone, it was to be read from offset 0 to 100"):
+    with pytest.raises(LocalProtocolError, match="orders-0 is gone, but was to be read from offset 0 to 100"):
         query.run()
     query.start_again(failOnDataLoss="false")
     assert query.run() == []

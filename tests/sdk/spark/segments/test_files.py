@@ -95,7 +95,7 @@ def test_paths_as_hadoop_has_them(path: str, inside: str) -> None:
 def test_pattern(root: Path) -> None:
     pattern = r"(?P<topic>orders)-(?P<partition>1)0/(?P<offset>\d+)\.log"
     assert found(root, pattern=pattern) == ["orders-1 0 None"]
-    with pytest.raises(ConfigurationError, match=r"pathPattern=.*: it has no group offset, partition"):
+    with pytest.raises(ConfigurationError, match=r"pathPattern=.*: missing groups: offset, partition"):
         found(root, pattern="(?P<topic>x)")
     with pytest.raises(ConfigurationError, match=r"pathPattern=.*: not a regular expression"):
         found(root, pattern="(")
@@ -105,8 +105,11 @@ def test_pattern(root: Path) -> None:
         found(root / "c", pattern=lax)
     value = lax.replace("\\", "\\\\")
     path = root / "c" / "orders-x" / f"{0:020}.log"
-    assert str(caught.value) == f"pathPattern='{value}': its group partition is 'x' in {path}, which is not a number"
-    with pytest.raises(ConfigurationError, match="its group topic is None in "):
+    assert (
+        str(caught.value)
+        == f"pathPattern='{value}': the group `partition` matches 'x' in {path}, which is not a number"
+    )
+    with pytest.raises(ConfigurationError, match="the group `topic` matches nothing in "):
         found(root / "c", pattern=r"(?P<topic>a)?.*-(?P<partition>x)/(?P<offset>\d+)\.log")
 
 

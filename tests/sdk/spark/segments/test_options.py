@@ -165,7 +165,7 @@ def test_refused_values_of_python(value: object, reason: str) -> None:
         ({"subscribePattern": "("}, "subscribePattern='(': not a regular expression: "),
         ({"subscribePattern": ""}, "subscribePattern='': expected a regular expression"),
         ({"topics": "a", "assign": '{"a":[0]}'}, "topics='a': assign is given, too; expected one"),
-        ({"assign": "{}"}, "assign='{}': expected JSON such as {\"orders\":[0,1]}, it names no partition"),
+        ({"assign": "{}"}, "assign='{}': expected JSON such as {\"orders\":[0,1]}, but it names no partition"),
         ({"assign": '{"a":[]}'}, "assign='{\"a\":[]}': expected JSON"),
         ({"startingTimestamp": "2", "endingTimestamp": "1"}, "startingTimestamp=2: expected at most endingTimestamp=1"),
     ],
@@ -280,7 +280,7 @@ def test_offsets_in_order(start: int, end: int, is_allowed: bool) -> None:
     if is_allowed:
         found.check_batch()
         return
-    with pytest.raises(ConfigurationError, match=f"^startingOffsets={start}: a-1 would begin at offset {start}, and"):
+    with pytest.raises(ConfigurationError, match=f"^startingOffsets={start}: a-1 would begin at offset {start}, but"):
         found.check_batch()
 
 

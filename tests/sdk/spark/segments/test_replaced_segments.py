@@ -48,7 +48,9 @@ def test_file_that_ends_while_it_is_read(files: SegmentFiles, monkeypatch: pytes
     part, size = planned(files)[0], log_of(files).stat().st_size
     position = sum(len(batch(number * 10)) for number in range(4))
     monkeypatch.setattr(SegmentFiles, "open", opened)
-    with pytest.raises(DecodeError, match=f"the file ended at {position} while it was read, it had {size} bytes"):
+    with pytest.raises(
+        DecodeError, match=f"the file ended at {position} while it was read, although it had {size} bytes"
+    ):
         offsets_of([part], files)
 
 

@@ -149,7 +149,7 @@ def test_loss(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "offsets", "loss"),
     [
-        ("startingOffsets", '{"later":{"0":95}}', "later-0: offsets 95 to 99 are gone, the first one is 100"),
+        ("startingOffsets", '{"later":{"0":95}}', "later-0: offsets 95 to 99 are gone; the partition begins at 100"),
         ("startingOffsets", '{"later":{"0":111}}', "later-0 ends at offset 110, but offsets up to 110 are requested"),
         ("endingOffsets", '{"later":{"0":111}}', "later-0 ends at offset 110, but offsets up to 110 are requested"),
         ("startingOffsets", '{"later":{"7":0}}', "later-7 does not exist, but its offsets are requested"),
@@ -187,7 +187,7 @@ def test_offsets_of_what_is_not_selected(folder: Path, option: str) -> None:
 
 def test_offsets_that_end_before_they_begin(folder: Path) -> None:
     options = {"startingOffsets": '{"orders":{"1":5}}', "endingOffsets": '{"orders":{"1":4}}'}
-    reason = "startingOffsets=5: orders-1 would begin at offset 5, and end before, at 4, by endingOffsets=4"
+    reason = "startingOffsets=5: orders-1 would begin at offset 5, but end earlier, at 4, because of endingOffsets=4"
     with pytest.raises(ConfigurationError, match=f"^{reason}"):
         source(folder, failOnDataLoss="false", **options).reader(schema("offset bigint"))
     options["startingOffsets"] = '{"orders":{"1":4}}'

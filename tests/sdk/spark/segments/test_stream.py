@@ -233,7 +233,7 @@ def test_log_that_begins_later(tmp_path: Path) -> None:
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 25\n")
     assert Query(tmp_path).take_all() == [35]
     assert query.plan()
-    with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 24 are gone, the first one is 25"):
+    with pytest.raises(LocalProtocolError, match="orders-0: offsets 5 to 24 are gone; the partition begins at 25"):
         query.run()
     query.options["failOnDataLoss"] = "false"
     query.start()
@@ -249,7 +249,7 @@ def test_lost_records(folder: Path) -> None:
     query.run()
     query.plan()
     (folder / "orders-0" / f"{0:020}.log").unlink()
-    with pytest.raises(LocalProtocolError, match=r"orders-0: offsets 25 to 49 are gone, the first one is 50"):
+    with pytest.raises(LocalProtocolError, match=r"orders-0: offsets 25 to 49 are gone; the partition begins at 50"):
         query.run()
     query.options["failOnDataLoss"] = "false"
     query.start()
@@ -262,7 +262,7 @@ def test_lost_end(folder: Path) -> None:
     query = Query(folder)
     query.take_all()
     write_segment(folder / "orders-1", [batch(0)])
-    with pytest.raises(LocalProtocolError, match="orders-1 ends at offset 10, it was to be read from 20 on"):
+    with pytest.raises(LocalProtocolError, match="orders-1 ends at offset 10, but was to be read from 20 on"):
         query.plan()
     query.options["failOnDataLoss"] = "false"
     query.start()
@@ -273,7 +273,7 @@ def test_lost_partition(folder: Path) -> None:
     query = Query(folder)
     query.take_all()
     (folder / "orders-1" / f"{0:020}.log").unlink()
-    with pytest.raises(LocalProtocolError, match="orders-1 is gone, it was to be read from offset 20 on"):
+    with pytest.raises(LocalProtocolError, match="orders-1 is gone, but was to be read from offset 20 on"):
         query.plan()
     query.options["failOnDataLoss"] = "false"
     query.start()
@@ -287,8 +287,8 @@ def test_each_loss_is_logged_once(folder: Path, caplog: pytest.LogCaptureFixture
     path = folder / "orders-1" / f"{0:020}.log"
     path.unlink()
     told = [
-        "lost: orders-0 ends at offset 60, it was to be read from 100 on",
-        "lost: orders-1 is gone, it was to be read from offset 20 on",
+        "lost: orders-0 ends at offset 60, but was to be read from 100 on",
+        "lost: orders-1 is gone, but was to be read from offset 20 on",
     ]
     write_segment(folder / "orders-0", [batch(50)])
     for _ in range(3):
@@ -367,7 +367,7 @@ def test_a_log_that_is_shorter_than_planned(folder: Path) -> None:
     query = Query(folder)
     query.plan()
     write_segment(folder / "orders-1", [batch(0)])
-    with pytest.raises(LocalProtocolError, match="orders-1: offsets 10 to 19 are gone, it ends at 10"):
+    with pytest.raises(LocalProtocolError, match="orders-1: offsets 10 to 19 are gone; the partition ends at 10"):
         query.run()
 
 
@@ -408,7 +408,7 @@ def test_partitions_that_come_later(folder: Path) -> None:
     write_segment(folder / "orders-4", [batch(0)])
     assert query.plan()
     shutil.rmtree(folder / "orders-4")
-    with pytest.raises(LocalProtocolError, match="orders-4 is gone, it was to be read up to offset 10"):
+    with pytest.raises(LocalProtocolError, match="orders-4 is gone, but was to be read up to offset 10"):
         query.run()
 
 
