@@ -162,7 +162,7 @@ def count_syncs(pid: int, work: Callable[[], int]) -> tuple[int, int] | None:
     counter = subprocess.Popen(
         [perf, "stat", "-x", ",", "-e", events, "-p", str(pid)], stderr=subprocess.PIPE, text=True
     )
-    time.sleep(0.5)  # it does not report when it has started counting
+    time.sleep(0.5)  # perf does not report when it has started counting
     done = work()
     counter.send_signal(2)
     _, text = counter.communicate()

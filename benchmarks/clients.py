@@ -201,7 +201,7 @@ def _confluent_consume(task: Task) -> int:
     )
     consumer.assign([TopicPartition(task.topic, 0, 0)])
     count = size = 0
-    while count < task.messages:  # requesting more than there is would wait for the whole second
+    while count < task.messages:  # a request for more than is available would wait for the whole second
         for message in consumer.consume(min(1000, task.messages - count), 1.0):
             size += len(message.value())
             count += 1

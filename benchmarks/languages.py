@@ -53,7 +53,7 @@ _TURN_SECONDS = 0.02
 _ROUNDS = 40
 _QUICK_ROUNDS = 5
 
-#: HotSpot compiles a method for the last time after some ten thousand calls, which take longer for large messages.
+#: HotSpot compiles a method for the last time after about ten thousand calls, which take longer for large messages.
 _WARM_UP_SECONDS = 1.5
 
 

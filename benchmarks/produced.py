@@ -66,7 +66,7 @@ def measure(batch_bytes: int, value_bytes: int, compression: Compression, second
     """Measure all kinds of work on one batch, in turn.
 
     Args:
-        batch_bytes: most bytes of the batch before compression.
+        batch_bytes: maximum size of the batch before compression, in bytes.
         value_bytes: size of each value.
         compression: compression of the batch.
         seconds: time for each function.

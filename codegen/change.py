@@ -13,11 +13,11 @@ __all__ = ["Change", "Verdict"]
 class Verdict(StrEnum):
     """The effect of a change on programs that use the old state."""
 
-    #: None: they work as before.
+    #: None: programs work as before.
     COMPATIBLE = "compatible"
     #: The bytes are as before, but users should know about it.
     NOTE = "note"
-    #: They would misread bytes, or send bytes that are misread.
+    #: Programs would misread bytes, or send bytes that are misread.
     BREAKS = "breaks the wire"
 
 
@@ -30,7 +30,7 @@ class Change:
         field: the path of the field or the name of the value; empty for the subject itself.
         what: the change in words.
         verdict: its effect.
-        versions: the versions of the message that have it; none for subjects without versions.
+        versions: the versions of the message that the change affects; none for subjects without versions.
     """
 
     subject: str

@@ -110,7 +110,8 @@ def load_configs(path: Path) -> dict[str, tuple[ConfigSpec, ...]]:
     """Read `configs.yaml`.
 
     Raises:
-        SchemaError: it is invalid, a name is used twice, or one refers to a missing configuration of the broker.
+        SchemaError: the file is invalid, a name is used twice, or an entry refers to a missing configuration of the
+            broker.
     """
     problems = Problems()
     found: dict[str, tuple[ConfigSpec, ...]] = {}

@@ -153,7 +153,7 @@ def _in_all_fields(message: MessageSpec) -> Iterator[_Problem]:
 
 
 def _with_records(message: MessageSpec) -> set[str]:
-    """Return `records` and the names of the structures that contain some at any depth."""
+    """Return `records` and the names of the structures that contain records at any depth."""
     found: set[str] = set()
     more = {"records"}
     while more:

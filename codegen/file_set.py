@@ -1,8 +1,8 @@
 """Replace several files of a folder together: all of them, or none.
 
 New text is first written beside the old files; this is the step that fails on a full disk. After that, files are only
-renamed, so a failure can be undone without free space; the old files are removed last. A process that is killed
-half-way leaves files under other names; the next call refuses to continue until they have been restored.
+renamed, so undoing a failure needs no free space; the old files are removed last. A process that is killed half-way
+leaves files under other names; the next call refuses to continue until they have been restored.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _as_history(old: MessageSpec, new: MessageSpec, removed_in: RemovedIn, liste
 
 
 def _removals(message: MessageSpec, versions: Versions, removed_in: RemovedIn) -> tuple[Removal, ...]:
-    """Return which release removed which of the versions; those that the message already lists stay."""
+    """Return which release removed which of the versions; entries that the message already lists are kept."""
     releases = ((message.removed_in(version) or removed_in(message.name, version), version) for version in versions)
     runs = ((release, [version for _release, version in run]) for release, run in groupby(releases, itemgetter(0)))
     return tuple(Removal(release, Versions(run[0], run[-1])) for release, run in runs)

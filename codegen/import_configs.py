@@ -1,7 +1,7 @@
 """Update the table of configurations to a Kafka release.
 
 Facts come from the release: a running broker's response to DescribeConfigs, and the pages that Kafka's classes print
-for its documentation, which list the allowed values. Our own entries stay: the reference broker's treatment of a
+for its documentation, which list the allowed values. Our own entries are kept: the reference broker's treatment of a
 configuration, descriptions and synonyms. A new configuration has no description, which the maintainer adds.
 
 Source: the list of configurations that `ConfigDef.toHtml` prints.
@@ -58,8 +58,8 @@ def updated_configs(
 
     Args:
         answers: the responses of a broker of the release, by kind of resource.
-        pages: the pages of the release's documentation, likewise; there is none for client metrics.
-        path: the table of configurations, whose own entries stay; it may be missing.
+        pages: the pages of the release's documentation, likewise; client metrics have no page.
+        path: the table of configurations, from which our own entries are kept; it may be missing.
 
     Returns:
         The configurations by kind of resource; the description of a new one is empty.

@@ -1,8 +1,8 @@
 """Update the tables of the schemas to a Kafka release: error codes, enumerations, constants.
 
 The message definitions in a jar do not include them; a program that uses the release's classes prints them, together
-with the tables of the golden vectors. Descriptions are ours and stay, and so does the list of errors that are fatal to
-a client.
+with the tables of the golden vectors. Our own descriptions are kept, and so is the list of errors that are fatal to a
+client.
 
 Source: `error_codes.json` and `api_keys.json`, written by `conformance/vector_generator`.
 """

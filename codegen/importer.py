@@ -1,8 +1,8 @@
 """Update a folder of schemas to a Kafka release, or add versions of older releases; all files or none.
 
-Facts come from the release, descriptions stay: a field or message keeps its text, and new ones have none. A version
-that the release no longer has stays, too, as a removed one. The resulting folder is checked as a whole before any file
-changes, and only files whose text changes are written.
+Facts come from the release, and descriptions are kept: a field or message keeps its text, and new ones have none. A
+version that the release no longer has is kept, too, as a removed version. The resulting folder is checked as a whole
+before any file changes, and only files whose text changes are written.
 
 Source: the definitions inside Kafka's jars; see `definitions.py`.
 """
@@ -70,7 +70,7 @@ class ImportResult:
         added: new files.
         changed: files whose text changed.
         removed: files that the release no longer has.
-        kept: more files that the release no longer has, kept because `remove` was not set.
+        kept: further files that the release no longer has, kept because `remove` was not set.
         undescribed: messages without a description.
     """
 
@@ -270,7 +270,7 @@ def arrange(messages: list[MessageSpec]) -> dict[Path, SchemaFile]:
 
 
 def _other(messages: Mapping[str, MessageSpec], one: MessageSpec, name: str) -> MessageSpec:
-    """Return the message that belongs with `one`."""
+    """Return the counterpart of the message `one`."""
     if name not in messages:
         raise SchemaError(Path(f"{one.name}.json"), 0, f"{one.name} has no {name}; are all jars of the release there?")
     return messages[name]

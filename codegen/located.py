@@ -25,7 +25,7 @@ T = TypeVar("T")
 #: libyaml's loader; the pure-Python one refuses `string?` inside braces, which YAML 1.2 allows.
 _Loader: type | None = getattr(yaml, "CSafeLoader", None)
 
-#: The largest schema of Kafka has 20 kB.
+#: Kafka's largest schema is 20 kB.
 FILE_BYTES_MAX = 1 << 20
 #: Levels of nested mappings and lists; Kafka's schemas use 12.
 NESTING_MAX = 64
@@ -188,7 +188,7 @@ class Located(dict[str, Any]):
         """Check that the mapping has no other keys.
 
         Raises:
-            SchemaError: names each key that is not allowed, and those that are.
+            SchemaError: names each key that is not allowed, and the keys that are.
         """
         allowed = sorted(allowed)
         unknown = [key for key in self if key not in allowed]

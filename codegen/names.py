@@ -36,10 +36,10 @@ TAKEN_TYPES = frozenset(
 #: Suffixes of message names, which may be left out in a query.
 _ENDINGS = re.compile("(?:request|response|key|value|record)$")
 
-#: Compared characters of a name: the time grows with them, and no known name has more.
+#: Maximum number of characters of a name that are compared: the time grows with them, and no known name is longer.
 _COMPARED_CHARACTERS_MAX = 100
 
-#: Characters of a value that an error repeats.
+#: Maximum number of characters of a value that an error repeats.
 _SHOWN_CHARACTERS_MAX = 60
 
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")

@@ -31,7 +31,7 @@ class State:
         errors: the error codes, or None.
         enumerations: the enumerations, or None.
         constants: the constants, or None.
-        configs: the configurations, by what they belong to; or None.
+        configs: the configurations by kind of resource, or None.
         registry: what Kafka keeps in ZooKeeper; or None.
     """
 

@@ -53,7 +53,8 @@ class Constant:
     Attributes:
         name: our name, in capitals.
         value: the number or text.
-        about: its meaning. source: Kafka's class and constant; empty if there is none.
+        about: its meaning.
+        source: Kafka's class and constant; empty if there is none.
     """
 
     name: str

@@ -19,7 +19,7 @@ OPEN = 32767
 
 _FORM = re.compile(r"(?P<first>[0-9]+)(?:(?P<open>\+)|-(?P<last>[0-9]+))?")
 
-#: Most digits of a number that is read; a longer one is considered too large without parsing it.
+#: Maximum number of digits that are read; a longer number is considered too large without being parsed.
 _DIGITS_MAX = 9
 
 #: Characters shown of an invalid version range.
@@ -46,7 +46,7 @@ class Versions:
             text: `3`, `0-4`, `2+` or `none`.
 
         Raises:
-            ValueError: the text is none of these, its ends are reversed, or one is above `OPEN`.
+            ValueError: the text has none of these forms, its ends are reversed, or an end is above `OPEN`.
         """
         if text == "none":
             return NONE

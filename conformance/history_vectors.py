@@ -168,10 +168,10 @@ def check_versions(folder: Path, beside: Path | None = None) -> Iterator[Case]:
 
     Args:
         folder: the vectors of the release, with `schema_parity.json` and `coverage.json`.
-        beside:
+        beside: the folder with the vectors that the release shares with a newer one.
 
-    the folder with the vectors that the release shares with a newer one. Yields: The message-version, and the problem
-    or None.
+    Yields:
+        The message-version, and the problem or None.
     """
     found = _counts(folder)
     shared: dict[str, dict[str, int]] = {}

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 __all__ = ["Failure", "Suite", "summary", "write_junit"]
 
-#: Failures printed per suite; the JUnit file has all of them.
+#: Maximum number of failures printed per suite; the JUnit file has all of them.
 _SHOWN_FAILURES = 10
 
 

@@ -1,6 +1,6 @@
 """The broker without sockets, clocks and threads: it maps requests to responses.
 
-It assembles the parts of the broker, and handlers get those that they name. `requests` answers with a response or a
+It assembles the parts of the broker, and handlers get the parts that they name. `requests` answers with a response or a
 `DelayedOperation`; `timers` knows the next deadline. The server, or a test, provides bytes, time and threads.
 """
 

@@ -20,7 +20,7 @@ from kafkawire.sdk.transport.wire import Address
 __all__ = ["serve"]
 
 #: How long background work may keep the interpreter before requests get it; each request waits for it a few times. With
-#: Python's 5 ms, a produce request took up to 10 ms during compaction; with this value it takes 2.
+#: Python's 5 ms, a produce request took up to 10 ms during compaction; with this value it takes 2 ms.
 _SWITCH_SECONDS = 0.0005
 
 #: Signals that end `serve`; the last is sent when a terminal is closed, unless the broker was started to outlive it
@@ -70,7 +70,7 @@ def serve(
         for number in signals:
             loop.add_signal_handler(number, stop)
         await broker.start()
-        # Objects created so far stay: no garbage collection needs to check them.
+        # Objects created so far live until the end, so no garbage collection needs to check them.
         gc.freeze()
         if collects:
             gc.enable()
@@ -81,7 +81,7 @@ def serve(
         finally:
             await broker.stop()
             if broker.is_stuck:
-                os._exit(1)  # anything else would wait for threads that wait for the disk
+                os._exit(1)  # any other exit would wait for threads that wait for the disk
 
     before, interval = [signal.getsignal(number) for number in signals], sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)

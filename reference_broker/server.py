@@ -68,7 +68,7 @@ _THREAD_TIMEOUT_SECONDS = 60
 #: How long a stopping broker waits for syncs to disk, so that their producers get responses.
 _LAST_WORK_SECONDS = 10
 
-#: How long the disk may take for these, and to sync the rest; unsynced data is checked at the next startup.
+#: How long the disk may take for these syncs, and for syncing the rest; unsynced data is checked at the next startup.
 _LAST_SYNC_SECONDS = 30
 
 #: How long clients may take to read their last responses when the broker stops, and how often that is checked.
@@ -167,7 +167,7 @@ class Broker:
         """Open the logs, recovering from a crash if there was one, and listen; wait for a stop in progress first.
 
         Raises:
-            LocalProtocolError: it is already running, and stays so.
+            LocalProtocolError: the broker is already running, and keeps running.
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """
@@ -243,7 +243,7 @@ class Broker:
         if self._core is None:  # killed
             return
         core.unload()
-        await asyncio.sleep(0)  # responses leave one iteration of the loop after their cause
+        await asyncio.sleep(0)  # responses are sent one iteration of the loop after their cause
         for wire in list(self._wires):
             wire.finish()
         deadline_ms = monotonic_ms() + _LAST_RESPONSES_MS
@@ -262,7 +262,7 @@ class Broker:
         def close() -> None:
             core.close(self._background.each)
             self._background.close()
-            with contextlib.suppress(RuntimeError):  # the loop has ended in the meantime: it took too long
+            with contextlib.suppress(RuntimeError):  # closing took too long, and the loop has ended in the meantime
                 loop.call_soon_threadsafe(closed.set)
 
         threading.Thread(target=close, name="kafkawire-broker-close", daemon=True).start()
@@ -313,7 +313,7 @@ class Broker:
         return wire
 
     def _check_idle(self) -> None:
-        """Close idle connections: no progress of requests or responses, whether begun or not."""
+        """Close idle connections: those on which no request or response has made progress."""
         limit_ms = self.options.connections_max_idle_ms
         if limit_ms == NO_LIMIT:
             return
@@ -397,7 +397,8 @@ class BackgroundBroker:
         """Start the thread and wait until the broker listens.
 
         Raises:
-            LocalProtocolError: it is already running, and stays so; or threads are greenlets, see `check_threads`.
+            LocalProtocolError: the broker is already running, and keeps running; or threads are greenlets, see
+                `check_threads`.
             ConfigurationError: the data directory belongs to another broker.
             OSError: the address is in use, or the directory cannot be written.
         """

@@ -59,7 +59,7 @@ UNSWAPPED_CALLS = {"isinstance", "issubclass", "getattr", "hasattr", "setattr"}
 #: Arguments that may have the same type; texts and numbers beside them rarely do.
 SWAPPED = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp)
 
-#: Comparisons whose edit negates the condition already.
+#: Comparisons whose own edit already negates the condition.
 NEGATED = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 _LIMIT = re.compile(r"(?:^|_)(?:MAX|LIMIT)(?:_|$)")
@@ -80,7 +80,8 @@ class Fault(NamedTuple):
         place: the function or class, such as `ClientConnection.negotiate`; `<module>` outside of all.
         line: its line, from 1.
         kind: the kind of fault, as in `python -m tools.mutants --kind`.
-        edit: the change of the source, in a word or two. start, end: the bytes of the source that are replaced.
+        edit: the change of the source, in a word or two.
+        start, end: the bytes of the source that are replaced.
         new: the replacement.
     """
 

@@ -21,7 +21,7 @@ from tools.mutation import mutate
 
 __all__ = ["check_internal", "check_lines", "damage_internal", "internal_inputs"]
 
-#: Most decompressed bytes of a damaged batch; for more, the Python engine takes over a second.
+#: Maximum number of decompressed bytes of a damaged batch; for more, the Python engine takes over a second.
 _DECOMPRESSED_BYTES_MAX = 256 * 1024
 
 

@@ -38,7 +38,7 @@ from tools.mutation import mutate
 
 __all__ = ["check_produced", "check_records", "damage_records", "produced_inputs", "record_inputs"]
 
-#: Most bytes of the decompressed records of a batch in these checks; the vectors stay below it, bombs do not.
+#: Maximum size in bytes of a batch's decompressed records in these checks; the vectors stay below it, bombs do not.
 DECOMPRESSED_BYTES_MAX = 1 << 20
 
 

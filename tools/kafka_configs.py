@@ -2,7 +2,7 @@
 
 `python -m tools.kafka_configs` starts one node of the release that the schemas describe, as `make test-kafka` does,
 sends it DescribeConfigs for a topic, itself, a group and a client metrics subscription, reads the allowed values from
-the pages that Kafka's classes print for its documentation, and writes `configs.yaml`. Our own entries stay. A
+the pages that Kafka's classes print for its documentation, and writes `configs.yaml`. Our own entries are kept. A
 configuration that the release adds needs an `about` in our own words: the command names it and exits with 1, and the
 schemas are invalid until it is written. `--check` writes nothing, and exits with 1 if the file would change.
 """

@@ -1,10 +1,10 @@
 """Plant small faults in the sources, one at a time, and see whether the tests notice.
 
-`python -m tools.mutants [--room ROOM] [--since REVISION] [--kind KIND] [--faults N]
-[--seed S]` draws faults from all that `faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in the
-changes since a revision: the same number of each kind, distributed over files by size. It runs the tests of the file in
-a copy of the tree; a fault that no test notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a
-survivor is not explained in `tools/mutants_survivors.toml`.
+`python -m tools.mutants [--room ROOM] [--since REVISION] [--kind KIND] [--faults N] [--seed S]` draws faults from all
+that `faults.py` and `slips.py` find in a room of `tools/mutants.toml`, or in the changes since a revision: the same
+number of each kind, distributed over files by size. It runs the tests of the file in a copy of the tree; a fault that
+no test notices is a survivor. It exits with 1 if fewer than 90 % are killed, or if a survivor is not explained in
+`tools/mutants_survivors.toml`.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 #: The default of `make mutants`; 150 take ten to twenty minutes on two cores.
 FAULTS = 150
 
-#: A run hangs if it takes this many times as long as without a fault, plus this many seconds.
+#: A run is considered stuck if it takes this many times as long as without a fault, plus this many seconds.
 SECONDS_FACTOR, SECONDS_MORE = 5, 20
 
-#: A test hangs if it takes this long: the slowest take 10 s.
+#: A test is considered stuck if it takes this long: the slowest tests take 10 s.
 TEST_SECONDS_MAX = 60
 
 #: Address space of a run, so a fault in a length does not exhaust the machine's memory.

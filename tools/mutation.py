@@ -10,7 +10,7 @@ from random import Random
 
 __all__ = ["MUTATIONS", "mutate"]
 
-#: Most mutations of one case: one or two find most faults, more reach states that one cannot.
+#: Maximum number of mutations of one case: one or two find most faults, more reach states that one cannot reach.
 MUTATIONS_MAX = 6
 
 #: Bytes at the edges of signed, unsigned and variable length numbers.

@@ -43,7 +43,7 @@ NEIGHBOURS = [
     *(("current", "next"), ("previous", "next"), ("start", "stop"), ("sent", "received"), ("older", "newer")),
 ]
 
-#: Most neighbours that are tried instead of one name, the nearest ones.
+#: Maximum number of neighbours that are tried in place of a name, the nearest first.
 NAMES_MAX = 2
 
 #: Builtins that return an int.

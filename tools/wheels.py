@@ -66,7 +66,8 @@ def build_release(root: Path, out: Path, pythons: Mapping[str, Path]) -> list[Pa
 
     Args:
         root: a git clone; untracked files are left out.
-        out: a folder; it is recreated. pythons: an interpreter for each version that gets a native wheel.
+        out: a folder; it is recreated.
+        pythons: an interpreter for each version that gets a native wheel.
 
     Raises:
         ReleaseError: an archive could not be built or does not work; `out` is then unchanged.

@@ -34,7 +34,7 @@ def part(format_: RecordFormat, field: RecordField) -> Part:
     """Return how the engines handle a field.
 
     Raises:
-        ValueError: they have no code for such a field; names it.
+        ValueError: the engines have no code for such a field; the text names the field.
     """
     fields = format_.fields
     if field.measures is not None:

@@ -46,7 +46,7 @@ def emit_native_record_codec(formats: Mapping[str, RecordFormat], digest: str) -
         digest: the digest of the schemas.
 
     Raises:
-        ValueError: a record has a field for which the engines have no code; names it.
+        ValueError: a record has a field for which the engines have no code; the text names the field.
     """
     record, entry, batch = formats["Record"], formats["RecordHeader"], formats["RecordBatch"]
     lines = [*header("records/", digest), *_ABOUT.split("\n")]

@@ -62,7 +62,7 @@ def emit_record_codec(formats: Mapping[str, RecordFormat], digest: str) -> str:
         digest: the digest of the schemas.
 
     Raises:
-        ValueError: a record has a field for which the engines have no code; names it.
+        ValueError: a record has a field for which the engines have no code; the text names the field.
     """
     record, entry = formats["Record"], formats["RecordHeader"]
     lines = [*header("records/", digest), *_HEAD.split("\n")]

@@ -20,8 +20,8 @@ def load(handlers: Iterable[ApiHandler] = ()) -> ServedApis:
         handlers: for other APIs, or for Kafka's APIs that have no handler here.
 
     Raises:
-        TypeError: one of them is not an `ApiHandler`.
-        LocalProtocolError: two of them serve the same API, or their APIs clash; see `ApiRegistry`.
+        TypeError: a handler is not an `ApiHandler`.
+        LocalProtocolError: two handlers serve the same API, or their APIs clash; see `ApiRegistry`.
     """
     for module in pkgutil.iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")

@@ -71,9 +71,9 @@ def _grow(
         request: the request.
         metadata: see `MetadataCache`.
         topics: see `TopicController`.
-        wanted: the part of the request for the topic.
-        result: the part of the response.
-        parts: parts of the response.
+        wanted: the topic's part of the request.
+        result: the topic's part of the response.
+        parts: collects the parts of the response.
         room: how many partitions the request may still add.
 
     Raises:

@@ -183,7 +183,7 @@ class _Fetch:
 
     @property
     def _may_wait(self) -> bool:
-        """Whether the client prefers waiting over an immediate response."""
+        """Whether the client prefers waiting to an immediate response."""
         request = self._request
         is_enough = self._has_errors or self._size_bytes >= request.min_bytes
         # Unknown partitions are read again each time, so all others in the session are known.
@@ -222,7 +222,7 @@ class _Fetch:
             places[_UNKNOWN.get(entry[1].error_code, 0)].append(entry)
             if pieces.ends():
                 yield
-        if self._reads > 1:  # otherwise they already are in order
+        if self._reads > 1:  # after a single read, they already are in order
             for entries in places:
                 entries.sort(key=_turn)
         return [*places[0], *places[1], *places[2]]
@@ -290,7 +290,7 @@ def _read_partition(
         return data
     log = replica.log
     try:
-        # Only here does Kafka treat any negative epoch as none.
+        # Like Kafka, and unlike elsewhere, treat any negative epoch as none.
         replica.check(max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
         max_bytes = min(left, partition.partition_max_bytes)
         read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)

@@ -54,7 +54,8 @@ def handle(
             initialized(ProducerIdAndEpoch(found, _FIRST_EPOCH))
 
     if request.transactional_id is None:
-        # Without a transactional id, an id is useless once its owner asks again: Kafka returns a new one, too.
+        # Without a transactional id, a producer that asks again has no use for its old id; Kafka returns a new one,
+        # too.
         producer_ids.take(given)
     else:
         expected = None

@@ -23,7 +23,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Most members that leave in one turn: the group's work for them is not split up, however many are named.
+#: Maximum number of members that leave in one turn: a group handles them all at once, however many a request names.
 _AT_A_TIME = 100
 
 MemberResponse = LeaveGroupResponse.MemberResponse

@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["handle"]
 
-#: Most different characters of ids that are matched together, and most characters of ids matched in one slice.
+#: Maximum number of different characters in ids that are matched together, and of characters matched in one slice.
 _CHARACTERS_MAX = 1_000
 _SLICE_CHARACTERS = 100_000
 
@@ -68,8 +68,8 @@ def _matched(call: Call, text: str, response: ListTransactionsResponse) -> Answe
 def _matching(text: str, ids: list[str]) -> Generator[None, None, frozenset[str] | ErrorCode]:
     """Match ids in slices: yield after each slice, and return the matching ids, or why the expression was refused.
 
-    Ids may contain any character, and an expression's character sets grow with the number of different ones. So ids are
-    matched together only while they have few different characters.
+    Ids may contain any character, and an expression's character sets grow with the number of different characters. So
+    ids are matched together only while they have few different characters.
     """
     found: frozenset[str] = frozenset()
     together: list[str] = []

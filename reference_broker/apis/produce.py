@@ -7,7 +7,7 @@ instead of names.
 With acks=0 there is no response: a failure closes the connection, as in Kafka. The connection's next request still
 waits until the batches are in their logs, which bounds the memory that they take.
 
-`min.insync.replicas` never refuses a batch: it is capped at the number of replicas, which is one.
+`min.insync.replicas` never causes a batch to be refused: it is capped at the number of replicas, which is one.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _ZSTANDARD_SINCE = 7
 
 _ACKS = frozenset(Acks)
 
-#: Most records that are checked in less than a millisecond unless they are compressed.
+#: Maximum size in bytes of uncompressed records that can be checked in less than a millisecond.
 _LONG_BYTES = 64 * 1024
 
-#: Most topics, or batches with a producer to check, that take less than a millisecond.
+#: Maximum number of topics, or of batches with a producer to check, that take less than a millisecond.
 _LOOKED_AT_A_TIME = 2_000
 
 _FINISHED = object()
@@ -143,7 +143,7 @@ def _append_all(
             answers.append(_append(call, refused, name, replica, partition, parts, transactional, is_answered))
     if transactional:
         version = transaction_version(call.version)
-        # Clients that let the broker add partitions depend on it.
+        # Clients that let the broker add partitions depend on the coordinator.
         is_asked = version >= TransactionVersion.TV_2 or options.transaction_partition_verification_enable
         append_verified(
             transactions if is_asked else None,
@@ -212,7 +212,7 @@ def _append(
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
-        replica.check()  # before the partition is in a transaction, which could not end there without its marker
+        replica.check()  # first: a transaction could not end in a partition that cannot store its marker
         log = replica.log
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE

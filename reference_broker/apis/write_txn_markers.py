@@ -68,7 +68,7 @@ def _write(
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return result
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka: no marker can be built from it
+        result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka, which cannot build such a marker
         return result
     parts.expect()
 

@@ -1,8 +1,8 @@
 """A broker's configurations: the values of each from all sources, and the effective one.
 
-    changed for this broker, changed for all brokers, given at the start, default       each hides those behind it
+    changed for this broker, changed for all brokers, given at the start, default       each hides those to its right
 
-A configuration may have synonyms in other units: a value set under any of them precedes a default.
+A configuration may have synonyms in other units; a value set under any of its names takes precedence over a default.
 
 Source: `DynamicBrokerConfig.brokerConfigSynonyms`, `ConfigHelper.configSynonyms` in Apache Kafka.
 """

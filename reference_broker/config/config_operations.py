@@ -60,10 +60,10 @@ def operated(
     refuse: Callable[[Operation], BrokerError | None],
     default: Callable[[str], str],
 ) -> dict[str, str]:
-    """Return configurations after some operations.
+    """Return configurations after applying operations.
 
     Args:
-        configs: before them.
+        configs: the configurations before the operations.
         operations: checked by `check_operations`.
         refuse: returns why a list operation is impossible; None if it is possible.
         default: returns the inherited value of a list that the resource does not set.

@@ -143,7 +143,7 @@ def _check_range(key: ConfigKey, number: float, shown: str) -> None:
             reason = f"Value must be between {key.min} and {key.max} or equal to {key.also}"
             raise _invalid(key, shown, reason)
         return
-    # NaN is neither, and Kafka accepts it.
+    # NaN is neither too low nor too high, and Kafka accepts it.
     if key.min is not None and number < key.min:
         raise _invalid(key, shown, f"Value must be at least {key.min}")
     if key.max is not None and number > key.max:

@@ -1,4 +1,4 @@
-"""The features of a cluster: as reported by ApiVersions (KIP-584).
+"""The features of a cluster, as reported by ApiVersions (KIP-584).
 
 A feature is advertised if its API is served; Kafka's internal features always are.
 

@@ -37,7 +37,7 @@ NO_LIMIT: Final = -1
 
 _RETENTION: Final = "log.retention.ms"
 
-#: A replication factor of one always suffices, but many configuration files set more.
+#: A replication factor of one always suffices, but many configuration files set a higher one.
 _WITHOUT_EFFECT: Final = "min.insync.replicas"
 
 #: Broker options that are defaults of topic configurations, by Kafka's dotted name.
@@ -148,13 +148,13 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             (KIP-890).
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: how often a member of a KIP-848 group is told to send a heartbeat.
-        group_consumer_max_session_timeout_ms: upper limit of this session timeout.
-        group_consumer_max_heartbeat_interval_ms: upper limit of this heartbeat interval.
+        group_consumer_max_session_timeout_ms: upper limit of the session timeout of a KIP-848 group.
+        group_consumer_max_heartbeat_interval_ms: upper limit of the heartbeat interval of a KIP-848 group.
         group_consumer_max_size: limit on the members of a KIP-848 group.
         group_consumer_migration_policy: whether a group with members can change from the classic protocol to KIP-848,
             back, or both.
         group_consumer_assignment_interval_ms: how long to gather changes of a KIP-848 group after an assignment.
-        group_consumer_max_assignment_interval_ms: upper limit of this interval.
+        group_consumer_max_assignment_interval_ms: upper limit of the assignment interval of a KIP-848 group.
         group_consumer_regex_refresh_interval_ms: how long the matches of a regular expression of a KIP-848 group stay
             valid; a new topic refreshes them sooner, but not within ten seconds of the last refresh.
         transaction_state_log_num_partitions: number of partitions of `__transaction_state`, fixed when that topic is
@@ -172,7 +172,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         log_cleaner_dedupe_buffer_size: memory for the keys of a log during compaction; if they do not fit, compaction
             takes several rounds.
         log_initial_task_delay_ms: time from startup to the first check for segments to remove.
-        log_retention_check_interval_ms: time between these checks.
+        log_retention_check_interval_ms: time between two checks for segments to remove.
         fetch_max_bytes: limit on the bytes of a fetch response, whatever the client requests.
         max_incremental_fetch_session_cache_slots: limit on the number of fetch sessions (KIP-227); 0 for none.
         listeners: where to listen, such as `INTERNAL://:9093,EXTERNAL://0.0.0.0:9092`; empty for the address given at
@@ -188,7 +188,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             Large requests wait when it is used up, but a single one may exceed it. -1 for no limit.
         max_connections: limit on the number of open connections; further ones are refused.
         max_connections_per_ip: limit on the number of open connections from one address.
-        max_connections_per_ip_overrides: the same limit for single addresses, such as
+        max_connections_per_ip_overrides: limits on the number of open connections from individual addresses, such as
             `10.0.0.7:100,client.example.com:5`.
         connections_max_idle_ms: idle time after which a connection is closed, unless the broker owes it a response; -1
             for never.
@@ -262,7 +262,7 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
             "group_consumer_session_timeout_ms",
             "members lose their session between two heartbeats",
             strict=True,
-            times=3,  # as with the clients' defaults: two heartbeats may be lost
+            times=3,  # two heartbeats may be lost, as with the clients' defaults
         ),
         *(
             Order(f"group_consumer_{name}", f"group_consumer_max_{name}", "the upper limit would be none")
@@ -285,10 +285,10 @@ class BrokerOptions(Options, from_text=True, more=_topic_options()):
         return {name: _written(getattr(self, own)) for name, own in self.KAFKA_NAMES.items() if own in names}
 
     def with_values(self, **values: object) -> Self:
-        """Return options with some values replaced; these count as given.
+        """Return options with some values replaced; the new values count as given.
 
         Args:
-            values: by the names of the options; they are not checked.
+            values: the new values, by option name; not checked.
         """
         options = type(self)(**{**vars(self), **values})
         object.__setattr__(options, "_given", frozenset((*getattr(self, "_given", ()), *values)))

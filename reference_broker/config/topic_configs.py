@@ -41,9 +41,9 @@ _COMPRESSIONS = {"uncompressed": Compression.NONE} | {
 class LogConfig:
     """The configuration of a partition's log; the attributes are topic configurations, in the same units.
 
-    `produce_limits` combines those that produced batches are checked against. Batches keep their producer's compression
-    if `compression` is None, and have the codec's default level if `compression_level` is None. Old segments are
-    deleted if `has_retention`; -1 stands for no limit. A compacted topic has a `segment_ms` of at most
+    `produce_limits` combines the limits that produced batches are checked against. Batches keep their producer's
+    compression if `compression` is None, and have the codec's default level if `compression_level` is None. Old
+    segments are deleted if `has_retention`; -1 stands for no limit. A compacted topic has a `segment_ms` of at most
     `max_compaction_lag_ms`, since the last segment is never compacted.
     """
 
@@ -142,7 +142,7 @@ def check_together(configs: Mapping[str, str]) -> None:
     """Check the values of a topic against each other.
 
     Args:
-        configs: its own over the broker's defaults, each already checked.
+        configs: the topic's own values over the broker's defaults, each already checked.
 
     Raises:
         InvalidConfig: two values conflict.
@@ -161,7 +161,7 @@ def _integer(text: str) -> int:
     """Return an already checked number.
 
     Raises:
-        InvalidConfig: it was not checked, as in a damaged file.
+        InvalidConfig: the number was not checked, as in a damaged file.
     """
     number = parse_integer(text)
     if number is None:

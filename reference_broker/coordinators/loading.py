@@ -1,9 +1,9 @@
 """Loading a shard from its log, in slices of a few milliseconds, so that other requests are not held up for long.
 
-First the log is read, and the last record of each key is kept, in order, as compaction would; then these are replayed.
-So ten million commits of a few partitions are never decoded, and a rarely compacted log loads as fast as it can be
-read. Records of a transaction count from where they were written, but only once a marker commits them; those of open
-transactions are replayed as pending.
+First the log is read, keeping only the last record of each key, in order, as compaction would; then the kept records
+are replayed. So ten million commits of a few partitions are never decoded, and a rarely compacted log loads as fast as
+it can be read. Records of a transaction count from where they were written, but only once a marker commits them; those
+of open transactions are replayed as pending.
 
 Source: `CoordinatorLoaderImpl` in Apache Kafka.
 """
@@ -84,7 +84,7 @@ class Loading:
                 self._position = batch.next_offset
                 at += batch.size_in_bytes
             if self._position > self._log.next_offset:
-                # Later records would be left out, and its own would count forever.
+                # Records appended later would be skipped, and those of this batch would count forever.
                 end_offset = self._log.next_offset
                 raise DecodeError("base_offset", at, f"a batch before offset {self._position}, {end_offset} is the end")
 

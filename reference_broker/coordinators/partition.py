@@ -44,8 +44,8 @@ R = TypeVar("R")
 #: How long a request waits for its turn, its append and the high watermark: Kafka's `offsets.commit.timeout.ms`.
 COMMIT_TIMEOUT_MS = 5_000
 
-#: Most operations that wait for an unfinished append. A connection has one request in progress, so only an overloaded
-#: broker reaches this limit.
+#: Maximum number of operations that wait for an unfinished append. A connection has one request in progress, so only an
+#: overloaded broker reaches this limit.
 _QUEUE_MAX = 10_000
 
 #: Pauses before a load continues after a read error: a disk may fail once, and a coordinator is needed while the broker
@@ -95,7 +95,7 @@ class _Queued(NamedTuple):
         operation: see `submit`.
         done: see `submit`.
         now_ms: when it was submitted.
-        jumped_ms: clock jumps until then, see `Timers`.
+        jumped_ms: the clock jumps before that, see `Timers`.
         is_request: whether a client waits for the reply, for a limited time; the shard's timers wait without a limit.
     """
 
@@ -324,9 +324,9 @@ class CoordinatorPartition(Generic[S]):
         for done in waiting:
             done()
         if self.state is PartitionState.CLOSED:
-            return  # which answered the operation
+            return  # closing has answered the operation
         if self._appending is None:
-            # It was answered at its timeout.
+            # The operation was answered at its timeout.
             pending = pending._replace(result=pending.result._replace(committed=None), done=ignore)
         self._appending = None
         if isinstance(outcome, BrokerError):
@@ -375,7 +375,7 @@ class CoordinatorPartition(Generic[S]):
 
     def _reached(self, error: BrokerError | None) -> None:
         if error is not None and self.state is not PartitionState.CLOSED:
-            # The shard's state may not be durable: only the log, once it is back, can tell.
+            # The shard's state may not be durable; only the log can tell, once it is online again.
             _log.error("%s is unloaded, its log failed: %s", self._name, error)
             self.close()
         while self._waiting and self._waiting[0].offset <= self._log.high_watermark:

@@ -43,7 +43,7 @@ def decode(
     Args:
         types: classes of keys and values by record type.
         key, value: the encoded key and value.
-        unread: types whose values hardly matter: an undecodable value gets the defaults.
+        unread: types whose values hardly matter; the defaults replace a value that cannot be decoded.
 
     Raises:
         DecodeError: key or value is damaged, or of an unknown version.

@@ -36,7 +36,7 @@ class CheckedOffsets:
 
     Attributes:
         offsets: the offsets that can be committed.
-        need_the_group: whether to ask the group: not if all partitions are unknown.
+        need_the_group: whether the group must be asked; false if all partitions are unknown.
     """
 
     def __init__(

@@ -218,7 +218,7 @@ class GroupCoordinator:
 
         def answer(outcome: BrokerError | None) -> None:
             code = ErrorCode.NONE if outcome is None else outcome.code
-            # While the group is loading, no error of the member is known.
+            # While the group is loading, it is unknown whether the member has an error.
             done(ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code)
 
         if not group_id:

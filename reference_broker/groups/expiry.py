@@ -20,8 +20,8 @@ from kafkawire.reference_broker.work.timers import Timer
 
 __all__ = ["Expiry", "is_empty"]
 
-#: Most offsets checked or deleted in one step: deleting them takes 5 ms. The rest follows in further steps, and other
-#: shards have their own.
+#: Maximum number of offsets checked or deleted in one step: deleting them takes 5 ms. The rest follows in further
+#: steps, and other shards have their own.
 _STEP_OFFSETS = 500
 
 Group = ClassicGroup | ConsumerGroup

@@ -67,8 +67,8 @@ class Downgraded(NamedTuple):
     Attributes:
         record: that record.
         group: the group.
-        is_rebalancing: whether it begins with a rebalance.
-        now_ms: when it was created.
+        is_rebalancing: whether the group begins with a rebalance.
+        now_ms: when the group was created.
     """
 
     record: CoordinatorRecord
@@ -90,7 +90,7 @@ class Migration:
         self._outbox = outbox
         self._limits = limits
         self._topics = topics
-        #: The latest for each group; one whose record never reached the log is not used.
+        #: The latest downgrade of each group; it is not used if its record never reached the log.
         self._downgraded: dict[str, Downgraded] = {}
         #: By group id, the number of members with which a classic group could not be written.
         self._too_large: dict[str, int] = {}
@@ -203,7 +203,7 @@ class Migration:
         ids = [*group.members] if joining is None else [*group.members, joining.member_id]
         self._outbox.add_all(group_tombstones(group.group_id, ids, group.resolved))
         record = group_record(classic)._replace(is_held=False)
-        # For other errors it stays downgraded: a record that was not written in time may still be written.
+        # After other errors the group remains downgraded: a record that was not written in time may still be written.
         self._downgraded[group.group_id] = Downgraded(record, classic, is_rebalancing, now_ms)
 
         def committed(error: BrokerError | None) -> None:

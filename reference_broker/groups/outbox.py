@@ -53,7 +53,7 @@ class Outbox:
             return Result(reply, records)
 
         def committed(error: BrokerError | None) -> None:
-            # All of them, even if one fails: they belong to different groups and members.
+            # Every callback is called, even if one fails: they belong to different groups and members.
             with ExitStack() as stack:
                 for callback in reversed(callbacks):
                     stack.callback(callback, error)

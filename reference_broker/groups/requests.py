@@ -29,11 +29,11 @@ __all__ = [
     "TransactionalCommit",
 ]
 
-#: Most bytes of a member's subscriptions: a larger group record does not fit into the offsets topic.
+#: Maximum size of a member's subscriptions in bytes: a larger group record does not fit into the offsets topic.
 PROTOCOLS_BYTES_MAX = 1024 * 1024
 
-#: Most protocols of a member, and most subscribed names in one. Consumers have two or three protocols; each name is
-#: checked several times in one turn, and few clusters have as many topics.
+#: Maximum number of protocols of a member, and of subscribed names in one protocol. Consumers have two or three
+#: protocols; each name is checked several times in one turn, and few clusters have as many topics.
 PROTOCOLS_MAX = 1_000
 SUBSCRIBED_TOPICS_MAX = 50_000
 
@@ -49,10 +49,10 @@ class GroupLimits:
         group_min_session_timeout_ms: shortest session timeout; shorter ones would make heartbeats a load.
         group_max_session_timeout_ms: longest session timeout; beyond it, partitions of dead members stay unread.
         group_initial_rebalance_delay_ms: how long an empty group waits for more members after the first.
-        group_max_size: most members of a group; each rebalance costs the leader memory for all of them.
+        group_max_size: maximum number of members of a group; each rebalance costs the leader memory for all of them.
         group_consumer_session_timeout_ms: how long a member of a KIP-848 group may go without a heartbeat.
         group_consumer_heartbeat_interval_ms: the heartbeat interval of such a member.
-        group_consumer_max_size: most members of a KIP-848 group.
+        group_consumer_max_size: maximum number of members of a KIP-848 group.
         group_consumer_migration_policy: whether groups with members can change their protocol, see `Migration`.
         group_consumer_assignment_interval_ms: how long changes of a KIP-848 group are gathered after an assignment.
         group_consumer_regex_refresh_interval_ms: how long the resolved topics of regular expressions stay valid.
@@ -122,7 +122,7 @@ class Join(NamedTuple):
         client_host: the host it connects from.
         needs_member_id: whether a new member must rejoin with its assigned id (KIP-394).
         may_skip_assignment: whether the client knows `skip_assignment` (KIP-814).
-        new_member_id: the id for a member for which the coordinator has created the group; empty before.
+        new_member_id: the id for the member for which the coordinator has created the group; empty until then.
     """
 
     group_id: str

@@ -216,7 +216,7 @@ class GroupShard:
             try:
                 return self._step(lambda: self._classic_protocol.join(group, request, reply, now_ms))
             except BrokerError as error:
-                # Without the member's id, as in Kafka.
+                # As in Kafka, the response lacks the member's id.
                 reply(JoinGroupResponse(error_code=error.code))
                 return Result(None)
         unserved = self.unserved_groups.get(request.group_id)

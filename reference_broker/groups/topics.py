@@ -53,7 +53,7 @@ class ClusterTopics(Topics):
         return TopicFacts(topic.topic_id, len(topic.partitions))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._metadata.image.topics  # which costs a tenth of looking up a missing name
+        return name in self._metadata.image.topics  # this check costs a tenth of looking up a missing name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._metadata.image.topics)

@@ -30,7 +30,7 @@ def create_automatically(
     Args:
         topics: creates them.
         options: options of the broker.
-        names: of topics that do not exist; their creation may already have begun.
+        names: names of topics that do not exist; their creation may already have begun.
         lines: log lines for failures.
         now_ms: the current time.
     """
@@ -47,11 +47,11 @@ def create_automatically(
             topics.check_name(name)
             topics.create_by_default(name, _ignore)
         except BrokerError as error:
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # its creation has begun
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # otherwise the topic's creation has already begun
                 subject = create_automatically, error.code
                 lines.warning(subject, now_ms, "the topic %s is not created: %s", name, error)
         yield
 
 
 def _ignore(made: TopicImage | BrokerError) -> None:
-    """Ignore the result: the image has the topic, or the log says why not."""
+    """Ignore the result: the image has the topic, or the log says why it does not."""

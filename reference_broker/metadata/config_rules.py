@@ -85,8 +85,8 @@ class ConfigRules:
         """Check the resulting configuration of a topic.
 
         Args:
-            configs: those of the topic.
-            defaults: those of the broker.
+            configs: the topic's own configurations.
+            defaults: the broker's defaults.
 
         Raises:
             BrokerError: INVALID_CONFIG.
@@ -247,7 +247,7 @@ def _check_none(names: Iterable[str], reason: str) -> None:
     """Check that no name belongs to a forbidden kind.
 
     Raises:
-        InvalidConfig: some do.
+        InvalidConfig: a name does.
     """
     found = sorted(names)
     if found:

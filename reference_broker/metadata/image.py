@@ -39,9 +39,10 @@ class PartitionImage(NamedTuple):
         leader_epoch: incremented whenever a broker becomes its leader.
         isr: the ids of the brokers whose replicas are in sync.
         replicas: the ids of the brokers that host it, the preferred leader first.
-        offline_replicas: those among them whose replicas cannot be used.
-        eligible_leader_replicas: those that are no longer in sync, but have all committed records (KIP-966).
-        last_known_elr: the last leader, while there is none.
+        offline_replicas: the ids of those brokers whose replicas cannot be used.
+        eligible_leader_replicas: the ids of brokers whose replicas are no longer in sync, but have all committed
+            records (KIP-966).
+        last_known_elr: the last leader, while the partition has none.
     """
 
     leader: int

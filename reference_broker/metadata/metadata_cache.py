@@ -31,7 +31,7 @@ class MetadataCache:
         image: the first image.
 
     Attributes:
-        image: the current one. A handler that works in pieces reads it once, for a consistent answer.
+        image: the current image. A handler that works in pieces reads it once, for a consistent answer.
         newest: the image after all published deltas; listeners may not have the last ones yet.
     """
 

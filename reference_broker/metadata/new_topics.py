@@ -24,7 +24,7 @@ __all__ = [
     "plan_partitions",
 ]
 
-#: Most partitions that one request may create, Kafka's `MAX_PARTITIONS_PER_BATCH`.
+#: Maximum number of partitions that one request may create, Kafka's `MAX_PARTITIONS_PER_BATCH`.
 PARTITIONS_MAX = 10_000
 
 #: Value that stands for the broker's default.

@@ -25,10 +25,10 @@ __all__ = ["PAUSE_SECONDS", "Acceptor"]
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Connections that the operating system queues until they are accepted.
+#: Number of connections that the operating system queues until they are accepted.
 _BACKLOG = 511
 
-#: Connections that are accepted before other work gets a turn.
+#: Number of connections that are accepted before other work gets a turn.
 _TURN_CONNECTIONS = 32
 
 #: How long to stop accepting connections after accepting one failed.

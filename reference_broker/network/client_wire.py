@@ -50,7 +50,7 @@ class Shared(NamedTuple):
 
     Attributes:
         buffer: the receive buffer.
-        budget: their memory.
+        budget: the memory of all connections.
         frame_bytes_max: largest request.
     """
 

@@ -35,7 +35,7 @@ class BrokerClock:
 
     @property
     def known_ms(self) -> int:
-        """The time for measuring existing deadlines: no jump is looked for, so none of them shifts."""
+        """The time for measuring existing deadlines; it does not check for a jump, so no deadline is shifted."""
         return self._steady_ms() + self._ahead_ms
 
     def __call__(self) -> int:

@@ -43,8 +43,8 @@ class ConnectionLimits:
     """Counts connections.
 
     Args:
-        most: connections of all listeners together.
-        most_per_address: connections from the same address.
+        most: maximum number of connections of all listeners together.
+        most_per_address: maximum number of connections from the same address.
         overrides: limits of individual addresses.
         shortage: returns why a number of connections cannot grow by one regardless of the limits, or "".
     """
@@ -64,7 +64,7 @@ class ConnectionLimits:
         self._counts: Counter[str] = Counter()
 
     def change(self, most: int, most_per_address: int, overrides: Mapping[str, int]) -> None:
-        """Change the limits; open connections stay."""
+        """Change the limits; open connections stay open."""
         self._most = most
         self._most_per_address = most_per_address
         self._overrides = dict(overrides)

@@ -21,8 +21,8 @@ __all__ = ["GRACE_MS", "RATE_BYTES_MIN", "Holder", "MemoryBudget"]
 #: The minimum rate per second while others wait: a slow network still sends ten times as much.
 RATE_BYTES_MIN = 1024 * 1024
 
-#: Tolerance on top: a paused client has to notice that it can resume. A client that has read nothing for this long does
-#: not read.
+#: Tolerance on top: a paused client has to notice that it can resume. A client that has read nothing for this long is
+#: considered not to read.
 GRACE_MS = 1_000
 
 #: New responses count as if they had been stuck for this long: nine times as many bytes are closed before stuck ones.
@@ -59,7 +59,7 @@ class _Unread:
     """The responses that a connection's client has not read.
 
     Attributes:
-        size_bytes: at the last check.
+        size_bytes: their size at the last check.
     """
 
     __slots__ = ("_first_bytes", "_since_ms", "size_bytes")
@@ -87,8 +87,8 @@ class MemoryBudget:
         clock: returns the time in milliseconds.
 
     Attributes:
-        received_bytes: of requests that are not handled yet.
-        unsent_bytes: of responses.
+        received_bytes: bytes of requests that have not been handled yet.
+        unsent_bytes: bytes of responses that have not been sent yet.
     """
 
     def __init__(self, limit_bytes: int, timers: Timers, clock: Callable[[], int]) -> None:

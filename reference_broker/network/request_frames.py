@@ -23,7 +23,7 @@ RECEIVE_BUFFER_BYTES = 64 * 1024
 #: Size of one read while the shared memory is used up: any small request.
 _SHORT_READ_BYTES = 1024
 
-#: Memory that large requests leave for later ones; part of an idle broker's footprint.
+#: Memory of large requests that is kept for later ones; it is part of an idle broker's footprint.
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
 
 _COPIED_BYTES_MAX = RECEIVE_BUFFER_BYTES - LENGTH_BYTES

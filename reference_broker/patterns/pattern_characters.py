@@ -143,7 +143,7 @@ class Characters:
 
     def _set(self, name: str, has: Callable[[str], bool]) -> int:
         if name not in self._known:
-            # From digits, the last index first: a sum would copy a long integer for each character.
+            # Built from binary digits, the last index first: a sum would copy a long integer for each character.
             self._known[name] = int("".join("01"[has(character)] for character in reversed(self._ordered)) or "0", 2)
         return self._known[name]
 

@@ -1,8 +1,8 @@
 """Parses the regular expressions of Apache Kafka: RE2/J's syntax, meaning and error texts.
 
 Its rarer quirks are kept: a `{` that does not begin a repetition is literal, but cannot be repeated; a repetition right
-after another is refused, unless flags or an empty quotation separate them. Greediness and
-captures do not matter: names match as a whole.
+after another is refused, unless flags or an empty quotation separate them. Greediness and captures do not matter,
+because names match as a whole.
 
 Source: `Parser` in RE2/J 1.8, compared by `tests/kafka/test_topic_patterns.py`.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "parse",
 ]
 
-#: Most repetitions of a part, as in RE2/J.
+#: Maximum number of repetitions of a part, as in RE2/J.
 REPEAT_MAX: Final = 1_000
 
 #: Nesting depth: later steps recurse as deeply. RE2/J continues until its stack overflows.
@@ -155,7 +155,7 @@ class _Parser:
         self._flags = _Flags()
         self._groups = [_Group(self._flags)]
         self._names: set[str] = set()
-        #: No class such as `[:alpha:]` ends after it.
+        #: Position after which no class such as `[:alpha:]` ends.
         self._last_class_end = text.rfind(":]")
 
     def parse(self) -> Node:

@@ -35,16 +35,17 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["LENGTH_MAX", "SLICE_STEPS", "STATES_MAX", "TopicPattern"]
 
-#: Most states of one expression: enough for a few of the longest repetitions, such as `a{1000}` or `a{0,1000}`.
+#: Maximum number of states of one expression: enough for a few of the longest repetitions, such as `a{1000}` or
+#: `a{0,1000}`.
 STATES_MAX: Final = 3_000
 
-#: Most characters of one expression: even one with few states has to be parsed in one step.
+#: Maximum length of one expression: even an expression with few states has to be parsed in one step.
 LENGTH_MAX: Final = 10_000
 
 #: Steps of a slice: states, characters and names. A slice takes a few milliseconds.
 SLICE_STEPS: Final = 10_000
 
-#: Most states in the sets that are cached with their successors.
+#: Maximum number of states in the sets that are cached with their successors.
 _REMEMBERED_MAX: Final = 20_000
 
 #: Characters that form words for `\b`.

@@ -314,7 +314,7 @@ class FetchSessions:
     """The sessions of all clients.
 
     Args:
-        slots: most cached sessions; beyond that, a fetch is answered without a session.
+        slots: maximum number of cached sessions; beyond that, a fetch is answered without a session.
         new_id: returns a unique text.
         computations: runs the clean-up of ended sessions.
     """

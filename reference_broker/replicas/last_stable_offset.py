@@ -32,9 +32,9 @@ class LastStableOffset:
     def __init__(self, high_watermark: HighWatermark, unstable: int | None = None) -> None:
         self._high_watermark = high_watermark
         self.offset = high_watermark.offset if unstable is None else min(unstable, high_watermark.offset)
-        #: Bytes before it that were appended since the log was opened; None if it precedes those.
+        #: Bytes before `offset` that were appended since the log was opened; None if `offset` precedes them.
         self._stable_bytes: int | None = 0 if unstable is None else None
-        #: The same for each undecided transaction that began since.
+        #: The same for the first offset of each undecided transaction that has begun since.
         self._bytes_before: dict[int, int] = {}
         self._watchers = Watchers()
 
@@ -63,7 +63,7 @@ class LastStableOffset:
         """Follow the high watermark, up to the oldest undecided transaction; a lower offset has no effect.
 
         Args:
-            unstable: its first offset, None if there is none.
+            unstable: the first offset of that transaction, None if there is none.
         """
         offset = self._high_watermark.offset
         stable_bytes: int | None = self._high_watermark.readable_bytes

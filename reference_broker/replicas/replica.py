@@ -47,7 +47,7 @@ class Replica:
         self._high_watermark = HighWatermark(log.high_watermark)
         self._last_stable_offset = LastStableOffset(self._high_watermark, log.producers.first_unstable_offset)
         log.own(self)
-        if log.error is not None:  # it could not be opened
+        if log.error is not None:  # the log could not be opened
             self.ended(log.error)
 
     @property

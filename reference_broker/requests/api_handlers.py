@@ -152,7 +152,7 @@ class ServedApis(NamedTuple):
 
     Attributes:
         apis: all known APIs.
-        handlers: by key, in order of their keys.
+        handlers: the handlers by API key, in ascending order.
     """
 
     apis: ApiRegistry

@@ -19,10 +19,10 @@ class RequestServices(NamedTuple):
 
     Attributes:
         timers: pending deadlines.
-        computations: long computations.
-        turns: connections whose requests take long.
+        computations: runs long computations.
+        turns: connections whose requests take a long time.
         lines: lines for the log, with repetitions suppressed.
-        repeated_bytes_max: most bytes of a response that may be due to duplicates in its request.
+        repeated_bytes_max: maximum number of bytes of a response that may be due to duplicates in its request.
     """
 
     timers: Timers

@@ -89,7 +89,7 @@ def collect(
     """
     delayed = DelayedOperation()
     parts: dict[A, P] = {}
-    unknown = 1  # until everything is asked
+    unknown = 1  # until all items have been asked for
 
     def put(one: A, part: P) -> None:
         nonlocal unknown

@@ -14,7 +14,7 @@ class Peer:
     """Identity of a client.
 
     Args:
-        listener: that it connected to.
+        listener: the listener that the client connected to.
         host: its address.
 
     Attributes:

@@ -54,10 +54,10 @@ def answer_errors(following: Following, call: Call, message: Any) -> Answer:
 
 def _answer_of(call: Call, message: Any, error: BaseException) -> Work[Message]:
     """Return the answer to a request that failed, in the form of the API's response."""
-    if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # which would report success
+    if isinstance(error, BrokerError) and error.code != ErrorCode.NONE:  # NONE would report success
         return error_response(call, message, error.code, error.detail)
     if isinstance(error, RemoteProtocolError) and not isinstance(error, DecodeError):
-        raise error  # raised on purpose: there is no answer
+        raise error  # raised on purpose because there is no answer
     name = call.api.name
     text = "%s version %d from %s failed"
     call.services.lines.exception((name, type(error)), call.now_ms, text, name, call.version, call.peer)

@@ -89,7 +89,7 @@ class BatchHeader(NamedTuple):
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: -1 without idempotence.
-        records_count: fewer than offsets after compaction.
+        records_count: number of records; after compaction, lower than that of offsets.
     """
 
     position: int
@@ -192,7 +192,7 @@ def headers(file: File, position: int, end_offset: int, lowest: int | None = Non
     """Yield the headers of the batches in a file.
 
     Args:
-        file: a segment's.
+        file: the file of a segment.
         position: the start of a batch.
         end_offset: the offset after the last batch.
         lowest: the lowest allowed offset; each batch must follow the previous one; None to skip these checks.

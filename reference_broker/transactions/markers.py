@@ -26,7 +26,7 @@ from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["Markers", "WriteMarker"]
 
-#: Most markers that are written in one step: a few milliseconds.
+#: Maximum number of markers that are written in one step, which takes a few milliseconds.
 _STEP_MARKERS = 200
 
 #: Pause before a marker is retried; it doubles up to the maximum.
@@ -104,7 +104,8 @@ class Markers:
         Args:
             transaction: the transaction; no effect if its markers are already being written.
             coordinator_epoch: epoch of the coordinator.
-            done: called with the time when all are written; never, if the transactional id is cancelled.
+            done: called with the current time once all markers are written; never called if the transactional id is
+                cancelled.
             now_ms: the current time.
         """
         before = self._sending.get(transaction.transactional_id)
@@ -134,7 +135,7 @@ class Markers:
         return list(self._sending)
 
     def _step(self, sending: _Sending, now_ms: int) -> None:
-        sending.in_flight += 1  # the step itself counts: the round is not over before it ends
+        sending.in_flight += 1  # the step itself counts, so the round is not over before the step ends
         for _ in range(min(len(sending.todo), _STEP_MARKERS)):
             partition = sending.todo.popleft()
             sending.in_flight += 1

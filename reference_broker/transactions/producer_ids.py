@@ -30,7 +30,7 @@ class ProducerIds:
 
     Args:
         reserve: reserves a number of ids and returns the first; it blocks, and raises OSError.
-        services: run it in the background, and log failures.
+        services: run `reserve` in the background, and log failures.
     """
 
     def __init__(self, reserve: Reserve, services: LogServices) -> None:

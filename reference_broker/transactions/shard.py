@@ -35,8 +35,8 @@ __all__ = ["TransactionListener", "TransactionShard"]
 
 R = TypeVar("R")
 
-#: Most transactional ids checked in one step: removing them takes 5 ms. The rest follows in further steps, and other
-#: shards have their own.
+#: Maximum number of transactional ids checked in one step: removing them takes 5 ms. The rest follows in further steps,
+#: and other shards have their own.
 _STEP_IDS = 500
 
 

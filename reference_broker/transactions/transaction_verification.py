@@ -73,7 +73,7 @@ class Unverified(NamedTuple):
         partition: the partition of the batch.
         log: log of the partition.
         header: header of the batch.
-        append: appends it, with what `Producers.begin_verification` returned.
+        append: appends the batch, given the result of `Producers.begin_verification`.
         refuse: called instead if the coordinator refuses.
     """
 

@@ -11,7 +11,7 @@ __all__ = ["RoundRobin"]
 class RoundRobin:
     """Connections whose requests take several turns; one of them has a turn before each round of new requests.
 
-    However many there are, a short request waits for only one of them.
+    A short request waits for only one of these connections, however many there are.
     """
 
     def __init__(self) -> None:

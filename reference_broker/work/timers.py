@@ -92,7 +92,7 @@ class Timers:
             self._as_of_ms = before
 
     def as_of_now(self, step: Callable[P, object]) -> Callable[P, None]:
-        """Return a step for later that uses the time of now; see `as_of`."""
+        """Return a step for later that uses the present time; see `as_of`."""
         return partial(self.as_of, self.jumped_ms, step)
 
     def at(self, deadline_ms: int, action: Action) -> Timer:

@@ -6,7 +6,7 @@
         assert isinstance(error, BrokerError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert not error.retriable
 
-All of them are `KafkaWireError`. They can be pickled and copied; `__cause__` is the error behind an error.
+All errors derive from `KafkaWireError`. They can be pickled and copied; `__cause__` is the error that caused one.
 """
 
 from __future__ import annotations

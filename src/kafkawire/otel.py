@@ -36,7 +36,7 @@ from kafkawire.sdk.version import __version__
 
 __all__ = ["BlockingTracedProducer", "TracedProducer", "processing", "traced"]
 
-#: Keys that identify a record are attributes of its span; longer ones are cut.
+#: Keys that identify a record are attributes of its span; keys longer than this are cut.
 _KEY_MAX: Final = 200
 
 Attributes = dict[str, str | int | bool]

@@ -85,7 +85,7 @@ class Broker(Hinting, hints=BROKER):
         """The folder of the broker's files.
 
         Raises:
-            LocalProtocolError: the broker is ephemeral and has none.
+            LocalProtocolError: the broker is ephemeral and has no folder.
         """
         if self._data_dir is None:
             raise LocalProtocolError("an ephemeral broker has no files")
@@ -123,7 +123,7 @@ class Broker(Hinting, hints=BROKER):
         self._broker.start()
 
     def stop(self) -> None:
-        """Shut down cleanly; the data stays until `close`, or the end of the `with` block."""
+        """Shut down cleanly; the data is kept until `close`, or the end of the `with` block."""
         self._broker.stop()
 
     def kill(self) -> None:

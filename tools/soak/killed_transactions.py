@@ -1,8 +1,8 @@
 """A producer of transactions on a broker that is killed.
 
-Each transaction must exist completely, in both topics and the offsets, or not. Transaction n sends the number n to two
-topics and commits n + 1 for a group. After a kill the producer restarts, which aborts the open transaction; then the
-committed records are compared with the acknowledged ones.
+Each transaction must exist completely, in both topics and the offsets, or not at all. Transaction n sends the number n
+to two topics and commits n + 1 for a group. After a kill the producer restarts, which aborts the open transaction; then
+the committed records are compared with the acknowledged ones.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Transactor:
 
     Attributes:
         sent: number of transactions that were begun.
-        committed: those whose commit was acknowledged, but which were not seen yet.
-        undecided: those whose commit was requested.
+        committed: transactions whose commit was acknowledged, but which have not been seen yet.
+        undecided: transactions whose commit was requested.
         kept: number of transactions that were seen.
     """
 

@@ -1,7 +1,7 @@
 """Produce and consume for a long time, and watch the memory: `python -m tools.soak leak [--seconds N] [--bootstrap …]`.
 
-One process with a producer, a consumer in a group and one without reads and writes continuously, in every way, and
-opens a client of each kind every second. Its resident memory after two minutes is compared with that at the end.
+One process with a producer and two consumers, only one of them in a group, reads and writes continuously, in every way,
+and opens a client of each kind every second. Its resident memory after two minutes is compared with that at the end.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ async def _run(bootstrap: str, seconds: float) -> tuple[float, float]:
     tasks = [asyncio.create_task(each()) for each in (work.produce, work.iterate, work.take, work.come_and_go)]
     measured = await work.measure(seconds)
     await asyncio.gather(*tasks[2:], tasks[0])
-    tasks[1].cancel()  # it waits for a record that is no longer sent
+    tasks[1].cancel()  # the consumer waits for a record that is no longer sent
     await asyncio.gather(tasks[1], return_exceptions=True)
     return measured
 

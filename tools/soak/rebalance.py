@@ -110,8 +110,8 @@ class Result(NamedTuple):
         found: number of different records that were handed out.
         assigned: number of assignments of partitions.
         graceful: records handed out again although their first member had neither died nor lost the partition.
-        lost: those whose first member was considered dead by the coordinator, and learned of the loss later.
-        crashed: those whose first member was killed before they were handed out again.
+        lost: records whose first member was considered dead by the coordinator, and learned of the loss later.
+        crashed: records whose first member was killed before they were handed out again.
         oldest_seconds: the longest time between such a record and the SIGKILL.
     """
 

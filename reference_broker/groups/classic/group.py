@@ -99,7 +99,7 @@ class Member:
         rebalance_timeout_ms: longest time to rejoin.
         protocols: the protocols it supports.
         assignment: its assignment in the current generation, from the leader.
-        is_new: whether it joins for the first time: it cannot send heartbeats yet, and its removal is harmless.
+        is_new: whether it joins for the first time; it cannot send heartbeats yet, and its removal is harmless.
         awaiting_join: completes its delayed JoinGroup, which waits for the others.
         awaiting_sync: completes its delayed SyncGroup, which waits for the leader.
         session_deadline_ms: when it is removed unless it sends a heartbeat, minus the clock's jumps.
@@ -281,7 +281,7 @@ class ClassicGroup:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether its members are consumers, so that their subscriptions can be read."""
+        """Whether the members are consumers, so that their subscriptions can be read."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def subscribed_topics(self) -> set[str] | None:

@@ -89,8 +89,8 @@ class ClassicMembers:
             now_ms: the current time.
 
         Returns:
-            The request to retry once the records are committed, None if it was processed: for a missing group only the
-                group is written, so that a failure needs no rollback.
+            The request to retry once the records are committed; None if it was processed. For a missing group, only the
+            group's record is written first, so that a failure needs no rollback.
         """
         try:
             response = self._join(request, reply, now_ms)
@@ -128,7 +128,7 @@ class ClassicMembers:
         return self._join_unknown(group, request, member_id, reply, now_ms)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return whether a member may join: a group that had to shrink accepts the first ones to rejoin."""
+        """Return whether a member may join: a group that had to shrink accepts the first members to rejoin."""
         size_max = self._limits.group_max_size
         if group.state is GroupState.EMPTY:
             return True
@@ -216,7 +216,7 @@ class ClassicMembers:
         # The group stays the same except for the id, which changes once it is committed.
         def committed(error: BrokerError | None) -> None:
             if group.members.get(member_id) is not member or member.awaiting_join is not reply:
-                return  # replaced again, or removed
+                return  # the member was replaced again, or removed
             if error is not None:
                 group.rename(member, old_id)
                 for name, value in before.items():
@@ -324,12 +324,12 @@ class ClassicMembers:
         As in Kafka, the group with the empty id may have offsets, but no members.
 
         Raises:
-            BrokerError: it is refused.
+            BrokerError: the commit is refused.
         """
         group = self._groups.get(commit.group_id)
         if group is None:
             if commit.generation_id >= 0:
-                # Before KIP-848, this was the only code for it.
+                # Before KIP-848, ILLEGAL_GENERATION was the only code for a missing group.
                 code = ErrorCode.GROUP_ID_NOT_FOUND if commit.knows_epochs else ErrorCode.ILLEGAL_GENERATION
                 raise BrokerError(code, f"Group {commit.group_id} not found.")
             return
@@ -344,7 +344,7 @@ class ClassicMembers:
     def check_commit_in_transaction(self, commit: Commit) -> None:
         """Check a commit of offsets in a transaction.
 
-        A producer without member data, as before KIP-447, is always allowed to.
+        A producer without member data, as before KIP-447, may always commit.
 
         Raises:
             BrokerError: the member is unknown, or its generation is not the current one.
@@ -361,7 +361,7 @@ class ClassicMembers:
             group.check_generation(commit.generation_id)
 
     def _extend(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
-        """Extend a member's session; the first join of a new member keeps its limit."""
+        """Extend a member's session; a new member keeps the time limit of its first join."""
         if not member.is_new:
             self._sessions.extend(group, member, now_ms)
 

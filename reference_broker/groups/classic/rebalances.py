@@ -121,7 +121,8 @@ class Rebalances:
         if not group.members:
             group.protocol_name = None
             group.enter(GroupState.EMPTY, now_ms)
-            # This write is not awaited: if it fails, the generation in the log returns and times out.
+            # This write is not awaited: if it fails, the next load restores the logged generation, which then times
+            # out.
             self._outbox.add(group_record(group))
             return
         if group.leader_id not in {member.member_id for member in joined}:
@@ -157,7 +158,7 @@ class Rebalances:
         error: BrokerError | None,
     ) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return  # another rebalance has begun, which has answered all members
+            return  # another rebalance has begun, and has answered all members
         if error is not None:
             for member in group.members.values():
                 member.assignment = b""
@@ -178,7 +179,7 @@ class Rebalances:
     def _end_syncing(self, group: ClassicGroup, now_ms: int) -> None:
         """Rebalance without the members that did not send SyncGroup in time."""
         if not group.pending_sync:
-            return  # the last of them was replaced
+            return  # the last missing member was replaced
         for member_id in list(group.pending_sync):
             group.remove(member_id)
         self.start(group, now_ms)

@@ -19,7 +19,8 @@ __all__ = ["NEW_MEMBER_JOIN_TIMEOUT_MS", "PENDING_MEMBERS_MAX", "Sessions"]
 #: another id: without a limit, such members would stay until the rebalance ends.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 
-#: Most assigned but unused ids of a group. Clients use theirs at once, so the oldest ones are abandoned.
+#: Maximum number of assigned but unused ids of a group. Clients use their ids at once, so the oldest ones are
+#: abandoned.
 PENDING_MEMBERS_MAX = 1_000
 
 #: Shortest interval between checks of a waiting member: a session of 1 ms would be checked without a pause.
@@ -95,7 +96,7 @@ class Sessions:
             if group.members.get(member.member_id) is not member:
                 return
             if not member.is_new and (member.awaiting_join or member.awaiting_sync):
-                # It waits for this coordinator, and cannot send heartbeats in the meantime.
+                # The member waits for this coordinator, and cannot send heartbeats in the meantime.
                 waiting_ms = max(member.session_timeout_ms, _WAITING_MS_MIN)
                 member.session_deadline_ms = now_ms + waiting_ms - self._timers.jumped_ms
             if self.deadline_ms(member) > now_ms:

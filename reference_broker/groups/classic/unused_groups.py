@@ -10,7 +10,8 @@ from kafkawire.reference_broker.groups.records import group_tombstone
 
 __all__ = ["UnusedGroups"]
 
-#: Most such groups in a shard: each takes memory until the shard cleans up, and every request for an id creates one.
+#: Maximum number of such groups in a shard: each takes memory until the shard cleans up, and every request for an id
+#: creates one.
 _UNUSED_GROUPS_MAX = 10_000
 
 

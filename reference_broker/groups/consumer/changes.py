@@ -144,7 +144,7 @@ class Changes:
         """Return the initial state of a member that replaces a static one."""
         new = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
         if member_id != holder.member_id:
-            # Its timers are kept until its removal is certain.
+            # The timers of the replaced member are kept until its removal is certain.
             self._outbox.add_all(member_tombstones(group.group_id, holder.member_id))
         self._outbox.add(member_record(group.group_id, new))
         self._outbox.add(target_record(group.group_id, member_id, group.target.get(holder.member_id, NOTHING)))
@@ -275,8 +275,8 @@ class Changes:
     def awaited_epoch(self, group: ConsumerGroup, now_ms: int) -> int:
         """Return the epoch for which members with the classic protocol have to rejoin.
 
-        A heartbeat of a KIP-848 member also computes a new target assignment. Without KIP-848 members, a rejoining one
-        has to, once that is allowed: until then, rejoining has no effect.
+        A heartbeat of a KIP-848 member also computes a new target assignment. Without KIP-848 members, a rejoining
+        member computes it, but only once a new assignment is allowed; until then, rejoining has no effect.
         """
         return group.epoch if group.is_classic and self._may_assign(group, now_ms) else group.assignment_epoch
 

@@ -1,4 +1,4 @@
-"""Members of consumer groups that use the classic protocol, during a migration of their group.
+"""Members of consumer groups that use the classic protocol while their group is being migrated.
 
 Their generation is the member's epoch, JoinGroup takes the member's next step, and SyncGroup returns its assignment;
 there is no leader. A heartbeat tells a member to rejoin when it has a step to take. Partitions that a joining member
@@ -68,7 +68,7 @@ class ClassicProtocolMembers:
             now_ms: the current time.
 
         Raises:
-            BrokerError: it is refused.
+            BrokerError: the join is refused.
         """
         member_id = request.member_id or self._new_id()
         self._changes.check_room(group, member_id)
@@ -77,7 +77,7 @@ class ClassicProtocolMembers:
         if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not group.supports_classic(names):
             raise BrokerError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{request.protocol_type} {names}")
         if request.needs_member_id and request.member_id == UNKNOWN_MEMBER_ID and request.instance_id is None:
-            # No state is kept: a client that returns with any id is a member.
+            # The id is not stored: a client that returns with any id becomes a member.
             reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
             return
         try:
@@ -95,7 +95,7 @@ class ClassicProtocolMembers:
         else:
             moved = self._changes.write_step(change, epoch, subscription.owned, now_ms)
         if not is_downgraded:
-            # Whatever the outcome of the reply, a member without a session would stay forever.
+            # Even if the reply fails: a member without a session would never be removed.
             self._changes.expect_heard(group.group_id, moved, now_ms)
         response = JoinGroupResponse(
             generation_id=moved.epoch,

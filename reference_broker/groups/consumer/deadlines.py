@@ -78,7 +78,7 @@ class Deadlines:
                 return
 
             def committed(error: BrokerError | None) -> None:
-                # A member that was removed regardless, and has rejoined since, has its own deadline.
+                # A member that was removed nevertheless and has rejoined since has its own deadline.
                 if error is not None and not self.is_set(deadline, group_id, member_id):
                     self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
 
@@ -86,7 +86,7 @@ class Deadlines:
             try:
                 self._fence(group, member, now_ms)
             except Exception:
-                # A member without a deadline would stay forever.
+                # A member without a deadline would never be removed.
                 self.set(deadline, group_id, member_id, _RETRY_MS, now_ms, epoch)
                 raise
 

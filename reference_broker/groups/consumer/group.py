@@ -269,7 +269,7 @@ class ConsumerGroup:
 
     @property
     def is_classic(self) -> bool:
-        """Whether all members use the classic protocol, as when the group may not become a classic one."""
+        """Whether all members use the classic protocol, which lasts if the group may not become a classic group."""
         return self.classic_count == len(self.members)
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -283,7 +283,7 @@ class ConsumerGroup:
         """Return whether the topics of its members are known to match `metadata_hash`.
 
         Args:
-            changes: see `Topics`; the epoch written with it must have reached the log.
+            changes: the counter in `Topics`; the epoch written at this count must have reached the log.
         """
         return self.looked_at[0] == changes and self.looked_at[1] <= self.epoch
 

@@ -60,7 +60,7 @@ class Heartbeats:
             group: the group, which a joining member may have created.
             request: the heartbeat, checked by `check_heartbeat`.
             now_ms: the current time.
-            is_assigned: whether all partitions are assigned; not if this heartbeat converted a classic group during a
+            is_assigned: whether all partitions are assigned; false if this heartbeat converted a classic group during a
                 rebalance, whose partitions Kafka would leave unassigned until the next change.
 
         Raises:
@@ -71,12 +71,12 @@ class Heartbeats:
         self._changes.check_room(group, request.member_id)
         member, replaced = self._member(group, request)
         if request.regex:
-            TopicPattern(request.regex)  # which may be refused
+            TopicPattern(request.regex)  # raises if the expression is refused
         change = Change(group, member, _updated(member, request), replaced)
         epoch = self._changes.write_member(change, now_ms, raises_epoch=not is_assigned)
         moved = self._changes.write_step(change, epoch, request.owned, now_ms)
         for deadline in (Deadline.JOIN, Deadline.SYNC):
-            # It may have used the classic protocol before; it sends no more such requests.
+            # The member may have used the classic protocol before; it no longer sends these requests.
             self._changes.deadlines.done(deadline, group.group_id, moved.member_id)
         self._changes.expect_heard(group.group_id, moved, now_ms)
         return self._response(group.group_id, request, moved, has_moved=moved.assigned != member.assigned)

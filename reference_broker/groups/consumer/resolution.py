@@ -32,7 +32,8 @@ REFRESH_PAUSE_MS = 10_000
 
 _log = logging.getLogger("kafkawire.broker")
 
-#: Most characters of all names matched by a group's expressions: more do not fit into a batch of the offsets topic.
+#: Maximum total length of the names matched by a group's expressions: a batch of the offsets topic has no room for
+#: more.
 _NAMES_CHARACTERS_MAX = 1024 * 1024
 
 #: The topics of expressions; None for an invalid one.
@@ -80,7 +81,7 @@ class Resolution:
         return self._base + self._topics.came
 
     def loaded(self) -> None:
-        """Continue from replayed records: whether topics were added since then is unknown."""
+        """Continue from replayed records; it is unknown whether topics were added since they were written."""
         versions = [each.version for group in self._groups.values() for each in group.resolved.values()]
         self._base = max(versions, default=0) + 1 - self._topics.came
 
@@ -146,7 +147,7 @@ class Resolution:
         return found
 
     def _is_wanted(self, group_id: str, regex: str) -> bool:
-        """Return whether a member of a group has an expression, or may yet turn out to."""
+        """Return whether a member of a group has an expression; true if the group is not known yet."""
         group = self._groups.get(group_id)
         return group is None or any(each == regex for _, each in group.subscriptions)
 
@@ -182,7 +183,7 @@ class Resolution:
         after = dict(group.resolved)
         for regex in sorted(regexes_of(group.subscriptions)):
             if regex not in found:
-                continue  # it was added in the meantime, or was unused for a while
+                continue  # the expression was added in the meantime, or was unused for a while
             topics = found[regex]
             if topics is None:
                 topics = after[regex].topics if regex in after else frozenset()

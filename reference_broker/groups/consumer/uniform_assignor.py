@@ -22,7 +22,7 @@ Key = TypeVar("Key")
 #: Partition numbers by topic id, being changed.
 Parts = dict[bytes, set[int]]
 
-#: Most rounds through the topics: each about halves the imbalance.
+#: Maximum number of rounds through the topics; each about halves the imbalance.
 _ROUNDS_MAX = 16
 
 
@@ -76,7 +76,7 @@ def _spread_same(order: list[str], members: Subscribers, counts: Mapping[bytes, 
             room -= len(parts[topic_id])
         has_extra = extra > 0
         if has_extra and room and len(order) - place > extra:
-            # It would be a new one; a later member in the order may already have one.
+            # This member would get a new extra partition; a later member may already have one to keep.
             has_extra, room = False, room - 1
         extra -= has_extra
         if room:
@@ -246,7 +246,7 @@ def _uuid_hash(topic_id: bytes) -> int:
 
 
 def _copied_order(keys: Collection[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """Return keys in the order of a table that was created for all of them at once, which may have more buckets."""
+    """Return keys in the order of a hash table created for all of them at once, which may have more buckets."""
     buckets = 16
     while buckets < int(len(keys) / 0.75) + 1:
         buckets *= 2

@@ -55,7 +55,7 @@ class Cleaning:
         self._producers = producers
         self._end_offset = end_offset
         horizon_ms = int64(now_ms + delete_retention_ms)
-        #: None if the sum overflows: then batches get no horizon, and those without one stay.
+        #: None if the sum overflows: batches then get no horizon, and batches without a horizon are kept.
         self._horizon_ms = horizon_ms if horizon_ms >= 0 else None
         self._now_ms = now_ms
 

@@ -1,4 +1,4 @@
-"""Compaction of a log: the latest record of each key stays; tombstones and markers are removed after a while.
+"""Compaction of a log: the latest record of each key is kept; tombstones and markers are removed after a while.
 
 First the keys of the dirty part are read, as many as fit; then the segments before its end are rewritten in groups,
 each of which becomes one segment. Long work is done in the background, in small pieces.

@@ -39,8 +39,8 @@ class LogToClean(NamedTuple):
     Attributes:
         first_offset: the first uncompacted offset.
         end_offset: the end of the compaction, at the start of a segment.
-        cleanable_bytes: bytes between them, in whole segments.
-        clean_bytes: bytes before the first.
+        cleanable_bytes: bytes between these two offsets, in whole segments.
+        clean_bytes: bytes before `first_offset`.
         is_overdue: whether some records have waited longer than the topic allows.
     """
 
@@ -84,7 +84,7 @@ def log_to_clean(segments: Segments, config: LogConfig, bounds: CompactionBounds
         youngest_ms = now_ms - config.min_compaction_lag_ms
         limits += [segment.base_offset for segment in dirty if segment.highest_timestamp() > youngest_ms]
     end = max(first, min(limits))
-    # The segment with that offset stays unchanged.
+    # The segment with that offset is not changed.
     end = next((segment.base_offset for segment in segments.since(end)), segments.last.base_offset)
     begin = min(first, end)
     is_overdue = config.max_compaction_lag_ms < NEVER_MS and any(

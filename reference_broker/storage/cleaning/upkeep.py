@@ -174,7 +174,7 @@ class Upkeep:
         for topic, number, log in list(self._directory.logs()):
             if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
                 continue
-            # Includes those whose indexes a reader has found to be lost: compaction stops at the first.
+            # This includes segments whose indexes a reader has found to be lost; compaction stops at the first of them.
             unstored = [segment for segment in log.segments if segment.is_sealed and not segment.is_stored]
             if unstored:
                 yield partial(_store, log, unstored)
@@ -221,7 +221,7 @@ class Upkeep:
             where, now_ms = services.disk.describe(log.folder), services.clock()
             services.lines.error(("upkeep", where), now_ms, "%s: upkeep will be retried later: %s", where, error)
             return
-        # Once, although retention is retried, and not for the error that ended the log.
+        # Logged once, although retention is retried, and not at all for the error that ended the log.
         if log not in self._failed and log.error is None:
             self._failed.add(log)
             where = self._directory.services.disk.describe(log.folder)

@@ -140,7 +140,7 @@ class LogDirectory:
             self.dynamic_configs = read_properties(self._disk, DYNAMIC_CONFIGS)
             self._open_topics()
             self._next_producer_id = self._find_next_producer_id()
-            if self._files.doomed:  # not queued: no other code knows these folders
+            if self._files.doomed:  # need not be queued: no other code knows these folders
                 self.services.background(partial(self._files.remove, self._files.doomed), self._removed)
         except DamagedFile as error:
             self._lock.release()
@@ -184,7 +184,7 @@ class LogDirectory:
                 try:
                     has_new_folders |= self._files.settle_folder(file, number, is_there=folder in present)
                 except OSError as error:
-                    problem = error  # which does not affect other partitions
+                    problem = error  # does not affect other partitions
                 log = PartitionLog(
                     self.services,
                     folder,
@@ -480,7 +480,7 @@ class LogDirectory:
             for waiting_done in waiting:
                 waiting_done(None if error is None else storage_error(error))
 
-        self.queue.do(prepare, written, place=1)  # not behind thousands of topics, which are queued, too
+        self.queue.do(prepare, written, place=1)  # ahead of thousands of topics that may be queued, too
 
     def begin_end(self) -> None:
         """Leave the remaining files of deleted topics to the next startup."""

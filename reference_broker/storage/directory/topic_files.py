@@ -6,8 +6,9 @@
     <topic id>.deleting   it is deleted; its folders are being renamed, and a restart renames the rest
 
 A topic exists once `.creating` is renamed to `.topic`, after everything else is durable; a change takes effect when
-`.changing` is renamed. It ceases to exist once `.deleting` is durable. Removing its renamed folders one by one takes
-long: a stop leaves the rest, and a startup does not wait for them. Every step blocks, and runs in the background.
+`.changing` is renamed. A topic ceases to exist once `.deleting` is durable. Removing its renamed folders one by one
+takes a long time; a stop leaves the rest, and a startup does not wait for their removal. Every step blocks, and runs in
+the background.
 """
 
 from __future__ import annotations
@@ -244,7 +245,8 @@ class TopicFiles:
     def _undo_change(self, before: TopicFile, after: TopicFile, journal: str) -> None:
         try:
             if self._read(f"{after.name}{_TOPIC}") != before:
-                # The change may already be durable. It stays if this fails, and so must its partitions.
+                # The change may already be durable. If undoing it fails, it remains in effect, and its partitions must
+                # remain, too.
                 replace_file(self._disk, journal, _content(before))
                 self._commit(before, journal)
             self.remove(self._rename_folders(after, before.partitions))
@@ -338,7 +340,7 @@ class TopicFiles:
         except OSError as error:
             if is_short_of_descriptors(error):
                 raise
-            metadata = None  # a folder of this name, for example
+            metadata = None  # the name may be that of a folder, for example
         if metadata == partition_metadata_content(topic.topic_id):
             return True
         if metadata is not None and _names_another(metadata, topic.topic_id):

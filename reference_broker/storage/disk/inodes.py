@@ -126,7 +126,7 @@ class Folder:
         return copy
 
     def size_bytes(self) -> int:
-        """Return the size of all files in it."""
+        """Return the size of all files in the folder."""
         return sum(
             entry.size_bytes() if isinstance(entry, Folder) else len(entry.content) for entry in self.entries.values()
         )

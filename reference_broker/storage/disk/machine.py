@@ -43,7 +43,7 @@ class MachineDisk:
     def open(self, path: str, *, create: bool = False, stays: bool = False) -> _MachineFile:
         file = _MachineFile(self._at(path), create)
         if stays and (reason := _reserve_reached(file.fileno())):
-            del file  # the traceback would keep it open
+            del file  # the traceback would keep the file open
             raise OSError(errno.EMFILE, reason, self._at(path))
         return file
 

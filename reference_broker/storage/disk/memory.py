@@ -22,7 +22,7 @@ from kafkawire.sdk.protocol.schema import Buffer
 __all__ = ["DiskCall", "MemoryDisk", "PowerCut", "cut_power_at", "fail_at", "fail_sometimes"]
 
 
-#: Fewer changes of names are not worth a search for ones to drop.
+#: With fewer changes of names, it is not worth searching for changes to drop.
 _CHANGES_MIN = 100
 
 
@@ -30,7 +30,7 @@ class DiskCall(NamedTuple):
     """A call of a disk, just before it takes effect.
 
     Attributes:
-        number: from 1, in order.
+        number: the number of the call, from 1.
         name: name of the method: `append`, `sync_folder`, …
         path: the path of the file or folder.
     """

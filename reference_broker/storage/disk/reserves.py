@@ -1,7 +1,7 @@
 """The reserves of file descriptors of this process: for files, connections, and short-lived uses.
 
-Clients that used up all of them would prevent records from being stored, and topics from being created; logs that did
-would lock out even an administrator who wants to delete topics. From the top of the process's limit:
+Clients that used up all descriptors would prevent records from being stored and topics from being created; logs that
+used them up would lock out even an administrator who wants to delete topics. From the top of the process's limit:
 
     an eighth       is unavailable to connections: new segments and background threads need it
     half of that    is unavailable to log files, too

@@ -1,4 +1,4 @@
-"""Replacement of segments by their compacted one, so that a crash leaves the old ones or the new one.
+"""Replacement of segments by a compacted one, so that a crash leaves either the old segments or the new one.
 
     1. the files of the new segment are written as `.cleaned`, and synced
     2. they become `.swap`, the `.log` file last: from then on it counts; each further segment that it replaces has an
@@ -38,8 +38,8 @@ def prepare(disk: Disk, folder: str, base_offset: int, others: Sequence[int]) ->
     Args:
         disk: holds the partition.
         folder: folder of the partition.
-        base_offset: that of the new segment, and of the first one that it replaces.
-        others: base offsets of the others that it replaces.
+        base_offset: base offset of the new segment and of the first segment that it replaces.
+        others: base offsets of the other segments that it replaces.
 
     Raises:
         OSError: the disk failed; `discard` undoes the steps.
@@ -83,7 +83,7 @@ def complete(disk: Disk, folder: str) -> list[str]:
     for stem in sorted(logs, reverse=True):  # the new segment, which has the lowest offset, is last
         path = f"{folder}/{stem}"
         if not any(each <= stem for each in new):
-            # No file replaces its segment.
+            # No new file replaces this segment.
             stray = path + LOG_SUFFIX + SWAP_SUFFIX
             logger.warning("%s: removing an empty file without a compaction", disk.describe(stray))
             disk.remove(stray)

@@ -45,7 +45,7 @@ class Preparation:
         self._background = background
         self._told = told
         self._running: set[Segment] = set()
-        #: Failures reported to the next search, by base offset; the search after it retries.
+        #: Failures reported to the next search, by base offset; the search after that one retries.
         self._failed: dict[Segment, Exception] = {}
         self._waiting: list[Callable[[], None]] = []
 
@@ -117,4 +117,4 @@ def _look_up(wanted: Segment, segments: Sequence[Segment]) -> None:
         except OSError:
             if segment is wanted:
                 raise
-            return  # it is retried on demand
+            return  # the preparation is retried on demand

@@ -214,7 +214,7 @@ class Segments:
             timestamp: milliseconds since the epoch.
             start_offset: the first readable offset.
             prepare: see `Prepare`.
-            prepare_times: the same for its highest timestamp.
+            prepare_times: the same for the segment's highest timestamp.
 
         Raises:
             DamagedSegment: a batch is damaged.

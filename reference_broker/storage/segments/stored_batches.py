@@ -1,7 +1,7 @@
 """Reading all batches of a segment at startup, in pieces: for its indexes, and for the producers of the log.
 
-A piece goes through the record engine, which creates no objects for most batches. Where it stops, the batch is checked
-alone: it is damaged, or larger than a piece.
+A piece goes through the record engine, which creates no objects for most batches. The engine stops at a batch that is
+damaged or larger than a piece; that batch is checked alone.
 
 Source: `LogSegment.recover` in Apache Kafka.
 """

@@ -25,7 +25,7 @@ INTERRUPTED: Final = 130
 _COMPLETION_OPTIONS: Final = ("--install-completion", "--show-completion")
 _COMPLETION_VARIABLE: Final = "_KAFKAWIRE_COMPLETE"
 
-#: Most characters of a name that an error repeats.
+#: Maximum number of characters of a name that an error repeats.
 _NAME_CHARACTERS_MAX: Final = 60
 
 

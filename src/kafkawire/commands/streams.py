@@ -16,7 +16,7 @@ __all__ = ["PIPE_CLOSED", "OutputError", "printable", "say", "with_checked_outpu
 #: The exit status of a program that SIGPIPE ended, as in shells: the reader is gone, as with `head`.
 PIPE_CLOSED: Final = 141
 
-#: Most characters of one line on standard error: a path has up to 4,096.
+#: Maximum number of characters of a line on standard error: a path has up to 4,096.
 _LINE_CHARACTERS_MAX: Final = 5_000
 
 

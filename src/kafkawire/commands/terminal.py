@@ -35,7 +35,7 @@ def new_app(text: str | None = None) -> typer.Typer:
     return typer.Typer(
         help=text,
         no_args_is_help=True,
-        rich_markup_mode=None,  # markup would take `[spark]` in a help text for a style, and drop it
+        rich_markup_mode=None,  # markup would treat `[spark]` in a help text as a style, and drop it
         add_completion=False,
         pretty_exceptions_enable=False,
     )

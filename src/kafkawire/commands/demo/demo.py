@@ -45,7 +45,7 @@ DEFAULT_INPUT = "pydoc_data.topics"
 PARTITIONS = 4
 MEMBERS = 2
 
-#: Members learn of a rebalance by their heartbeats; with the default of 3 s the demo would mostly wait.
+#: Members learn of a rebalance through their heartbeats; with the default of 3 s the demo would mostly wait.
 HEARTBEAT_INTERVAL_MS = 50
 
 #: The broker starts in well under a second; a loaded machine takes longer.
@@ -182,7 +182,7 @@ class _Run:
     """One run against one broker.
 
     Args:
-        bootstrap: its address.
+        bootstrap: the broker's address.
         lines: the input.
         compression: the compression of the batches.
         broker: the embedded broker, None for an external one.

@@ -19,7 +19,7 @@ __all__ = ["SparkCount"]
 #: Time that the demo waits for Spark, even on a loaded machine.
 TIMEOUT_SECONDS = 120
 
-#: For one short query.
+#: Time for one short query.
 _SHORT = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",

@@ -109,7 +109,7 @@ def _dump_file(file: StoredFile, output: Output, options: SegmentOptions, progre
 
 
 def _is_before(file: StoredFile | None, later: Sequence[Path], offset: int) -> bool:
-    """Return whether all offsets in a file are below one: a later segment of the same log begins at or before it.
+    """Return whether all offsets in a file are below a limit: a later segment of the same log begins at or before it.
 
     This holds only for files in use: a file being removed or replaced is a segment of another time, and can begin
     anywhere.

@@ -60,7 +60,7 @@ __all__ = [
     "note_removal",
 ]
 
-#: Most bytes that are explained at once: the largest frame of a broker, and bytes that may follow it.
+#: Maximum number of bytes that are explained at once: the largest frame of a broker, and bytes that may follow it.
 INPUT_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
 #: The text of `--help`; a \b preserves the line breaks after it.
@@ -78,7 +78,7 @@ explain --pcap FILE --frame 12        a frame of a capture
 `kafkawire dump` shows the content of whole segments, `kafkawire codegen show` the fields of a message.
 """
 
-#: Bytes shown of one value in a terminal.
+#: Number of bytes shown of one value in a terminal.
 _BYTES_SHOWN = 16
 
 

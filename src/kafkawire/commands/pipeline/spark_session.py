@@ -25,7 +25,7 @@ OLDEST_JAVA = 17
 #: Java 8 called itself 1.8; the first release of a version has no dot.
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
-#: Most characters shown of the output of a Java whose version is unreadable.
+#: Maximum number of characters shown of the output of a Java whose version is unreadable.
 _SHOWN_CHARACTERS = 200
 
 #: Settings of a session on this machine only: it needs neither a web UI nor connections to other machines.
@@ -35,10 +35,10 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
-#: Settings that override all others. Spark takes a JVM started from Python for a shell, which shows progress.
+#: Settings that override all others. Spark treats a JVM started from Python as a shell, which shows progress.
 _OURS = frozenset({"spark.master", "spark.ui.showConsoleProgress"})
 
-#: For a JVM that runs some dozens of short queries: the optimizing compiler takes longer than the queries. This is the
+#: For a JVM that runs a few dozen short queries: the optimizing compiler takes longer than the queries. This is the
 #: variable of the `java` command, since a Spark setting would override one in Spark's own files.
 _JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -46,7 +46,7 @@ _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 #: Spark's name for an application without one.
 _NO_NAME = "pyspark-shell"
 
-#: Most bytes shown of the output of a JVM that cannot start.
+#: Maximum number of bytes shown of the output of a JVM that cannot start.
 _SHOWN_BYTES = 4000
 
 
@@ -86,7 +86,7 @@ def start_spark(name: str, master: str | None, more: Mapping[str, str] = {}) -> 
 def starting_quickly() -> None:
     """Make the JVM of `start_spark` compile quickly instead of well, unless the environment configures it.
 
-    The audit of some megabytes then takes half the CPU, but that of gigabytes takes more.
+    Auditing a few megabytes then takes half the CPU time, but auditing gigabytes takes more.
     """
     os.environ.setdefault(_JAVA_OPTIONS, _QUICK)
 

@@ -114,7 +114,7 @@ def read_batches(
             continue
         batch = _batch_at(window, position, size, batch_bytes_max)
         if window.end < position + size:
-            continue  # the same, in the middle of a batch: reported like any cut batch
+            continue  # cut in the middle of a batch, which is reported like any cut batch
         yield batch
         end = position + size
         if not batch.is_valid:
@@ -144,7 +144,7 @@ def _after_wrong_crc(window: Window, search: SoundBatches, position: int, end: i
 
 
 def _may_be_cut(window: Window, position: int) -> bool:
-    """Return whether the batch at a position can be one that continues behind the end."""
+    """Return whether the batch at a position can be one that continues past the end."""
     head = window.at(position, BATCH_HEADER_BYTES)
     if len(head) <= BATCH_MAGIC_AT:
         return True

@@ -31,8 +31,9 @@ from kafkawire.sdk.storage.index_entries import OFFSET_INDEX, TIME_INDEX, IndexE
 __all__ = ["dump_offset_index", "dump_time_index", "position_before"]
 
 
-#: Batches that are checked from the last place on before the index is searched: a search in a large index, with room
-#: for more entries, reads it in several places, and the next entry of a time index is usually a few batches further.
+#: Number of batches that are checked from the last place on before the index is searched: searching a large index, with
+#: room for more entries, reads it in several places, and the next entry of a time index is usually a few batches
+#: further.
 _NEAR_BATCHES: Final = 64
 
 
@@ -100,7 +101,7 @@ class _Index:
                         self._output.note(f"{room} bytes of zeros at the end: room for further entries")
                     self._say_cuts()
                     return
-                with suppress(IndexError):  # when it was read it may have been room, and now be an entry
+                with suppress(IndexError):  # may have been preallocated room when it was read, and be an entry now
                     first, second = self.entries[number]
             yield position, first, second
         self._say_cuts()
@@ -208,7 +209,7 @@ class _Places:
         return self._walk(start, offset, None)[0]
 
     def _walk(self, start: int, offset: int, most: int | None) -> tuple[_Header | None, int]:
-        """Return the first batch from a position on whose last offset reaches `offset`, and the search's end."""
+        """Search from a position on; return the first batch whose last offset reaches `offset`, and the end reached."""
         count = 0
         while count != most and (header := _header_at(self._log, start)).is_whole:
             self._position = start

@@ -58,7 +58,7 @@ class ContentDecoder:
             self.problems.append(f"offset {offset}: {error}")
             return self._unread("undecoded", str(error)), False
         parts = _json_parts(found) if self._as_json else _text_parts(found)
-        del found  # it takes as much memory as its JSON, and is not needed again
+        del found  # the object takes as much memory as its JSON, and is not needed again
         return b"".join(each if isinstance(each, bytes) else _dumped(each) for each in parts), True
 
     def control(self, offset: int, key: bytes | None, value: bytes | None) -> tuple[bytes, bool]:

@@ -13,21 +13,23 @@ __all__ = [
     "WINDOW_BYTES",
 ]
 
-#: Bytes read at a time.
+#: Number of bytes read at a time.
 WINDOW_BYTES: Final = 1024 * 1024
 
 #: Largest batch that is opened, both as stored and decompressed. Brokers store at most 1 MiB unless configured
 #: otherwise (`message.max.bytes`); `--max-batch-bytes` raises this limit, and the memory with it.
 BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 
-#: Fraction of it that a compressed batch may have: some codecs take 16 times the size of their input (docs/limits.md).
+#: Fraction of that limit that a compressed batch may reach: some codecs take 16 times the size of their input
+#: (docs/limits.md).
 COMPRESSED_PART: Final = 4
 
-#: Problems of one index or small file that are reported individually: all entries after a damaged one can be wrong.
+#: Number of problems of one index or small file that are reported individually: all entries after a damaged one can be
+#: wrong.
 PROBLEMS_MAX: Final = 1000
 
 #: Largest checkpoint that is read: 7,000 partitions with the longest names, and 50 times as much memory for short ones.
 SMALL_FILE_BYTES_MAX: Final = 2 * 1024 * 1024
 
-#: Largest producer snapshot that is read: 182,000 producers of 46 bytes, each of which takes about 400.
+#: Largest producer snapshot that is read: 182,000 producers of 46 bytes, each of which takes about 400 bytes of memory.
 PRODUCERS_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -47,7 +47,7 @@ class SegmentOptions(NamedTuple):
     Attributes:
         from_offset: records before it are skipped.
         topic: decode the records as those of this topic; None for that of the folder, empty for none.
-        max_bytes: most bytes read of each file.
+        max_bytes: maximum number of bytes to read of each file.
         batch_bytes_max: larger batches are not opened.
         types: the record types of topics.
     """

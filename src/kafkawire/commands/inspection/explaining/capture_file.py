@@ -18,10 +18,10 @@ __all__ = ["PACKET_BYTES_MAX", "CaptureError", "Packet", "read_packets"]
 #: later are captured whole, at most 512 KiB.
 PACKET_BYTES_MAX = 1024 * 1024
 
-#: Most interfaces of one section; a machine has few, and all are kept in memory.
+#: Maximum number of interfaces of one section; a machine has few, and all are kept in memory.
 _INTERFACES_MAX = 10_000
 
-#: Bytes read at once when skipping.
+#: Number of bytes read at once when skipping.
 _SKIPPED_AT_ONCE = 65536
 
 _PCAP_MAGICS = {0xA1B2C3D4: 1_000_000, 0xA1B23C4D: 1_000_000_000}  # units of time in a second

@@ -25,7 +25,7 @@ from kafkawire.sdk.protocol.schema import Api
 
 __all__ = ["Frame", "Summary", "explain_capture"]
 
-#: Most bytes of unfinished frames in all connections together: two of the largest.
+#: Maximum number of bytes of unfinished frames in all connections together: two of the largest frames.
 _UNFINISHED_BYTES_MAX = 2 * MAX_FRAME_BYTES
 
 #: The API key and version of a request header, by which the beginning of a frame is recognized.

@@ -20,11 +20,11 @@ from kafkawire.sdk.records.engines.construct import form
 
 __all__ = ["ROWS_MAX", "Row", "bounded", "cell_text", "explain_format", "explain_records", "formats_named"]
 
-#: Most characters shown of one value; a value of a megabyte must not flood the terminal.
+#: Maximum number of characters shown of one value; a value of a megabyte must not flood the terminal.
 _VALUE_CHARACTERS = 60
 
-#: Most rows of one explanation: a batch of 10,000 small records, or one record with 25,000 headers. A record of 2 MB
-#: can have a million headers, and compress to a few bytes.
+#: Maximum number of rows of one explanation: a batch of 10,000 small records, or one record with 25,000 headers. A
+#: record of 2 MB can have a million headers, and compress to a few bytes.
 ROWS_MAX = 100_000
 
 _CHECKSUMS = {"crc32": crc32, "crc32c": crc32c}

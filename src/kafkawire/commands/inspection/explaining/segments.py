@@ -1,7 +1,7 @@
 """Find and explain a batch, a record by its offset, or keys and values in a log segment.
 
 Damage hides no readable bytes: batches with a wrong checksum are explained like others, malformed batches up to the
-fault, and the search for keys and values continues behind damage. `explain.py` calls this module.
+fault, and the search for keys and values continues after damage. `explain.py` calls this module.
 """
 
 from __future__ import annotations

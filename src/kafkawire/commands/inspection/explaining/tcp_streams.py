@@ -17,16 +17,19 @@ from kafkawire.commands.inspection.explaining.capture_packets import TcpSegment
 
 __all__ = ["CapturedBytes", "TcpConnection", "TcpStreams"]
 
-#: Most segments of one connection that wait for earlier ones; a network swaps a few, a capture some dozens.
+#: Maximum number of segments of one connection that wait for earlier ones; a network reorders a few, a capture a few
+#: dozen.
 _HELD_SEGMENTS_MAX = 1024
 
-#: Most bytes that wait in all connections together: there can be thousands with a window of megabytes each.
+#: Maximum number of bytes that wait in all connections together: thousands of connections can have a window of
+#: megabytes each.
 _HELD_BYTES_MAX = 64 * 1024 * 1024
 
 #: Memory of a waiting segment in addition to its bytes.
 _HELD_COST_BYTES = 256
 
-#: Most connections followed at once; beyond, the one that was silent for longest is considered ended.
+#: Maximum number of connections followed at once; beyond that, the connection that has been silent longest is
+#: considered ended.
 _CONNECTIONS_MAX = 10_000
 
 #: Sequence numbers have 32 bits and wrap.
