@@ -3,8 +3,8 @@
 Three families show the source of an error: `LocalProtocolError` (this program asked for something that the protocol
 does not
 allow), `RemoteProtocolError` (the peer broke the protocol) and `BrokerError` (a broker responded with an error code).
-The others are about networks, deadlines and limits. Every text names the thing, the value and the limit; `__cause__`
-is the error behind it, if there is one.
+The others are about networks, deadlines and limits. Every text names the thing, the value and the limit; `__cause__` is
+the underlying error, if there is one.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class KafkaWireError(Exception):
 
     #: Whether the same call may succeed if repeated.
     retriable = False
-    #: Whether the object that raised it is no longer usable.
+    #: Whether the object that raised the error is no longer usable.
     fatal = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls the class with the finished text, which is not what most of these classes take.
+        # The default calls the class with the finished text, which most of these classes do not accept.
         return _copied, (type(self), self.args), self.__dict__
 
     def again(self) -> Self:
-        """Return a copy to raise, for code that keeps the error to raise it more than once.
+        """Return a copy to raise, for code that keeps the error and raises it more than once.
 
-        Each time one exception is raised again, its traceback grows, and the notes and contexts of all handlers
+        Each time the same exception is raised again, its traceback grows, and the notes and contexts of all handlers
         accumulate in it.
         """
         copied = copy(self)
@@ -111,7 +111,7 @@ class UnsupportedVersion(LocalProtocolError):
 
     From a client: this release does not support the broker's version, or the broker does not support the operation.
         From a
-    codec: choose a version that has it, or leave the field at its default.
+    codec: choose a version that has the field, or leave the field at its default.
     """
 
 
@@ -168,7 +168,7 @@ class UnknownRecord(DecodeError):
         topic: the topic of the record.
         type: its record type; None if the version of its frame is unknown.
         version: the version of its value; None if it was not read.
-        reason: the unknown thing and the known ones.
+        reason: what is unknown, and what is known.
     """
 
     def __init__(self, path: str, topic: str, type: int | None, version: int | None, reason: str) -> None:
@@ -203,7 +203,7 @@ class BrokerError(KafkaWireError):
 
 
 class BatchRefused(BrokerError):
-    """A record was not stored because the broker rejected others of its batch, which have separate errors.
+    """A record was not stored because the broker rejected other records of its batch, which have separate errors.
 
     The broker found nothing wrong with this record: send it again if later records may come before it.
 
@@ -220,7 +220,7 @@ class BatchRefused(BrokerError):
 class ProducerFenced(BrokerError):
     """A later producer uses the same transactional id, or the coordinator has ended the transaction itself.
 
-    The open transaction is aborted. Close the producer, and leave the work to the other one. If there is no other, the
+    The open transaction is aborted. Close the producer, and leave the work to the other one. If there is none, the
     transaction took longer than `transaction_timeout_ms`: create a new producer, and read its input again from the
     committed offsets.
 
@@ -381,7 +381,7 @@ class Closed(LocalProtocolError):
     """A client or connection was used before it was started or after it was closed.
 
     Use clients inside `async with`. A closed client cannot be started again: create a new one. A client whose start
-    failed can be.
+        failed can be started again.
     """
 
 

@@ -15,8 +15,8 @@ __all__ = ["INTERVAL_MS", "SUBJECTS_MAX", "LogLimit"]
 #: An outage shows immediately, and an hour of it takes at most 360 lines per subject.
 INTERVAL_MS: Final = 10_000
 
-#: The maximum number of remembered subjects: more than a cluster has brokers. Beyond that the oldest one is forgotten,
-#: and the next line about it may come early.
+#: The maximum number of remembered subjects: more than any cluster has brokers. Beyond that the oldest one is
+#: forgotten, and the next line about it may come early.
 SUBJECTS_MAX: Final = 1_000
 
 

@@ -1,10 +1,10 @@
 """Declare options and read them: names, types, ranges, defaults.
 
-Clients and the broker each declare their own as attributes of a class derived from `Options`; reading and errors are
-shared. An option has a name in snake_case and, if Kafka has it too, the dotted name of Kafka's documentation. Under
-Kafka's name, numbers and booleans may also be text, as in a properties file. The keywords for type checkers and
-docs/options.md are generated from these declarations (tools/options.py). These are plain classes because a dataclass
-costs a program about a millisecond at start.
+Clients and the broker each declare their own options as attributes of a class derived from `Options`; reading and
+errors are shared. An option has a name in snake_case and, if Kafka has it too, the dotted name of Kafka's
+documentation. Under Kafka's name, numbers and booleans may also be text, as in a properties file. The keywords for type
+checkers and docs/options.md are generated from these declarations (tools/options.py). The classes are plain because a
+dataclass would add about a millisecond to the start of a program.
 """
 
 import re
@@ -47,7 +47,7 @@ REQUIRED: Final[Any] = object()
 #: The default of `listed`.
 _NO_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({})
 
-#: More digits than any number has here; Python refuses to convert 5,000.
+#: More digits than any number here has; Python refuses to convert 5,000 digits.
 _DIGITS_MAX = 100
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
@@ -88,7 +88,7 @@ class Order(NamedTuple):
         lower: the name of one option.
         upper: the name of the other.
         otherwise: the consequence of breaking the rule.
-        strict: whether the two must also not be equal.
+        strict: whether equality breaks the rule, too.
         plus: names of options that are added to `lower`.
         times: how many times `lower` fits into `upper` if one of them yields.
     """
@@ -102,7 +102,7 @@ class Order(NamedTuple):
 
     @property
     def lowers(self) -> tuple[str, ...]:
-        """The names of all options below."""
+        """The names of all options on the lower side."""
         return self.lower, *self.plus
 
     def holds(self, options: "Options") -> bool:
@@ -131,7 +131,7 @@ class Options:
     """Options with their values; read-only.
 
     Args:
-        values: values that differ from the defaults. They are not checked: use `read` for a user's input.
+        values: the values that differ from the defaults, by option name; not checked: use `read` for a user's input.
     """
 
     #: Every option by its name.
@@ -183,7 +183,7 @@ class Options:
     def _yielding(self, given: Collection[str]) -> Self:
         """Return options in which those that were not given yield to those that were, if they can."""
         options = self
-        for order in self.ORDERS * 2:  # one that yields may require another to yield
+        for order in self.ORDERS * 2:  # an option that yields may require another to yield
             for name in order.yielding(options, given):
                 if not order.holds(options):
                     value = max(order.wanted(name, options), self.OPTIONS[name].lowest)
@@ -212,7 +212,7 @@ class Options:
             raise ConfigurationError(upper, getattr(self, upper), f"expected {bound}; otherwise {order.otherwise}")
 
     def shown(self, name: str, given: Collection[str]) -> str:
-        """Return an option with its value, for the error about another."""
+        """Return an option with its value, for the error about another option."""
         is_default = name not in given and getattr(self, name) == self.OPTIONS[name].default
         return f"{name}={getattr(self, name)}{' (the default)' if is_default else ''}"
 
@@ -309,7 +309,7 @@ def option(
 
 
 def listed(value: object, values: Collection[str], *more: str, meant: Mapping[str, str] = _NO_SYNONYMS) -> str:
-    """Return the allowed values, for the error about another value, and the one that was probably meant.
+    """Return the allowed values and the one that was probably meant, for the error about any other value.
 
     Args:
         value: the user's value.
@@ -344,7 +344,7 @@ def parse_integer(value: str) -> object:
 
 
 def parse_boolean(value: str) -> object:
-    """Return the boolean that "true" or "false" stands for, in any case, or the text itself."""
+    """Return the boolean that "true" or "false" stands for, ignoring case, or the text itself."""
     return {"true": True, "false": False}.get(value.lower(), value)
 
 

@@ -25,7 +25,7 @@ _SECRET_NAME = re.compile(
 )
 
 
-#: The maximum number of characters of a name to match: no option has half as many.
+#: The maximum number of characters of a name to match: no option's name is half as long.
 _NAME_CHARACTERS_MAX = 250
 
 

@@ -1,7 +1,7 @@
 """State machines as tables of transitions: the states that may follow each state, and the events that lead there.
 
 A machine declares its edges once, beside its states, and takes every step through `Edges.follow`, which rejects any
-other. `tools/states.py` draws the tables in docs/states.md.
+other step. `tools/states.py` draws the tables in docs/states.md.
 
 A rejected edge is a bug of the machine, never caused by a peer. So its error is not a `KafkaWireError`: it ends a
 client, and a broker answers UNKNOWN_SERVER_ERROR and logs it.
@@ -33,7 +33,7 @@ class Edges(Generic[S]):
         from_any: the states that may follow every state, themselves included, each with the event.
         is_derived: whether the state is computed from other facts on demand, without explicit steps; the tests check
             such a machine against its table.
-        error: the error of a rejected step: another class than `RefusedEdge` if a caller takes the steps.
+        error: the error of a rejected step: a class other than `RefusedEdge` if a caller takes the steps.
     """
 
     def __init__(

@@ -216,8 +216,8 @@ class Admin(Hinting, hints=ADMIN):
             offset is not that of a record.
 
         Raises:
-            BrokerError: a topic does not exist; a partition of one that does is still missing after `api_timeout_ms`;
-                or one may not be read.
+            BrokerError: a topic does not exist; a partition of an existing topic is still missing after
+                `api_timeout_ms`; or a topic may not be read.
         """
         return await self._do(self._actions.list_offsets(checked_times(timestamps, special=True)))
 
@@ -228,7 +228,7 @@ class Admin(Hinting, hints=ADMIN):
 
         Args:
             group_id: the group.
-            partitions: one by one, or in one list; all that have commits of the group if none is given.
+            partitions: one by one, or in one list; all partitions with commits of the group if none is given.
 
         Returns:
             Offsets by partition; partitions without a commit are left out.

@@ -35,7 +35,7 @@ class ConfigResource(NamedTuple):
     Attributes:
         kind: the kind of resource.
         name: the name of the resource.
-        node_id: the broker that knows the configuration; None if any does.
+        node_id: the broker that knows the configuration; None if any broker does.
     """
 
     kind: ConfigResourceType

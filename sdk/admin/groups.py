@@ -156,7 +156,7 @@ def _partitions(assignment: messages.ConsumerGroupDescribeResponse.Assignment) -
 
 
 def _assignment(data: Buffer) -> tuple[TopicPartition, ...] | None:
-    """Decode a member's assignment, which is empty during a rebalance; None if it is not a consumer's."""
+    """Decode a member's assignment, which is empty during a rebalance; None if it is not a consumer assignment."""
     from kafkawire.sdk.groups.consumer_protocol import VERSION_BYTES, decode_assignment
 
     if len(data) <= VERSION_BYTES:

@@ -41,10 +41,10 @@ __all__ = [
     "is_text",
 ]
 
-#: The largest number of a partition or node, of 4 bytes on the wire.
+#: The largest number of a partition or node, which has 4 bytes on the wire.
 MAX_INT32: Final = (1 << 31) - 1
 
-#: The largest offset, of 8 bytes on the wire.
+#: The largest offset, which has 8 bytes on the wire.
 _MAX_OFFSET: Final = (1 << 63) - 1
 
 #: The longest time limit; added to the current time, it still fits into 8 bytes.
@@ -76,7 +76,7 @@ def checked_timeout_ms(given: object) -> int:
     """Check and return a time limit in milliseconds.
 
     Raises:
-        LocalProtocolError: the limit is not an integer from 0.
+        LocalProtocolError: the limit is not an integer from 0 on.
     """
     return checked_number("timeout_ms", given, 0, _MAX_TIMEOUT_MS)
 

@@ -43,9 +43,9 @@ logger = logging.getLogger("kafkawire.client")
 _UNANSWERED_MAX = 3
 
 
-#: How long a client may take to end on its I/O thread: a last push of metrics, and some ms. It takes longer only if the
-#: thread waits for something held elsewhere, such as the lock of a log handler held by a closing thread that a signal
-#: handler has interrupted.
+#: How long a client may take to end on its I/O thread: a last push of metrics, and a few ms. Ending takes longer only
+#: if the thread waits for something held elsewhere, such as the lock of a log handler held by a closing thread that a
+#: signal handler has interrupted.
 FINISH_MS: Final = LAST_PUSH_MS + 750
 
 
@@ -107,8 +107,9 @@ class ClientCore:
 
         Returns:
             A promise that is kept once the cluster is known. It fails with `ConnectFailed` if no bootstrap server could
-            be reached, with its error if one rejects this client, with `NeverAnswered` if they seem to expect SASL, and
-            with the last error if no reached server answered although each was asked and `api_timeout_ms` has passed.
+            be reached, with the error of a server that rejects this client, with `NeverAnswered` if the servers seem to
+            expect SASL, and with the last error if no reached server answered although each was asked and
+            `api_timeout_ms` has passed.
 
         Raises:
             LocalProtocolError: the client was already started, or it needs a thread but gevent or eventlet has replaced
@@ -181,7 +182,7 @@ class ClientCore:
         """End a client that was garbage-collected; its finalizer calls this.
 
         Args:
-            last: awaited first.
+            last: the last work of the client, awaited before the client ends; None for none.
 
         Returns:
             Whether anything has to be ended.

@@ -182,7 +182,7 @@ Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 def advice_on(name: str, hints: Mapping[str, str]) -> str | None:
-    """Return the advice for a name of another client; None if the hints do not have it.
+    """Return the advice for a name of another client; None if the hints do not contain the name.
 
     Args:
         name: the name.

@@ -3,7 +3,7 @@
 A machine: each query goes to the partitions' leaders, is retried if that may help, and ends by its deadline. It
 requests missing metadata separately, so that a topic that does not exist is not requested forever.
 
-A consumer waits for a topic that does not exist, as Kafka's does, and an admin does not. Both wait for a partition.
+Like Kafka's, a consumer waits for a topic that does not exist; an admin does not. Both wait for a missing partition.
 
 Source: Apache Kafka, `OffsetFetcher`, `ListOffsetsHandler`, `PartitionLeaderStrategy`.
 """

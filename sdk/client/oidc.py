@@ -20,7 +20,7 @@ from kafkawire.sdk.transport.timing import SingleFlight
 
 __all__ = ["RESPONSE_BYTES_MAX", "ClientCredentials", "TokenRefused", "TokenUnavailable"]
 
-#: The maximum size of a response: a token has a few KiB.
+#: The maximum size of a response: a token is a few KiB long.
 RESPONSE_BYTES_MAX = 1024 * 1024
 
 #: The limit of a request: an unresponsive service must not use up the time of the whole connection.
@@ -29,7 +29,7 @@ REQUEST_TIMEOUT_SECONDS = 10
 #: The fraction of its lifetime for which a token is used; the rest allows for clock differences.
 _USED_SHARE = 0.8
 
-#: The number of characters of the service's reason in an error.
+#: The maximum number of characters that an error quotes from the service's reason.
 _SHOWN_CHARACTERS = 200
 
 #: Hosts to which a secret may be sent without TLS: this machine.
@@ -105,7 +105,7 @@ class ClientCredentials:
         return self._token
 
     async def _post(self) -> tuple[int, Mapping[str, object]]:
-        """Return the status and the JSON object of a response; an empty object if it is not one."""
+        """Return the status and the JSON object of a response; an empty object if the content is not a JSON object."""
         try:
             import aiohttp
         except ImportError as error:

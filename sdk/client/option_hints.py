@@ -1,8 +1,8 @@
 """The counterparts of other Kafka clients' options here, or advice if there are none.
 
 Used for errors about unknown options, and for docs/options.md. Names are compared after replacing underscores with
-dots, so `compression_type` and `compression.type` are the same, and names that differ from Kafka's only in that need no
-entry.
+dots, so `compression_type` and `compression.type` are the same, and names that differ from Kafka's only in this way
+need no entry.
 
 Source: the options of Apache Kafka 4.3 (Java), librdkafka 2.16 with confluent-kafka, kafka-python 3.0, aiokafka 0.14.
 """
@@ -150,7 +150,7 @@ def hint(name: str, kind: type[Options], clients: Mapping[str, type[Options]]) -
     """Return the hint for a name that is not an option of a client.
 
     Args:
-        name: as the user wrote it.
+        name: the name as the user wrote it.
         kind: the options of the client that received it.
         clients: the options of each client, by its class.
 

@@ -66,7 +66,7 @@ ACKS: Final[Mapping[str | int, Acks]] = {"all": Acks.ALL, **{int(acks): acks for
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-#: The number of characters of an overlong text in the error.
+#: The number of characters that an error shows of an overlong text.
 _SHOWN_CHARACTERS: Final = 30
 
 #: Durations as java.time.Duration reads them (ISO 8601), without signs.

@@ -74,8 +74,8 @@ class ClientOptions(SecurityOptions):
         bootstrap_servers: the brokers to connect to first, as `host:port,host:port`.
         client_id: the name of this client in the brokers' logs and quotas.
         request_timeout_ms: how long to wait for a response.
-        connect_timeout_ms: how long to wait for a connection, including TLS, version negotiation and login; each of
-            their responses is also limited by `request_timeout_ms`.
+        connect_timeout_ms: how long to wait for a connection, including TLS, version negotiation and login; each
+            response to the last two is also limited by `request_timeout_ms`.
         api_timeout_ms: how long a call may take, including retries.
         retry_backoff_ms: pause before the first retry; it doubles with each retry, up to `retry_backoff_max_ms`.
         retry_backoff_max_ms: longest pause between retries.
@@ -85,10 +85,10 @@ class ClientOptions(SecurityOptions):
             for records of a quiet topic: first after 60 s, then three times within 30 s, on systems that let a program
             set these times.
         max_frame_bytes: size of the largest response that is accepted.
-        io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a thread of its own,
-            which keeps running while the event loop is blocked.
+        io: where the client does its I/O: "loop", the event loop that starts it, or "thread", a separate thread, which
+            keeps running while the event loop is blocked.
         enable_metrics_push: whether to push metrics to the brokers when the cluster's operators ask for them (KIP-714);
-            on most clusters they ask for none.
+            most operators ask for none.
         metrics_reporter: a function that is called with the client's metrics, a mapping from `MetricName` to a number,
             every `metrics_report_interval_ms` and on close, in the I/O thread. None for no reports.
         metrics_report_interval_ms: time between two calls of `metrics_reporter`.
@@ -150,7 +150,7 @@ class ProducerOptions(ClientOptions):
         compression_lz4_level: the level of lz4, from 1 to 17; None for the fastest.
         compression_zstd_level: the level of zstd, from -131072, the fastest, to 22; None for 3.
         max_request_size: size of the largest record batch, in bytes.
-        retries: how often a batch may be retried, within `delivery_timeout_ms`.
+        retries: how many times a batch may be retried, within `delivery_timeout_ms`.
         delivery_timeout_ms: longest time from `send` to the acknowledgement; at least the sum of `linger_ms` and
             `request_timeout_ms`.
         topic_timeout_ms: how long records wait for a topic that no broker knows, because it is still being created or
@@ -251,8 +251,8 @@ class ConsumerOptions(ClientOptions):
         group_id: the group that assigns the partitions and stores the offsets; None to read without a group.
         group_protocol: "classic"; "consumer" (KIP-848), in which the coordinator assigns the partitions; or "auto",
             which is "consumer" if the coordinator offers it and "classic" otherwise.
-        group_remote_assignor: the assignor that the coordinator should use; None for the coordinator's default. Not for
-            `group_protocol="classic"`.
+        group_remote_assignor: the assignor that the coordinator should use; None for the coordinator's default. Not
+            allowed with `group_protocol="classic"`.
         group_instance_id: an id that survives restarts, for static membership; None for dynamic membership.
         auto_offset_reset: where to start without a committed offset: "latest", "earliest", "none" to raise an error, or
             a duration, as a timedelta or as text such as "by_duration:P7DT12H", to start that long ago; a duration is

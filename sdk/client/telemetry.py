@@ -37,7 +37,7 @@ __all__ = ["LAST_PUSH_MS", "Telemetry"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: How long the end of a client waits for its last push; the metrics of its last minutes are not worth more.
+#: How long a closing client waits for its last push; the metrics of its last minutes are not worth a longer wait.
 LAST_PUSH_MS: Final = 250
 
 #: The interval until a broker has set one, as in Kafka's clients.
@@ -250,7 +250,7 @@ class Telemetry:
             self._lines.warning("off", now_ms, "metrics are no longer pushed: %s", error)
             return
         self._lines.warning("failed", now_ms, "metrics were not pushed: %s", error)
-        # If a broker twice in a row does not know this client's subscription, it is asked after a pause.
+        # If a broker does not know this client's subscription twice in a row, the client pauses before asking again.
         at_once = code in _OUTDATED and self._subscription is not None
         self._due_ms = now_ms if at_once else now_ms + interval_ms
         self._subscription = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_datetime", "is_timedelta", "to_ms"]
 
-#: The latest time, of 8 bytes on the wire.
+#: The latest time, which has 8 bytes on the wire.
 _MAX_MS: Final = (1 << 63) - 1
 
 
@@ -33,7 +33,7 @@ def to_ms(time: object, otherwise: str = "or a datetime") -> int:
     """Return a time in milliseconds since the epoch.
 
     Args:
-        time: such a number, or a datetime with a time zone.
+        time: milliseconds since the epoch, or a datetime with a time zone.
         otherwise: the alternatives to a number, for the error.
 
     Raises:

@@ -1,1 +1,1 @@
-"""The consumer: reads records, alone or in a classic group."""
+"""The consumer: reads records, alone or in a group."""

@@ -71,7 +71,7 @@ logger = logging.getLogger("kafkawire.consumer")
 CLOSE_TIMEOUT_MS: Final = 5_000
 
 #: How much longer than its limit `close` waits for the I/O side. The I/O side keeps the limit itself, unless its thread
-#: waits for a lock that the closing thread holds, having been interrupted by a signal handler.
+#: waits for a lock held by the closing thread, which a signal handler has interrupted.
 _GRACE_MS: Final = 250
 
 Result = TypeVar("Result")
@@ -141,7 +141,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         self._made_at = caller()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        core: ConsumerCore | None = getattr(self, "_core", None)  # None if the constructor raised, too
+        core: ConsumerCore | None = getattr(self, "_core", None)  # also None if the constructor raised
         if core is not None and self._closing is None and not is_finalizing() and core.let_go(CLOSE_TIMEOUT_MS):
             group = "" if self._options.group_id is None else f" of group {self._options.group_id!r}"
             consequence = "it leaves its group" if group else "it disconnects"
@@ -264,7 +264,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Return the available records by partition; the next read marks all of them as finished.
 
         Args:
-            timeout_ms: how long to wait for the first record, in milliseconds from 0.
+            timeout_ms: how long to wait for the first record, in milliseconds; 0 not to wait.
             max_records: the maximum number of records; None for `max_poll_records`.
 
         Returns:
@@ -282,7 +282,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         lower the cost per record.
 
         Args:
-            timeout_ms: how long to wait for the first batch, in milliseconds from 0.
+            timeout_ms: how long to wait for the first batch, in milliseconds; 0 not to wait.
             max_batches: the maximum number of batches, regardless of their sizes; None for enough batches to hold
                 `max_poll_records` records, which the last batch may exceed.
         """
@@ -293,7 +293,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
     def records(
         self, *, until: Mapping[TopicPartition, int] | int | datetime | None = None, stop_at_end: bool = False
     ) -> BoundedRecords[Key, Value]:
-        """Iterate over records up to an end, one such read at a time; other reads get nothing beyond it meanwhile.
+        """Iterate over records up to an end, one such read at a time; other reads then get nothing beyond the end.
 
         An error ends the read; call `records` to begin another. After a cancelled wait, any other read ends this one.
 
@@ -422,7 +422,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         Raises:
             LocalProtocolError: `enable_auto_finish` is on, a record was handed out in a batch, or an argument is
-            neither.
+                neither a record nor a batch.
         """
         assignment = self._started().assignment
         for each in given_several(done, _can_be_finished):

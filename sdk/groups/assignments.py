@@ -29,7 +29,7 @@ class ConsumerAssignments:
 
     Args:
         assignors: names of built-in assignors, or the application's assignors, each with a unique name; the preferred
-            one first. One that is not derived from `Assignor` may omit members that have a default there.
+            one first. An assignor that is not derived from `Assignor` may omit members that have a default there.
     """
 
     protocol_type = CONSUMER_PROTOCOL_TYPE

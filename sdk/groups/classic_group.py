@@ -3,7 +3,8 @@
     OUTSIDE ─> PREPARING ─> READY ─> JOINING ─> SYNCING ─> ADOPTING ─> STABLE
                    ^────────── a rebalance, a lost generation ──────────┘
 
-A flag makes the member join again. It is cleared when a JoinGroup is written; if it is set later, another one follows.
+A flag makes the member join again. It is cleared when a JoinGroup is written; if it is set later, another JoinGroup
+follows.
 
 Source: Apache Kafka, `AbstractCoordinator`, `ConsumerCoordinator`; KIP-62 (max.poll.interval.ms), KIP-345 (static
 members), KIP-394 (member id first), KIP-429 (cooperative).
@@ -215,7 +216,7 @@ class ClassicGroup:
             now_ms,
         )
         if self.state is not State.OUTSIDE and self._generation != UNKNOWN_GENERATION_ID:
-            self._enter(State.STABLE)  # with regard to heartbeats
+            self._enter(State.STABLE)  # so that heartbeats continue
         departure.begin(self._generation, now_ms)
 
     def poll(self, now_ms: int) -> None:
@@ -408,7 +409,7 @@ class ClassicGroup:
     # Leaving.
 
     def _leave_call(self, reason: str, deadline_ms: int, on_done: Callable[[Call, int], None]) -> Call | None:
-        """Return the call that leaves; None for a static member, which may come back, and for one without an id."""
+        """Return the call that leaves; None for a static member, which may come back, or a member without an id."""
         self._cancel_calls()
         member_id, self._member_id = self._member_id, UNKNOWN_MEMBER_ID
         self._rebalance.left()
@@ -438,7 +439,7 @@ class ClassicGroup:
         self._leave_for_a_while(reason, "reading goes on", self._interval.error(), now_ms)
 
     def _leave_for_a_while(self, reason: str, back: str, error: KafkaWireError, now_ms: int) -> None:
-        """Leave for one reason, and join again for another."""
+        """Leave, and join again later; the broker logs a reason for each."""
         generation = self._generation
         leave = self._leave_call(reason, now_ms + self._settings.api_timeout_ms, lambda call, now_ms: None)
         self._wants_join = back

@@ -1,8 +1,8 @@
 """A membership in a KIP-848 group, in which the coordinator makes the assignment.
 
-Heartbeats carry everything: the member reports the partitions it owns, the coordinator returns those it should own (the
-target) and the epoch. The member gives up and adds partitions until it owns its target, and reports that. A field that
-has not changed since the last confirmed heartbeat is left out.
+Heartbeats carry everything: the member reports the partitions it owns, and the coordinator returns those it should own
+(the target) and the epoch. The member gives up and adds partitions until it owns its target, and reports that. A field
+that has not changed since the last confirmed heartbeat is left out.
 
 Source: KIP-848; Apache Kafka, `ConsumerMembershipManager`, `ConsumerHeartbeatRequestManager`.
 """
@@ -437,7 +437,7 @@ class ConsumerGroup:
         )
 
     def _apply_subscription(self, now_ms: int) -> None:
-        """Report the subscription, and hand out no records of former topics, unless only the coordinator can match."""
+        """Report the subscription; withhold records of former topics unless only the coordinator can match it."""
         self._has_news = self._said != self._says()
         is_matched_there = self._subscription.pattern is not None and not self._matches_itself
         self._assignment_changes.keep_to(None if is_matched_there else self._subscription.topics(self._router.metadata))

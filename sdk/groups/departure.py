@@ -1,7 +1,7 @@
 """The end of a membership: give up the partitions as in a rebalance, then leave, all by a deadline.
 
-Most of the time is for the commit, some for the listener, the rest for telling the coordinator. A step that exceeds its
-share is abandoned, so a stopped broker cannot cause a delay beyond the deadline.
+Most of the time is for the commit, some for the listener, and the rest for telling the coordinator. A step that exceeds
+its share is abandoned, so a stopped broker cannot cause a delay beyond the deadline.
 """
 
 from __future__ import annotations

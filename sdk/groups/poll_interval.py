@@ -19,7 +19,7 @@ class PollInterval:
     """The time since the application last read.
 
     Args:
-        reader: knows when that was.
+        reader: knows when the application last read.
         settings: define the limit.
     """
 

@@ -45,7 +45,7 @@ class GroupSettings(NamedTuple):
         group_id: the group.
         group_instance_id: the id of a static member, which outlives the process; None for a dynamic one.
         session_timeout_ms: after this time without a heartbeat the coordinator removes the member; classic groups only,
-            as the broker decides for others.
+            because the broker decides for others.
         heartbeat_interval_ms: time between heartbeats; classic groups only.
         max_poll_interval_ms: after this time without a read the member leaves; also how long the others wait for it in
             a rebalance.

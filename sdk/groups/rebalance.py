@@ -40,11 +40,11 @@ __all__ = ["Rebalance", "RebalanceMember"]
 
 logger = logging.getLogger("kafkawire.group")
 
-#: How much longer than the rebalance timeout a coordinator may take to answer; as in Kafka's clients.
+#: How much longer than the rebalance timeout a coordinator may take to answer, as in Kafka's clients.
 _GRACE_MS = 5_000
 
 #: How long the leader waits for the metadata of topics that only other members read: a topic that has not arrived by
-#: then does not exist, and the others must not wait for it.
+#: then counts as missing, since the others must not wait for it.
 _METADATA_WAIT_MS = 5_000
 
 #: The maximum number of topics named in a log line.

@@ -49,7 +49,7 @@ _OF_REBALANCES: Final = frozenset(
 
 
 def refusal_of(group_id: str, response: Message) -> BrokerError | None:
-    """Return the error in a response to a member; None if it succeeded."""
+    """Return the error in a response to a member; None if there is none."""
     code = getattr(response, "error_code", 0)
     if not code:
         return None

@@ -1,7 +1,7 @@
 """A sensor records values and provides their sum, rate, average and maximum, in total or over the last minute.
 
 The last minute consists of two windows of 30 seconds, the current and the previous one, as in Kafka's own clients
-(`metrics.num.samples`, `metrics.sample.window.ms`), so that numbers can be compared. One thread records; others may
+(`metrics.num.samples`, `metrics.sample.window.ms`), so that the numbers are comparable. One thread records; others may
 read at any time.
 
 Source: Apache Kafka, `SampledStat`, `Rate`, `Avg`, `Max`.
@@ -90,7 +90,8 @@ class Sensor:
     def _recent(self, now_ms: int) -> tuple[list[_Window], float]:
         """Return the windows of the last minute and their duration in seconds.
 
-        Before the first window is full, one more is added to the time, so that a burst at the start is not a high rate.
+        Before the first window is full, a whole window is added to the time, so that a burst at the start is not a high
+        rate.
         """
         windows = [self._present()]
         if self._former is not None:

@@ -59,7 +59,7 @@ class Accumulator:
         news: partitions where a batch was opened, or whose oldest batch is full, and records that wait for their topic.
         term: increases with each transaction; records of one transaction are never sent in the next.
         unobserved: the first error of a record whose delivery the application has not looked at.
-        failed: the first outcome that ended with an error since this was last read and reset.
+        failed: the first outcome that ended with an error since this attribute was last read and reset.
     """
 
     def __init__(
@@ -314,7 +314,7 @@ class Accumulator:
         batch.is_told = True
 
     def _close_full(self, topic: ProducerTopic, batch: ProducerBatch) -> None:
-        """Close a full batch; the next one takes all its memory now, as growing later costs as much as a batch."""
+        """Close a full batch; the next one takes all its memory now: growing it later costs as much as a batch."""
         if batch.close():
             batch.is_full = True
             topic.shown_closed(batch)
@@ -398,7 +398,7 @@ class Accumulator:
         return self._memory.take(needed_bytes, wished_bytes)
 
     def _give_grants(self, batch: ProducerBatch) -> None:
-        """Give back the memory by which a batch grew: each grant only once, no matter how many threads do so."""
+        """Give back the memory by which a batch grew: each grant only once, even if several threads do so."""
         while batch.grants:
             with suppress(IndexError):
                 self.release(batch.grants.pop())

@@ -36,8 +36,7 @@ __all__ = [
 ]
 
 #: The maximum bytes of a record besides its key, its value and its headers: the varints of length, timestamp, offset,
-#: key
-#: length, value length and number of headers, and the attributes.
+#: key length, value length and number of headers, and the attributes.
 MAX_RECORD_OVERHEAD_BYTES = 5 + 10 + 5 + 5 + 5 + 5 + 1
 
 #: The maximum bytes of the two lengths of a header.
@@ -59,7 +58,7 @@ class Held:
         topic: the record's destination.
         key, value: bytes or None.
         headers: pairs of a name and bytes.
-        partition: None to choose it; it is perhaps not known yet whether the topic has it.
+        partition: None to choose it; it may not be known yet whether the topic has this partition.
         timestamp_ms: milliseconds since the epoch.
         bound_bytes: the maximum bytes that the record takes in a batch.
 
@@ -113,7 +112,7 @@ class PartitionerFailed(Exception):
     """The user's partitioner returned no valid partition.
 
     Args:
-        reason: why, as part of the error text.
+        reason: the reason, as part of the error text.
     """
 
     def __init__(self, reason: LocalProtocolError) -> None:
@@ -210,7 +209,7 @@ def contents(
     found: list[Any] = []
     error: Exception | None = None
     try:
-        found.extend(islice(values, limit))  # values before an error stay
+        found.extend(islice(values, limit))  # values before an error are kept
     except Exception as raised:
         error = raised
     if are_plain is not None and not are_plain(found):

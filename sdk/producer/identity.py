@@ -1,12 +1,12 @@
 """The producer id and epoch of one producer.
 
-An idempotent producer asks any broker once, and raises the epoch itself. A transactional one asks its coordinator,
-which ends the open transaction of an earlier producer with the same transactional id, fences that producer, and is the
-only one to raise the epoch.
+An idempotent producer asks any broker for an id once, and raises the epoch itself. A transactional one asks its
+coordinator, which ends the open transaction of an earlier producer with the same transactional id, fences that
+producer, and is the only one to raise the epoch.
 
-The router repeats the request for `timeout_ms`. This module decides what follows: only a cluster that says so gives no
-ids. Any other error, such as a rejected login, can be temporary: after a pause another series of attempts begins, and
-records wait for it.
+The router repeats the request for `timeout_ms`. This module decides what follows: only an explicit refusal means that
+the cluster gives no ids. Any other error, such as a rejected login, can be temporary: after a pause another series of
+attempts begins, and records wait for it.
 
 Source: Apache Kafka, `TransactionManager`, `Sender`; KIP-98 (InitProducerId), KIP-360 (epochs raised by the client).
 """
@@ -81,7 +81,7 @@ class ProducerIdentity:
         enabled: whether batches need an id.
         ready: settled once the producer has its first id, or needs none.
         trouble: why the producer has no id yet; None if it has one, or if nothing went wrong.
-        transaction_version: the level of that feature that the coordinator last reported.
+        transaction_version: the level of the feature transaction.version that the coordinator last reported.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class ProducerIdentity:
             self.ready.keep(None)
 
     def _is_final(self, error: KafkaWireError) -> bool:
-        """Return whether the producer will get no id; a start that requires one does not wait until all errors pass."""
+        """Return whether the producer will get no id; a start that requires an id does not outwait every error."""
         if self._transactional_id is not None:
             return not (error.retriable and self.ready.done)
         if isinstance(error, Closed) or _rules_out(error):

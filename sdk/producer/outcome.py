@@ -66,7 +66,7 @@ class Outcome:
         base_offset: the offset of the first record; -1 if unknown.
         log_append_time_ms: the broker's timestamp for all records; -1 if they keep their own.
         observed: whether the application has looked at the outcome.
-        places: the new place of each record; None while all are here.
+        places: the new place of each record; None while no record has moved.
     """
 
     __slots__ = (

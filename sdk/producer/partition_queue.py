@@ -43,7 +43,7 @@ class PartitionQueue:
         on_wire: batches whose request has no response yet.
         due_ms: when to look at the partition again; -1 if only an event can change anything.
         usual_bytes: the size of the last closed batch, or its limit if it was full; the next batch will probably have
-            the same.
+            the same size.
         node_id: the leader that the partition is ready for; None while it is not ready.
     """
 
@@ -86,7 +86,7 @@ class PartitionQueue:
         return latest
 
     def follow(self, former: ProducerBatch | None, opened: ProducerBatch) -> bool:
-        """Link a batch to the latest one, None if there is none; return False if another batch already follows that."""
+        """Link a batch to the latest one, None if there is none; return False if another batch already follows it."""
         link = self._first if former is None else former.link
         return link.lead_to(opened) is opened
 

@@ -59,7 +59,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option
             `bootstrap_servers` can be used instead.
         key_serializer: converts a key to bytes or text; None to use keys as they are. `send` calls it if there is a
-            key, and raises if it raises.
+            key, and raises its error if it fails.
         value_serializer: the same for values; not called for None, which deletes a key.
         interceptors: called in this order with every record that is sent and with its outcome.
         network: how to connect to the brokers; None for TCP.
@@ -94,7 +94,7 @@ class Producer(Hinting, Generic[GivenKey, GivenValue], metaclass=ProducerClass, 
         self._made_at = caller()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        core: ProducerCore | None = getattr(self, "_core", None)  # None if the constructor raised, too
+        core: ProducerCore | None = getattr(self, "_core", None)  # also None if the constructor raised
         if core is not None and self._closing is None and not is_finalizing() and core.let_go():
             consequence = "its transaction is aborted" if core.is_transactional else "what it has buffered is sent"
             warn_unclosed(self, f"producer {self._options.client_id!r}", self._made_at, consequence)

@@ -51,7 +51,7 @@ class ProducerTopic(Topic):
             self.held += arrivals.close(End(self.partitions, self.arrivals))
 
     def shown_open(self, batch: ProducerBatch, *, is_sticky: bool) -> None:
-        """Show the engine an open batch, also as the one for records without a key if it is that one.
+        """Show the engine an open batch; a sticky batch is also shown as the one for records without a key.
 
         Another thread can close and hide the batch before it is shown, so a closed batch is hidden again.
         """
@@ -62,7 +62,7 @@ class ProducerTopic(Topic):
             self.shown_closed(batch)
 
     def shown_closed(self, batch: ProducerBatch) -> None:
-        """Hide a closed batch from the engine, whichever batch it is currently shown as."""
+        """Hide a closed batch from the engine, wherever it is currently shown."""
         number = batch.queue.partition.partition
         if self.open_batch(number) is batch:
             self.show(number, None)
@@ -82,7 +82,7 @@ class ProducerTopic(Topic):
         return batch
 
     def less_busy(self, fraction: Callable[[], float], has_leader: Callable[[str, int], bool]) -> int:
-        """Return the less busy of two partitions with a leader, which avoids looking at all of them.
+        """Return the less busy of two random partitions with a leader, which avoids looking at all of them.
 
         Args:
             fraction: returns a random number in [0, 1).

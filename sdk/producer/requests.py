@@ -33,7 +33,7 @@ class Result(NamedTuple):
         batch: the batch that was sent.
         error: why the batch was not stored; None if it was.
         record_errors: the errors of the rejected records, by index in the batch.
-        others: the error of all other records; None for `error`.
+        others: the error of all other records; None if it is `error`.
         base_offset: the offset of the first record, if the batch was stored.
         log_append_time_ms: the broker's timestamp; -1 if the records keep their own.
         log_start_offset: the partition's log start offset; -1 if the broker did not report it.

@@ -46,7 +46,7 @@ __all__ = ["Schedule", "Sender", "UnsettledBatches", "outcome_of"]
 
 logger = logging.getLogger("kafkawire.producer")
 
-#: The broker rejects a batch of this size; half of it may be accepted.
+#: Codes of a broker that rejects a batch for its size; half of the batch may be accepted.
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 #: The connection ends a request that has no response in time; this is a fallback in case it does not.
@@ -214,7 +214,7 @@ class Sender:
         self._seen_changes = changes
         self._topics.poll(now_ms, changed=True)
         self._hear(now_ms)
-        if self._waiters.flushes:  # they do not include the batches of records that waited for their topic
+        if self._waiters.flushes:  # flushes began before these batches existed
             self.hurry(now_ms)
         for queue in self._schedule.placed:
             self._place(queue, now_ms)
@@ -239,7 +239,7 @@ class Sender:
         self._schedule.put_ready(queue, leader)
 
     def _may_send(self, queue: PartitionQueue) -> bool:
-        """Return whether its sequence number lets the oldest batch of a partition be sent.
+        """Return whether the oldest batch of a partition may be sent as far as its sequence number is concerned.
 
         This includes a batch that must wait for a producer id: `_dispatch` connects to its leader meanwhile.
         """

@@ -36,7 +36,8 @@ class _Missing:
     Attributes:
         error: the reason; None before the first response.
         refreshed_ms: when the first response without the topic arrived.
-        is_reported: whether this was logged. If the broker creates the topic, only its first response lacks it.
+        is_reported: whether the lack was logged. If the broker creates the topic, only its first response lacks the
+            topic.
     """
 
     __slots__ = ("error", "is_reported", "refreshed_ms")
@@ -146,7 +147,7 @@ class TopicRegistry:
         return error
 
     def _absence(self, name: str, number: int) -> str:
-        """Describe which partitions a topic has instead of a missing one; empty if it has it or is unknown."""
+        """Describe which partitions a topic has instead of a missing one; empty if the topic has it or is unknown."""
         absence = self._router.metadata.absence(TopicPartition(name, number))
         return absence and f"{absence}, not {number}"
 

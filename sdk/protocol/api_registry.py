@@ -1,8 +1,8 @@
 """The APIs that a connection knows: Kafka's, and those of custom schemas.
 
-A connection looks each API and version up once, so a registry adds no cost per request. Conflicts, and tables that do
+A connection looks up each API and version once, so a registry adds no cost per request. Conflicts, and tables that do
 not fit their classes, are found when a registry is created, not by the first request. `kafkawire codegen check`
-compares Kafka's own table with its schemas, so it is not checked again here.
+compares Kafka's own table with its schemas, so that table is not checked again here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = TypeVar("Key", bound=int)
 
 _KAFKA: Final[Mapping[int, Api]] = {api.key: api for api in KNOWN_APIS.values()}
 
-#: Connections open with these APIs, so they are in every registry.
+#: Every connection opens with these APIs, so every registry contains them.
 _OPENING: Final = tuple(APIS[key] for key in (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE))
 
 
@@ -38,7 +38,7 @@ class ApiRegistry(Mapping[int, Api]):
 
     Raises:
         TypeError: an argument is not a table of APIs.
-        LocalProtocolError: two APIs share a key or a name, the classes of one are not the generated request and
+        LocalProtocolError: two APIs share a key or a name, the classes of an API are not the generated request and
             response of its key, or lack a version, or a header does not have the version that the API names.
     """
 

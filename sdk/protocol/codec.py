@@ -23,7 +23,7 @@ __all__ = ["Codec", "codec"]
 
 M = TypeVar("M", bound=Message)
 
-#: First read from a stream. Most messages fit; a file of small messages is thus read in small steps, not to its end.
+#: Size of the first read from a stream: enough for most messages, yet a file of small messages is not read to its end.
 _FIRST_READ_BYTES = 1024
 
 
@@ -31,12 +31,12 @@ _FIRST_READ_BYTES = 1024
 class Codec(Construct, Generic[M]):
     """Read and write one message in one version.
 
-    From a stream, which must be seekable, it consumes only the message. To extend a codec, put it into another
-    construct, such as `construct.Adapter`; it cannot be subclassed.
+    A stream must be seekable; only the message is consumed from it. To extend a codec, put it into another construct,
+    such as `construct.Adapter`; it cannot be subclassed.
 
     Args:
         cls: the message class.
-        version: a version of it.
+        version: a version of the message.
         engine: one of `ENGINES`.
 
     Raises:
@@ -51,13 +51,13 @@ class Codec(Construct, Generic[M]):
         self.cls = cls
         self.version = version
         self.engine = engine
-        # Bound once: one more call costs a tenth of decoding a small message.
+        # Bound once: an extra call would take a tenth of the time to decode a small message.
         self.decode = made.decode  # type: ignore[method-assign]  # the methods below are for readers and types
         self.encode = made.encode  # type: ignore[method-assign]  # as above
         self.encode_parts = made.encode_parts  # type: ignore[method-assign]  # as above
 
     def __init_subclass__(cls, **arguments: object) -> Never:
-        # Overridden methods would not be called, and a copy would not have the subclass.
+        # Overridden methods would not be called, and a copy would not be of the subclass.
         raise TypeError(f"{cls.__qualname__} cannot derive from Codec: use a codec, or put it into a construct.Adapter")
 
     def __copy__(self) -> Codec[M]:
@@ -86,7 +86,7 @@ class Codec(Construct, Generic[M]):
         """Return the message that `data` begins with.
 
         Args:
-            data: bytes that hold it; more may follow.
+            data: bytes that begin with the message; more may follow.
             contextkw: accepted and ignored, as construct's interface requires.
 
         Raises:
@@ -109,7 +109,7 @@ class Codec(Construct, Generic[M]):
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> M:
         if type(stream) is io.BytesIO:
-            # Shared with the stream, not copied, and without locking it as getbuffer() would.
+            # The bytes are shared with the stream, not copied, and the stream is not locked, as getbuffer() would do.
             data, start = stream.getvalue(), stream.tell()
             message, end = self.decode(data, start)
             stream.seek(end)
@@ -151,7 +151,7 @@ def codec(message: str | type[M], version: int, engine: str | None = None) -> Co
     """Return the codec of a message in one version; the same object for the same arguments.
 
     Args:
-        message: a message class, or Kafka's name of one, such as `FetchRequest`.
+        message: a message class, or its name in Kafka, such as `FetchRequest`.
         version: the version.
         engine: `native`, `python` or `construct`; the one in use by default.
 

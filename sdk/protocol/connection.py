@@ -1,8 +1,8 @@
 """The client's side of a connection, without the socket: requests out, responses in.
 
 `ClientConnection` numbers requests, pairs responses with them, and passes the gate (`gate.py`: versions, login).
-Requests are pipelined. Frames are cut by `frames.py` or by a transport; a connection whose `receive` raised must be
-closed. The broker's side, which is exported here too, is in `server_connection.py`.
+Requests are pipelined. `frames.py` or a transport cuts the stream into frames; a connection whose `receive` raised must
+be closed. The broker's side, which is exported here too, is in `server_connection.py`.
 
 Source: Kafka protocol guide, "Network"; KIP-482 (headers).
 """
@@ -40,8 +40,8 @@ __all__ = [
     "opens_with_unsupported_version",
 ]
 
-#: Requests that may wait for a response on one connection, including those held back. Kafka's clients use 5 for
-#: producing and few for anything else; the bound only keeps a runaway caller from filling memory.
+#: Maximum number of requests that wait for a response on one connection, including those held back. Kafka's clients
+#: allow 5 for producing and only a few for anything else; the bound only keeps a runaway caller from filling memory.
 MAX_IN_FLIGHT = 1000
 
 #: Largest frame before the broker has been authenticated: the largest challenge fits.
@@ -142,9 +142,9 @@ class ClientConnection:
 
     Args:
         client_id: the name that the broker uses in logs and for quotas; None for none.
-        max_in_flight: requests that may wait for a response; see `MAX_IN_FLIGHT`.
+        max_in_flight: the maximum number of requests that wait for a response; see `MAX_IN_FLIGHT`.
         authenticates: whether the connection logs in.
-        apis: the APIs that can be called, `ApiRegistry(APIS, …)` for custom APIs.
+        apis: the APIs that can be called; pass `ApiRegistry(APIS, …)` to add custom APIs.
 
     Raises:
         LocalProtocolError: `max_in_flight` is not a number from 1 on.
@@ -204,7 +204,7 @@ class ClientConnection:
         """Set the state of the network: RESOLVING, CONNECTING or TLS.
 
         Raises:
-            LocalProtocolError: the state is another one, or the gate was opened.
+            LocalProtocolError: the state is not one of these, or the gate was opened before.
         """
         self._gate.report(state)
 
@@ -234,7 +234,7 @@ class ClientConnection:
         return self._negotiation.receive(response)
 
     def version_for(self, api: Api) -> int:
-        """Return the highest version that both sides know; before negotiation, our highest stable one.
+        """Return the highest version that both sides know; before negotiation, the highest stable version known here.
 
         Raises:
             UnsupportedVersion: there is no common version.
@@ -268,7 +268,7 @@ class ClientConnection:
 
         Raises:
             LocalProtocolError: the message is not a request of the registry, the version cannot carry a value, the
-                frame has more than 2 GiB, too many requests are in flight, or the first login is not complete.
+                frame is larger than 2 GiB, too many requests are in flight, or the first login is not complete.
         """
         in_flight = len(self._waiting) + len(self._held) - self._gate_waits
         if in_flight >= self._max_in_flight:
@@ -286,7 +286,7 @@ class ClientConnection:
         return sent
 
     def check_length(self, length: int) -> None:
-        """Refuse the next frame by its length, before it arrives; `receive` must have taken all earlier frames.
+        """Check the announced length of the next frame; `receive` must have taken all earlier frames.
 
         Args:
             length: the length that the frame's first four bytes announce.
@@ -303,7 +303,7 @@ class ClientConnection:
             )
 
     def receive(self, frame: Buffer) -> Received:
-        """Read the response in a frame; a response to the gate opens it, or adds to `take_outgoing`.
+        """Read the response in a frame; a response to the gate opens the gate, or adds to `take_outgoing`.
 
         Raises:
             RemoteProtocolError: the response answers no request, is out of order, or cannot be decoded; or the broker
@@ -323,7 +323,8 @@ class ClientConnection:
             )
         version = form.version
         if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(frame, start):
-            # The broker does not know the version of the request and responds in the one that every client can read.
+            # The broker does not know the version of the request, and responds in the version that every client can
+            # read.
             version = api.versions.first
             message, end = program(api.response, version).decode(frame, start)
         else:

@@ -49,7 +49,7 @@ class FrameBuffer:
         limit: largest frame accepted, in bytes.
 
     Attributes:
-        error: the reason why the next frame cannot be read: it is too large. None if there is no such frame.
+        error: the error of the next frame, if its announced length is outside the limits; None otherwise.
     """
 
     __slots__ = ("_data", "_limit", "error")

@@ -3,8 +3,8 @@
     dns → tcp → tls → versions → sasl → ready ⇄ re-authentication
 
 The network reports the first three. The gate then requests the broker's versions, logs in, and, if the broker limits
-the session, decides when to log in again. It is part of `ClientConnection`, which carries its requests and holds back
-other ones while the broker takes none.
+the session, decides when to log in again. The gate is part of `ClientConnection`, which sends the gate's requests and
+holds back all others while the broker accepts none.
 
 Source: `SaslClientAuthenticator` in Apache Kafka; KIP-43, KIP-152, KIP-368 (re-authentication).
 """
@@ -26,20 +26,21 @@ from kafkawire.sdk.states import Edges
 
 __all__ = ["CHALLENGE_BYTES_MAX", "CONNECTION_EDGES", "ROUNDS_MAX", "ConnectionState", "Gate"]
 
-#: The limit of Kafka's brokers for themselves (`sasl.server.max.receive.size`); a Kerberos token has up to 64 KiB.
+#: Largest challenge: the limit that Kafka's brokers apply to clients (`sasl.server.max.receive.size`); a Kerberos token
+#: is at most 64 KiB.
 CHALLENGE_BYTES_MAX = 512 * 1024
 
-#: Most challenges of one login. Kerberos, the longest, needs four; a hostile broker could continue forever.
+#: Maximum number of challenges in one login. Kerberos needs the most, four; a hostile broker could continue forever.
 ROUNDS_MAX = 16
 
-#: The fraction of a session after which the client logs in again, lowest and highest: those of Kafka's own client.
+#: Lowest and highest fraction of a session after which the client logs in again, as in Kafka's own client.
 _SESSION_SHARE_MIN = 0.85
 _SESSION_SHARE_MAX = 0.95
 
-#: The first version of SaslHandshake after which SaslAuthenticate carries the tokens; before, they had no header.
+#: The first version of SaslHandshake after which SaslAuthenticate carries the tokens; before it, tokens had no header.
 _HANDSHAKE_VERSION_MIN = 1
 
-#: Most characters of a broker's text that an error repeats.
+#: Maximum number of characters that an error quotes from a broker's text.
 _SHOWN_CHARACTERS = 200
 
 
@@ -103,7 +104,7 @@ class Gate:
     Attributes:
         state: see `ConnectionState`.
         reauthenticate_at_ms: when to log in again; infinite if the session has no end.
-        session_ends_ms: when the broker stops taking requests: an estimate that is not too late.
+        session_ends_ms: when the broker stops accepting requests; an estimate that is never too late.
     """
 
     def __init__(self, negotiation: Negotiation, *, authenticates: bool) -> None:
@@ -120,7 +121,7 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        """Whether the broker currently takes only the gate's requests."""
+        """Whether the broker currently accepts only the gate's requests."""
         return self._authenticator is not None or self.state.is_before_ready
 
     @property
@@ -132,7 +133,7 @@ class Gate:
         """Record the step that the network has reached: RESOLVING, CONNECTING or TLS.
 
         Raises:
-            LocalProtocolError: the state is another one, or the gate was opened before.
+            LocalProtocolError: the state is not one of these, or the gate was opened before.
         """
         if state not in _OF_THE_NETWORK:
             raise LocalProtocolError(f"a network does not report {state.name}, but RESOLVING, CONNECTING or TLS")

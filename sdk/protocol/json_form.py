@@ -1,9 +1,9 @@
 """Messages as JSON values, in the form that Apache Kafka's own converters print.
 
-Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding; a tagged field with
-its default is omitted, and every other field of the version is present; null is allowed where any version allows it;
-numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints but does not read. Unknown
-tagged fields have no JSON form.
+Field names are camelCase; bytes and records are base64; UUIDs are URL-safe base64 without padding; a tagged field that
+has its default is omitted, and every other field of the version is present; null is allowed where any version allows
+it; numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`, which Kafka prints but does not read.
+Unknown tagged fields have no JSON form.
 
 Source: `JsonConverterGenerator` and `MessageUtil` in Apache Kafka; Jackson for base64.
 """
@@ -38,15 +38,15 @@ from kafkawire.sdk.protocol.values import quoted
 
 __all__ = ["from_json", "to_json"]
 
-#: Groups of four characters, padded if they encode fewer bytes, with optional space in between. Possessive, so no
-#: position is tried twice.
+#: Groups of four characters, padded if they encode fewer bytes, with optional space in between. The quantifiers are
+#: possessive, so no position is tried twice.
 _BASE64 = re.compile(
     r"(?:[\x00-\x20]*+(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*+[\x00-\x20]*+", re.ASCII
 )
 #: Text up to a padding, where other decoders would stop reading.
 _PADDED = re.compile("[^=]+={0,2}")
 
-#: Unknown names that are compared with a missing one; more would take too long.
+#: Maximum number of unknown names that are compared with a missing name; more would take too long.
 _COMPARED_MAX = 100
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def from_json(message: str | type[M], version: int, value: dict[str, Any]) -> M 
     """Return the message of a JSON value.
 
     Args:
-        message: a message class, or Kafka's name of one.
+        message: a message class, or its name in Kafka.
         version: the version.
         value: the JSON value, as `json.loads` returns it. Names that no version of the message has are ignored; fields
             that only other versions have are read, for `Codec.encode` to drop or refuse.
@@ -163,7 +163,7 @@ def _element_to_json(value: Any, field: FieldLayout, path: str) -> Any:
 
 
 def _meant(name: str, value: dict[str, Any], structure: Layout) -> str:
-    """Return the end of the error about a missing field: an unknown name may be a misspelling of it."""
+    """Return the end of the error about a missing field: an unknown name may be a misspelling of the field's."""
     known = {_json_name(field.name) for field in structure.cls.FIELDS}
     others = [given for given in value if isinstance(given, str) and given not in known]
     near = nearest(name, others[:_COMPARED_MAX])
@@ -224,7 +224,7 @@ def _element_from_json(value: Any, field: Field, structure: Layout | None, path:
 def _integer_from_json(value: int, kind: str, path: str) -> int:
     low, high = LIMITS[kind]
     if kind == "int8" and high < value <= -2 * low:
-        # As `MessageUtil.jsonNodeToByte` does: 128 is 0, 255 is 127, and 256 would be 128, which wraps.
+        # As in `MessageUtil.jsonNodeToByte`: 128 becomes 0, 255 becomes 127, and 256 would become 128, which wraps.
         value += low
         return value if value <= high else low
     number: int = _checked(path, as_number, kind, value)

@@ -105,7 +105,7 @@ class Layout:
 
     @property
     def name(self) -> str:
-        """The name of the structure, as `FetchRequest.FetchTopic`."""
+        """The name of the structure, such as `FetchRequest.FetchTopic`."""
         return self.cls.__qualname__
 
     @cached_property
@@ -145,7 +145,7 @@ def layout(cls: type[Message], version: int) -> Layout:
     """Return the layout of a message in one version.
 
     Args:
-        cls: a message class, one that has a schema.
+        cls: a message class with a schema.
         version: one of its versions, current or removed.
 
     Raises:

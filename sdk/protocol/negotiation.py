@@ -41,7 +41,7 @@ class Negotiation:
         """Learn which versions the broker supports.
 
         Returns:
-            True when done; False if the broker does not know the version of the request: send another `request`.
+            True when done; False if the broker does not know the version of the request; then send another `request`.
 
         Raises:
             RemoteProtocolError: the broker refuses for a different reason, or refuses even the lowest version.
@@ -60,7 +60,7 @@ class Negotiation:
         return True
 
     def version_for(self, api: Api) -> int:
-        """Return the highest version that both sides know; before negotiation, our highest stable one.
+        """Return the highest version that both sides know; before negotiation, the highest stable version known here.
 
         Raises:
             UnsupportedVersion: there is no common version.

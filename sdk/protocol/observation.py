@@ -1,8 +1,8 @@
 """Decode the traffic between a client and a broker as a third party, in a proxy or from a capture.
 
 `read_request` and `observe` read one frame each. `ObservedConnection` follows a whole connection: it pairs responses
-with requests and knows which have none. It refuses nothing, so a frame that it cannot read is an `Unread` with the
-reason, not an error.
+with requests and knows which requests have none. It refuses nothing, so a frame that it cannot read is an `Unread` with
+the reason, not an error.
 
 Source: Kafka protocol guide, "Network", "SASL Authentication Sequence"; KIP-511 (unknown versions of ApiVersions).
 """
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ObservedConnection", "Unread", "observe", "read_request"]
 
-#: Characters shown of the reason why a frame was not read; the reason may quote the frame.
+#: Maximum number of characters shown of the reason why a frame was not read; the reason may quote the frame.
 _REASON_CHARACTERS_MAX = 200
 
 
@@ -87,12 +87,14 @@ class _Waiting(NamedTuple):
 class ObservedConnection:
     """Follow one connection between a client and a broker.
 
-    Give it the frames of each side in the order of the stream, each request before its response; `FrameBuffer` cuts
-    them. Observation may begin inside a connection: responses to requests that were not seen are `Unread`.
+    Pass the frames of each side in the order of the stream, each request before its response; `FrameBuffer` cuts a
+    stream into frames. Observation may begin in the middle of a connection: responses to requests that were not seen
+    are `Unread`.
 
     Args:
-        max_in_flight: requests remembered until their response arrives; beyond that, the oldest are forgotten.
-        apis: the APIs to decode, by key: `ApiRegistry(APIS, …)` for custom APIs.
+        max_in_flight: the maximum number of requests remembered until their response arrives; the oldest are forgotten
+            first.
+        apis: the APIs to decode, by key; pass `ApiRegistry(APIS, …)` to add custom APIs.
 
     Raises:
         LocalProtocolError: `max_in_flight` is not a number from 1 on.
@@ -217,7 +219,7 @@ def read_request(frame: Buffer, apis: Mapping[int, Api] = KAFKA_APIS) -> Request
 
     Args:
         frame: header and body, without the length.
-        apis: the known APIs, by key: `ApiRegistry(APIS, …)` for custom APIs.
+        apis: the known APIs, by key; pass `ApiRegistry(APIS, …)` to add custom APIs.
 
     Returns:
         The request; `version_error` is set for ApiVersions in an unknown version, whose body is not read.
@@ -268,7 +270,7 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
 
     Raises:
         RemoteProtocolError: the response belongs to another request, or cannot be decoded.
-        UnsupportedVersion: the request was ApiVersions in a version that is unknown here, and the broker knows it.
+        UnsupportedVersion: the request was ApiVersions in a version that the broker knows and this release does not.
     """
     frame = frame_bytes(frame)
     api, version = request.api, request.version

@@ -63,7 +63,7 @@ APART_BYTES = 4096
 #: Values that a bool field accepts: True, False and their equals.
 BOOLEANS = {False: False, True: True}
 
-#: Methods that buffers and containers have, but a region of a file has not.
+#: Methods that buffers and containers have, but a region of a file does not.
 _MARKS_OF_OTHERS = ("__buffer__", "__getitem__", "__iter__")
 
 #: Name of the error handler that replaces malformed UTF-8 as Java does.
@@ -105,32 +105,32 @@ class Refused(Exception):
 
 
 def short(size: int, left: int) -> str:
-    """Return the reason of a read past the end."""
+    """Return the reason for refusing a read past the end."""
     return f"{size} bytes needed, {left} left"
 
 
 def too_many(count: int, left: int) -> str:
-    """Return the reason of an element count that exceeds the remaining bytes; an element takes at least one byte."""
+    """Return the reason for refusing a count above the remaining bytes; an element takes at least one byte."""
     return f"{count} elements announced, {left} bytes left"
 
 
 def invalid_tag(tag: int) -> str:
-    """Return the reason of a tagged field that only other versions have."""
+    """Return the reason for refusing a tagged field that only other versions have."""
     return f"tag {tag} is not valid in this version: it belongs to a field of others"
 
 
 def reject_null(length: int | None = None) -> str:
-    """Return the reason of a null that the version does not allow."""
+    """Return the reason for refusing a null that the version does not allow."""
     return "null is not allowed in this version" + ("" if length is None else f" (length {length})")
 
 
 def other_class(cls: type, value: object) -> str:
-    """Return the reason of a value that is not an instance of a message class."""
+    """Return the reason for refusing a value that is not an instance of a message class."""
     return reject_null() if value is None else f"expected {cls.__qualname__}, got {type(value).__name__}"
 
 
 def missing(cls: type, version: int, others: str) -> str:
-    """Return the reason of a field that is set but exists only in other versions."""
+    """Return the reason for refusing a field that is set but exists only in other versions."""
     return f"not in version {version} of {cls.__qualname__}, exists in {others}"
 
 
@@ -295,7 +295,7 @@ def as_index(offset: Any) -> int:
 
 
 def outside(offset: int, size: int) -> str:
-    """Return the reason of an offset that is not in a buffer of `size` bytes."""
+    """Return the reason for refusing an offset that is not in a buffer of `size` bytes."""
     return f"offset {digits(offset)} is outside the buffer of {size} bytes"
 
 

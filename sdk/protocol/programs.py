@@ -31,7 +31,8 @@ class Program(Protocol[M]):
         """Read a message.
 
         Args:
-            buffer: bytes that hold it; more may follow. `records` of the message are views of it.
+            buffer: the bytes that contain the message; more may follow. The message's `records` are views of this
+                buffer.
             offset: where the message begins, in bytes.
 
         Returns:
@@ -76,7 +77,7 @@ def program(message: str | type[M], version: int, engine: str | None = None) -> 
     """Return the program of a message in one version; the same object for the same arguments.
 
     Args:
-        message: a message class, or Kafka's name of one, such as `FetchRequest`.
+        message: a message class, or its name in Kafka, such as `FetchRequest`.
         version: the version.
         engine: `native`, `python` or `construct`; the one in use by default.
 

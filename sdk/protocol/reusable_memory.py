@@ -1,7 +1,7 @@
 """Large buffers that are reused once no view of them is left.
 
 The kernel clears each page of fresh memory when it is first touched, which costs as much as receiving the bytes that
-are written there. A bytearray cannot be resized while a view of it exists. This tells whether it can be reused, so
+are written there. A bytearray cannot be resized while a view of it exists, which shows whether it can be reused; so
 callers need not return buffers.
 """
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["REUSED_BYTES_MAX", "ReusableMemory", "take_memory"]
 
-#: Most bytes kept for reuse: a few fetches of a busy consumer, of which one is being received, some are ready and one
-#: is being read.
+#: Maximum number of bytes kept for reuse: a few fetches of a busy consumer, one of which is being received, while some
+#: are ready and one is being read.
 REUSED_BYTES_MAX = 32 * 1024 * 1024
 
 #: The allocator provides smaller buffers quickly and keeps them itself.
@@ -32,7 +32,7 @@ class ReusableMemory:
     """Buffers that are reused. Any thread may take one.
 
     Args:
-        limit_bytes: most bytes kept for reuse.
+        limit_bytes: the maximum number of bytes kept for reuse.
         is_lazy: whether fresh memory occupies pages only as it is written to, for sizes that an unknown peer chooses.
             The first write then costs about twice as much.
     """
@@ -89,10 +89,10 @@ def _is_free(buffer: bytearray | mmap) -> bool:
 
 
 def _lazy(size_bytes: int) -> mmap:
-    from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap  # clients have no use for it
+    from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap  # never used by clients
 
     return mmap(-1, size_bytes, MAP_PRIVATE | MAP_ANONYMOUS)
 
 
-#: Takes memory of the process.
+#: Takes memory from the pool that the whole process shares.
 take_memory = ReusableMemory().take

@@ -43,7 +43,7 @@ class Field(NamedTuple):
         tag: its number among the tagged fields.
         tagged: the versions in which it is a tagged field.
         ignorable: whether it is dropped without an error when a version cannot carry it.
-        compact: False if the classic encoding stays even in flexible versions (`client_id` of the request header).
+        compact: False if the classic encoding is kept even in flexible versions (`client_id` of the request header).
     """
 
     name: str
@@ -69,10 +69,10 @@ Removed = tuple[tuple[str, VersionRange], ...]
 
 
 class Schema(NamedTuple):
-    """The facts about a message beside its fields.
+    """The facts about a message apart from its fields.
 
     Attributes:
-        name: Kafka's name, as `FetchRequest`.
+        name: Kafka's name, such as `FetchRequest`.
         kind: `request`, `response`, `header`, `data`, `coordinator-key`, `coordinator-value` or `metadata`.
         key: API key of a request or response, record type of a coordinator or metadata record, else None.
         versions: the current versions; empty if a release removed them all.
@@ -98,10 +98,10 @@ class Schema(NamedTuple):
 
 
 class Api(NamedTuple):
-    """The facts about an API beside its messages.
+    """The facts about an API apart from its messages.
 
     Attributes:
-        name: Kafka's name, as `Fetch`; its messages are `FetchRequest` and `FetchResponse`.
+        name: Kafka's name, such as `Fetch`, whose messages are `FetchRequest` and `FetchResponse`.
         key: the number that opens its requests.
         versions: the current versions, which are advertised and negotiated.
         flexible: the known versions with compact lengths and tagged fields, None if there are none.

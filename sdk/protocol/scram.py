@@ -1,4 +1,4 @@
-"""SCRAM: a client proves that it knows a password, a broker that it has the stored credential of that password.
+"""SCRAM: a client proves that it knows a password, and a broker that it has the stored credential of that password.
 
 Four messages travel inside SaslAuthenticate; each side is a state machine without I/O that takes the peer's message and
 returns its own. A broker stores no password, only a `ScramCredential`, which cannot be used to log in.
@@ -41,7 +41,7 @@ __all__ = [
 #: Names of the mechanisms and of their hashes.
 SCRAM_MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
-#: Fewer rounds would make guessing cheap; Kafka refuses them too.
+#: Fewer rounds would make guessing cheap; Kafka refuses fewer, too.
 ITERATIONS_MIN = 4096
 
 #: The event loop waits while a client computes: 60 ms for this many rounds of SHA-512. Kafka's brokers have accepted at
@@ -51,7 +51,7 @@ ITERATIONS_MAX = 100_000
 #: Nonces, salts and names are short; Kafka's brokers take authentication messages of up to 512 KiB.
 MESSAGE_BYTES_MAX = 64 * 1024
 
-#: Characters of a peer's reason that an error quotes.
+#: Maximum number of characters that an error quotes from a peer's reason.
 _SHOWN_CHARACTERS = 100
 
 #: The header of clients without channel binding and without another identity, and its base64.
@@ -110,10 +110,10 @@ class ScramClient:
         password: the user's password.
         nonce: printable ASCII without commas, random and used once.
         extensions: names and values to add to the first message.
-        iterations_min: fewer rounds are refused.
+        iterations_min: the lowest number of rounds accepted.
 
     Raises:
-        ConfigurationError: the mechanism is unknown, the user or password is empty, or the nonce is not such a text.
+        ConfigurationError: the mechanism is unknown, the user or password is empty, or the nonce is invalid.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class ScramServer:
         nonce: printable ASCII without commas, random and used once; appended to the client's nonce.
 
     Raises:
-        ConfigurationError: the mechanism is unknown, or the nonce is not such a text.
+        ConfigurationError: the mechanism is unknown, or the nonce is invalid.
     """
 
     def __init__(self, mechanism: str, nonce: str) -> None:

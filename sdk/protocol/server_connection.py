@@ -37,10 +37,10 @@ class Request:
         asked_version: the version in the header: `version`, unless `version_error` is set.
         correlation_id: the id that the response must carry.
         client_id: the client's name for itself.
-        message: the request; with `version_error`, one of defaults, as in Kafka, which does not read it either.
+        message: the request; with `version_error`, a request of defaults, because the body is not read, as in Kafka.
         version_error: whether the client sent ApiVersions in an unsupported version: answer with the error
-        UNSUPPORTED_VERSION and the supported versions. `version` is then the first one.
-        size_bytes: the size of the frame, without its length.
+        UNSUPPORTED_VERSION and the supported versions. `version` is then the first version. size_bytes: the size of the
+        frame, without its length.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Request:
 
     @property
     def has_response(self) -> bool:
-        """Whether the request has a response: every one has, except Produce with `acks` 0."""
+        """Whether the request has a response: every request has one, except Produce with `acks` 0."""
         return self.api.key != ApiKey.PRODUCE or getattr(self.message, "acks", None) != Acks.NONE
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ class Request:
 
 
 class _ServedForm(NamedTuple):
-    """How to read and answer requests of one API in one version: looked up once per connection.
+    """How to read and answer requests of one API in one version; looked up once per connection.
 
     Attributes:
         api: the API.
@@ -93,7 +93,7 @@ class _ServedForm(NamedTuple):
         request: reads the request.
         response_header_end: the response header after its correlation id, the same in each response.
         response: the class of the response.
-        response_bytes_max: the size of its largest frame.
+        response_bytes_max: the maximum size of a frame with the response.
     """
 
     api: Api
@@ -111,8 +111,8 @@ class ServerConnection:
     Args:
         supported: the versions to serve, by API key.
         apis: the known APIs; use `ApiRegistry(APIS, …)` to add your own.
-        response_bytes_max: largest response of an API other than Kafka's. Responses of Kafka's APIs can fill a frame:
-        the requests bound their size.
+        response_bytes_max: largest response of an API other than Kafka's. Responses of Kafka's APIs can fill a frame,
+            since the requests bound their size.
 
     Raises:
         LocalProtocolError: the registry lacks a served API or one of its versions.

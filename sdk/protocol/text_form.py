@@ -2,8 +2,8 @@
 
 Fields with their default are left out, long values are cut, and bytes are replaced by their number: they are
 unreadable, and may be passwords or keys. Text whose name suggests a secret, such as `sasl.jaas.config` among the
-configurations that AlterConfigs sets, is hidden. A message's repr shows everything instead. The work is bounded, too:
-values that do not fit into the line are never converted to text.
+configurations that AlterConfigs sets, is hidden. A message's repr, by contrast, shows everything. The work is bounded,
+too: values that do not fit into the line are never converted to text.
 
 Source: Apache Kafka, `RequestChannel.loggableRequest`, which hides configurations in its request log.
 """
@@ -23,13 +23,13 @@ __all__ = ["TEXT_CHARACTERS_MAX", "to_text", "value_text"]
 #: A line that fits on a screen or two; programs that need more have the message.
 TEXT_CHARACTERS_MAX = 400
 
-#: Elements shown of one list: enough to see what kind of elements they are.
+#: Maximum number of elements shown of one list: enough to see what kind of elements they are.
 _ELEMENTS_MAX = 3
 
-#: Characters shown of one string: a topic name may have 249, most have fewer than this.
+#: Maximum number of characters shown of one string: a topic name may have 249, but most have fewer than this.
 _STRING_CHARACTERS_MAX = 60
 
-#: Most bits of an integer that is shown; no field has more.
+#: Maximum number of bits of an integer that is shown; no field has more.
 _INTEGER_BITS_MAX = 64
 
 #: Fields that name the `value` beside them in the same structure, for example a configuration.
@@ -44,7 +44,7 @@ def to_text(message: Message, limit: int = TEXT_CHARACTERS_MAX) -> str:
 
     Args:
         message: the message.
-        limit: the most characters; an ellipsis replaces the rest.
+        limit: the maximum number of characters; an ellipsis replaces the rest.
     """
     return _bounded(_pieces(message), limit)
 

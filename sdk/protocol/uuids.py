@@ -29,7 +29,7 @@ _SIZE_BYTES = 16
 #: The last character holds two bits of the UUID; its other four are ignored.
 _TEXT = re.compile("[A-Za-z0-9_-]{22}(==)?")
 
-#: Characters of an invalid UUID that an error quotes.
+#: Maximum number of characters that an error quotes from an invalid UUID.
 _SHOWN_CHARACTERS = 40
 
 

@@ -1,6 +1,6 @@
 """Field values: buffers, unknown tagged fields, the mark of a default that does not exist yet.
 
-It also defines how errors show them. This module imports nothing from the package, because the extension imports it,
+This module also defines how errors show values. It imports nothing from the package, because the extension imports it,
 and `schema.py` needs the extension to create message classes.
 """
 
@@ -16,13 +16,13 @@ Buffer = bytes | bytearray | memoryview
 #: Tagged fields unknown to the schema: (tag, content), in the order in which they were read.
 UnknownTags = tuple[tuple[int, bytes], ...]
 
-#: Longer than any number that is meant seriously.
+#: Maximum number of bits of a number that is written out; no sensible number has more.
 _WRITTEN_BITS_MAX = 256
 
-#: Characters of a value that an error shows.
+#: Maximum number of characters of a value that an error shows.
 _QUOTED_CHARACTERS_MAX = 60
 
-#: Characters of a value that a repr shows: a short name or text in full.
+#: Maximum number of characters of a value that a repr shows: enough for a short name or text in full.
 _SHOWN_CHARACTERS = 60
 
 #: Marks an argument that was not passed, where None is a valid value.
@@ -40,7 +40,7 @@ NOT_SET: Final = _NotSet()
 
 
 def hidden_slot(field: str) -> str:
-    """Return the slot behind a field that defaults to a new structure."""
+    """Return the name of the slot for a field that defaults to a new structure."""
     return f"_{field}"
 
 
@@ -62,7 +62,7 @@ def quoted(value: object, limit: int | None = _QUOTED_CHARACTERS_MAX) -> str:
 
     Args:
         value: the value.
-        limit: the most characters to show of text, bytes and containers; None for all.
+        limit: the maximum number of characters shown of text, bytes and containers; None for no limit.
     """
     if type(value) is int:
         return digits(value)
@@ -79,7 +79,7 @@ def shown(value: object, limit: int = _SHOWN_CHARACTERS) -> str:
 
     Args:
         value: any value; if its repr fails, its type is shown.
-        limit: the most characters or bytes to show of a text; three times as many of anything else.
+        limit: the maximum number of characters or bytes shown of a text; three times as many of anything else.
     """
     if isinstance(value, str | bytes | bytearray | memoryview):
         if len(value) <= limit:

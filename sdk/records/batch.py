@@ -225,7 +225,7 @@ def empty_batch(
 ) -> bytes:
     """Return the header that remains after compaction has removed all records of a batch.
 
-    It keeps offsets, producer and sequence numbers, without compression, base timestamp and delete horizon.
+    It keeps offsets, producer and sequence numbers, but has no compression, base timestamp or delete horizon.
 
     Raises:
         EncodeError: a number does not fit.
@@ -273,7 +273,7 @@ def _batch_bytes(view: memoryview, position: int) -> int:
     """Return the size of the batch of magic 2 at `position`.
 
     Raises:
-        DecodeError: no batch begins there, or it is cut.
+        DecodeError: no batch begins there, or it is cut off.
     """
     if not 0 <= position <= len(view) - BATCH_HEADER_BYTES or view[position + BATCH_MAGIC_AT] != BATCH_MAGIC:
         raise DecodeError("batch", position, f"no batch of magic {BATCH_MAGIC}")

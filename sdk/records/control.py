@@ -2,7 +2,8 @@
 
 The key gives the kind of record; readers skip kinds that they do not know. The value is a message of
 `schemas/records/control/`. A marker of a later version is read as the highest known one. KRaft's bodies are read and
-written in their first version, whatever version they state: Kafka 4.3 defines a second version of LeaderChange, unused.
+written in their first version, whatever version they state: Kafka 4.3 defines a second version of LeaderChange, but
+does not use it.
 
 Source: `ControlRecordType`, `ControlRecordUtils`, `EndTransactionMarker`, `MemoryRecordsBuilder` in Apache Kafka.
 """

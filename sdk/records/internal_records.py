@@ -23,11 +23,11 @@ from kafkawire.sdk.records.buffers import bytes_of
 
 __all__ = ["INTERNAL_TOPICS", "KAFKA_RECORDS", "InternalRecord", "RecordTypes", "decode_record", "read_frame"]
 
-#: A message: its class, or Kafka's name of it.
+#: A message: its class, or its name in Kafka.
 _Named = str | type[Message]
 
 _PREFIX = struct.Struct(">h")
-#: Most bytes of an unsigned varint that Kafka reads.
+#: Maximum number of bytes of an unsigned varint that Kafka reads.
 _VARINT_BYTES_MAX = 5
 
 
@@ -35,8 +35,8 @@ class InternalRecord(NamedTuple):
     """A record of an internal topic, decoded.
 
     Attributes:
-        topic: the topic that held it.
-        type: its record type; None for a tombstone without a type, which metadata topics do not have.
+        topic: the record's topic.
+        type: its record type; None for a tombstone without a type; metadata topics have no tombstones.
         key: the message in its key; None in metadata topics, which have no keys.
         value: the message in its value; None for a tombstone, which removes the state of its key.
         version: the version of the value; None for a tombstone.

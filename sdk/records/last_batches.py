@@ -1,8 +1,8 @@
-"""Choose the stored batches from which a log rebuilds its producers: their last ones, and the bounds of transactions.
+"""Choose the stored batches from which a log rebuilds its producers: the last ones of each, and transaction bounds.
 
 These suffice: duplicates are detected among the last batches, and a transaction begins with its first batch and ends
 with a control batch. The extension creates no objects for the others.
-`engines/python_last_batches.py` documents it.
+`engines/python_last_batches.py` documents the function.
 """
 
 from __future__ import annotations

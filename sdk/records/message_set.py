@@ -1,8 +1,8 @@
 """Read messages of magic 0 and 1, which clients before Kafka 0.11 wrote; `message_set_builder.py` builds them.
 
-An uncompressed message is one record. A compressed one is a wrapper: its value holds a message set, its offset is that
-of the last message in it. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append time
-gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka: the
+An uncompressed message is one record. A compressed one is a wrapper: its value holds a message set, and its offset is
+that of the last message in the set. In magic 1 the offsets inside a wrapper are relative, and a wrapper with log append
+time gives its timestamp to all its messages. A partial message at the end of a wrapper is ignored, as in Kafka: the
 wrapper's checksum shows whether it was written that way.
 
 Source: `AbstractLegacyRecordBatch`, `LegacyRecord` in Apache Kafka; KIP-31, KIP-32.
@@ -60,7 +60,7 @@ _MESSAGE_SIZE = packed("MessageV0", "message_size")
 _CONTENT_SIZE = packed("MessageV0", "value")
 #: zstd is newer than these formats.
 _COMPRESSIONS = compressions("MessageV1")
-#: Bytes that the size of a message does not count: its offset and the size itself.
+#: Number of bytes that the size of a message leaves out: those of its offset and of the size itself.
 _UNCOUNTED = MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM
 
 
@@ -78,7 +78,7 @@ class _Message(NamedTuple):
 
 
 class CheckedRecord(NamedTuple):
-    """A record, the checksum of its message, and whether that is right."""
+    """A record, the checksum of its message, and whether the checksum is right."""
 
     record: Record
     crc: int
@@ -99,15 +99,15 @@ class MessageBatch:
     """An outer message: a single record, or a compressed wrapper of many.
 
     It has the attributes of `RecordBatch`, so code that walks over batches need not check the magic; attributes that
-    the old formats lack have the values for none. A copied or pickled one owns its bytes, at position 0.
+    the old formats lack have the values that mean none. A copied or pickled one owns its bytes, at position 0.
 
     Args:
         buffer: holds the message; it is not copied.
         position: where the message begins, in bytes.
-        limit: most bytes that a wrapper may have when decompressed.
+        limit: the maximum size of a wrapper's decompressed content, in bytes.
 
     Raises:
-        DecodeError: the message is cut, or smaller than any message.
+        DecodeError: the message is cut off, or smaller than any message.
         TypeError: `buffer` is not a contiguous buffer, or position or limit is not an integer.
         OverflowError: position or limit does not fit 64 bits.
     """
@@ -317,7 +317,7 @@ class MessageBatch:
             raise DecodeError("value", 0, "a wrapper holds at least one message")
         (last,) = ended
         base_offset = 0
-        # Some clients left the wrapper's offset 0; its messages are then assumed to begin at 0.
+        # Some clients left the wrapper's offset at 0; its messages are then assumed to begin at 0.
         if self.magic == MESSAGE_V1_MAGIC and outer.offset != 0:
             base_offset = outer.offset - last.offset
             if base_offset < 0:

@@ -62,7 +62,7 @@ class MessageSetBuilder:
         base_offset: the offset of the first record; at least 0 in a wrapper of magic 1, whose offsets are relative.
 
     Raises:
-        EncodeError: the format does not have one of these, or a number does not fit its field.
+        EncodeError: the format does not support an argument, or a number does not fit its field.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class MessageSetBuilder:
 
 
 def _sized(value: Buffer | None, path: str) -> bytes:
-    """Return bytes after their int32 length, -1 for None."""
+    """Return bytes preceded by their int32 length, which is -1 for None."""
     if value is None:
         return _CONTENT_SIZE.pack(_NULL_SIZE)
     content = checked_content(path, value)

@@ -1,8 +1,8 @@
 """Check a produced batch: header, checksum and every record, in one call.
 
 The checks, their order and their error codes are Kafka's. Batches that Kafka would store although no reader could use
-them (records whose offsets do not count from 0, compressed records of a wrong length), and those to which it never
-responds (without records), are refused with INVALID_RECORD.
+them (records whose offsets do not count from 0, compressed records of a wrong length), and empty batches, to which it
+never responds, are refused with INVALID_RECORD.
 
 Source: `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` in Apache Kafka.
 """
@@ -51,7 +51,8 @@ __all__ = [
     "transactional_producer",
 ]
 
-#: Most refused records that a response names: enough to diagnose a batch of any size, and smaller than the batch.
+#: Maximum number of refused records that a response names: enough to diagnose a batch of any size, in a response
+#: smaller than the batch.
 RECORD_ERRORS_MAX = 1000
 
 _BATCH_LENGTH = packed("RecordBatch", "batch_length")
@@ -67,7 +68,7 @@ class ProduceLimits(NamedTuple):
     Attributes:
         max_bytes: largest batch, in bytes.
         needs_keys: whether each record must have a key.
-        is_append_time: whether the broker sets the timestamps, so that any are allowed.
+        is_append_time: whether the broker sets the timestamps, so that any timestamp is allowed.
         before_max_ms: largest distance of a timestamp in the past.
         after_max_ms: largest distance of a timestamp in the future.
     """
@@ -260,7 +261,7 @@ def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits,
             without_key.update(engine.scan_records(payload, header, True, None, RECORD_ERRORS_MAX)[-1])
         raise _refused(bad, without_key, "producers may not set it" if is_set_by_client else _bounds(times))
     if not is_consecutive:
-        # Kafka fails to rewrite compressed ones, and stores the others, which no reader could then find.
+        # Kafka fails to rewrite compressed records, and stores uncompressed ones, which no reader could then find.
         code = ErrorCode.UNKNOWN_SERVER_ERROR if batch.attributes & BATCH_COMPRESSION_MASK else ErrorCode.INVALID_RECORD
         raise BrokerError(code, "the record batch is invalid: the offsets of its records do not count from 0")
     return highest_timestamp

@@ -67,7 +67,7 @@ class RowsBuilder(Protocol):
         """Begin a batch, dropping the rest of an unfinished one.
 
         Args:
-            batch: a batch of any magic, whose checksum was compared.
+            batch: a batch of any magic, whose checksum was verified.
             wanted: the wanted records; None for all.
             position: the batch's position for `BatchColumns`.
 
@@ -100,7 +100,7 @@ class RowsBuilder(Protocol):
         ...
 
     def take(self) -> RowColumns:
-        """Return the rows, and start again without any."""
+        """Return the rows, and start again with none."""
         ...
 
 
@@ -111,8 +111,8 @@ def rows_builder(
 
     Args:
         columns: the wanted names of `COLUMNS`.
-        rows_max: most rows that wait.
-        bytes_max: most bytes of keys, values and headers that wait, unless a single record has more.
+        rows_max: the maximum number of waiting rows.
+        bytes_max: the maximum number of bytes of waiting keys, values and headers, unless a single record has more.
 
     Raises:
         ValueError: a column does not exist, or a limit is below 1.

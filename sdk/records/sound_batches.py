@@ -32,8 +32,8 @@ __all__ = ["MIN_BYTES", "WINDOW_BYTES", "SoundBatches", "StoredBytes", "announce
 #: Bytes read at a time: several batches, yet few enough to stay in the processor's caches.
 WINDOW_BYTES: Final = 1024 * 1024
 
-#: Most bytes over which a search computes checksums in vain: bytes that look like headers of long batches everywhere
-#: would otherwise take quadratic time.
+#: Maximum number of bytes over which a search computes checksums in vain: bytes that look like headers of long batches
+#: everywhere would otherwise take quadratic time.
 SEARCH_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 #: The cost of checking one position, in bytes of checksums.
@@ -46,7 +46,8 @@ MIN_BYTES: Final = {
     BATCH_MAGIC: BATCH_HEADER_BYTES,
 }
 
-#: The possible beginnings of a batch of magic 2: base offset, length, offset count not negative; no unknown attributes.
+#: The possible beginnings of a batch of magic 2: base offset, length and offset count are not negative, and there are
+#: no unknown attributes.
 _MAY_BEGIN: Final = re.compile(rb"(?=[\0-\x7f].{7}[\0-\x7f].{7}\x02.{4}\0[\0-\x7f][\0-\x7f])", re.DOTALL)
 
 
@@ -60,7 +61,7 @@ class StoredBytes(Protocol):
     end: int
 
     def at(self, position: int, size: int) -> memoryview:
-        """Return the requested bytes, fewer at the end. Bytes returned before may change."""
+        """Return the requested bytes, or fewer at the end. Bytes returned by earlier calls may change."""
         ...
 
 
@@ -157,7 +158,7 @@ def has_right_crc(source: StoredBytes, position: int, size: int) -> bool:
     """
     head = source.at(position, BATCH_HEADER_BYTES)
     is_old = len(head) > BATCH_MAGIC_AT and head[BATCH_MAGIC_AT] != BATCH_MAGIC
-    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # the file was cut meanwhile
+    if len(head) < (MESSAGE_V0_HEADER if is_old else BATCH_HEADER).size:  # the file was truncated meanwhile
         return False
     expected: int = MESSAGE_V0_HEADER.unpack_from(head)[2] if is_old else BATCH_HEADER.unpack_from(head)[4]
     at = position + (MESSAGE_V0_CRC_COVERS_FROM if is_old else BATCH_CRC_COVERS_FROM)

@@ -51,7 +51,7 @@ _OFFSET_BYTES: Final = 8
 _KEY_AT: Final = {MESSAGE_V0_MAGIC: MESSAGE_V0_HEADER_BYTES, MESSAGE_V1_MAGIC: MESSAGE_V1_HEADER_BYTES}
 _LENGTH_BYTES: Final = 4
 
-#: Most zeros at the end of a batch that are tried: they cannot be distinguished from the room behind it.
+#: Maximum number of zeros at the end of a batch that are tried: they cannot be told from preallocated room after it.
 _LAST_ZEROS_MAX: Final = 4096
 _ZERO: Final = b"\0"
 
@@ -66,7 +66,7 @@ class Damage(NamedTuple):
 
     Attributes:
         position: where the bytes begin.
-        size_bytes: their number.
+        size_bytes: the number of bytes.
         reason: the fault.
         base_offset: the base offset of the damaged batch, if its header is readable.
     """
@@ -105,12 +105,12 @@ class Memory:
 
 
 class Window:
-    """A file with a part in memory, as `StoredBytes`. Bytes that it returned do not change.
+    """A file with a part in memory, as `StoredBytes`. Bytes that were returned do not change.
 
     Args:
         read: returns bytes of the file from a position on: as many as requested, fewer at the end.
         end: the size of the file in bytes.
-        size_bytes: bytes read at a time; None for the default.
+        size_bytes: the number of bytes read at a time; None for the default.
     """
 
     def __init__(self, read: Callable[[int, int], Buffer], end: int, size_bytes: int | None = None) -> None:
@@ -131,7 +131,7 @@ class Window:
             self._content = memoryview(self._read(position, wanted)).cast("B")
             self._start, first = position, 0
             if len(self._content) < wanted:
-                self.end = position + len(self._content)  # the file was cut meanwhile
+                self.end = position + len(self._content)  # the file was truncated meanwhile
         return self._content[first : first + size]
 
 
@@ -152,12 +152,13 @@ def read_stored(
         source: the bytes.
         start: where the first batch begins.
         end: the position from which batches are not wanted; None for all.
-        is_growing: whether a broker may be writing the file: then trailing zeros and a partial batch are the end, not
-        damage.
-        limit: most bytes that the records of one batch may have when decompressed.
+        is_growing: whether a broker may be writing the file; if so, trailing zeros and a partial batch are the end, not
+            damage.
+        limit: the maximum size of one batch's decompressed records, in bytes.
         take: called before each batch with the bytes from there on and their position. It returns the number of bytes
             that it has handled: whole batches with right checksums that begin before `end`, which are not yielded.
-            search: the search in the source, for callers that read it in several calls, which then share its bound.
+            search: the search in the source, for callers that read the source in several calls, which then share the
+                bound on the work.
             on_end: called at such an end with the reason, `ZEROS` or another.
 
     Raises:
@@ -216,8 +217,8 @@ def _damage(source: StoredBytes, search: SoundBatches, position: int, reason: st
         size, magic = announced(head)
         base_offset = int.from_bytes(head[:_OFFSET_BYTES], "big", signed=True) if magic == BATCH_MAGIC else None
         whole = _message_size(source, position, magic)
-        # A damaged batch is skipped by its own size if another batch or the end follows: the fault may be a bit inside
-        # it. An old message can also be skipped by the sizes of its key and value.
+        # A damaged batch is skipped by its own size if another batch or the end follows: the fault may be a single bit
+        # inside the batch. An old message can also be skipped by the sizes of its key and value.
         for after in (position + each for each in (size, whole) if each >= MESSAGE_V0_MIN_BYTES):
             if not end and (after == source.end or search.begins_at(after)):
                 end = after
@@ -244,7 +245,7 @@ def _is_end(source: StoredBytes, search: SoundBatches, position: int) -> bool:
 
 
 def _end(source: StoredBytes, position: int) -> Damage:
-    """Return the kind of end behind the last batch of a growing file."""
+    """Return the kind of end after the last batch of a growing file."""
     head = source.at(position, BATCH_HEADER_BYTES)
     size_bytes = source.end - position
     if _is_zero(source, position):

@@ -32,9 +32,9 @@ def walk(
     """Yield the batches of a buffer in order.
 
     Args:
-        buffer: the batches; if the last one can be cut, as in a fetch response, catch `PartialBatch`.
+        buffer: the batches; if the last one may be cut off, as in a fetch response, catch `PartialBatch`.
         check_crc: whether to check the checksum of each batch before it is yielded.
-        limit: most bytes that the records of one batch may have when decompressed.
+        limit: the maximum size of the decompressed records of one batch, in bytes.
         engine: `native`, `python` or `construct`; the one in use by default.
 
     Returns:
@@ -101,7 +101,7 @@ if TYPE_CHECKING or engines.native is None:
             topic: set on each record.
             partition: set on each record.
             check_crc: whether to check each batch before its records are read.
-            limit: most bytes that the records of one batch may have when decompressed.
+            limit: the maximum size of the decompressed records of one batch, in bytes.
 
         Raises:
             PartialBatch: the bytes after the last whole batch are not a whole batch.
@@ -109,5 +109,5 @@ if TYPE_CHECKING or engines.native is None:
         """
         return walked_records(buffer, topic, partition, check_crc=check_crc, limit=limit)
 else:
-    # One call from bytes to records: calls take most of the time of a batch of one record.
+    # A single call from bytes to records, since calls take most of the time of a batch of one record.
     read_records = engines.native.read_records

@@ -1,6 +1,6 @@
-"""Access control lists of nodes: who may do what, as ZooKeeper's schemes write it.
+"""Access control lists of nodes: who may do what, in the notation of ZooKeeper's schemes.
 
-The lists that Kafka gives its nodes are made by `default_acl`.
+`default_acl` makes the lists that Kafka gives its nodes.
 
 Source: `ZooDefs.Ids`, `DigestAuthenticationProvider` in Apache ZooKeeper; `ZkData.defaultAcls` in Apache Kafka.
 """
@@ -16,7 +16,7 @@ __all__ = ["CREATOR_ACL", "OPEN_ACL", "READ_ACL", "Acl", "Permission", "default_
 
 
 class Permission(IntFlag):
-    """What an entry permits. READ: data and children; WRITE: data; CREATE and DELETE: children; ADMIN: the list."""
+    """What an entry permits: to READ data and children, WRITE data, CREATE and DELETE children, or ADMIN the list."""
 
     READ = 1
     WRITE = 2
@@ -42,7 +42,7 @@ class Acl(NamedTuple):
 
 #: Anyone may do anything.
 OPEN_ACL: Final = (Acl(Permission.ALL, "world", "anyone"),)
-#: The creator may do anything; nobody else may do anything. The session must have an identity.
+#: The creator may do anything, and nobody else may do anything. The session must have an identity.
 CREATOR_ACL: Final = (Acl(Permission.ALL, "auth", ""),)
 #: Anyone may read.
 READ_ACL: Final = (Acl(Permission.READ, "world", "anyone"),)
@@ -52,9 +52,9 @@ def default_acl(*, is_secure: bool, is_sensitive: bool = False) -> tuple[Acl, ..
     """Return the list of a node that Kafka creates.
 
     Args:
-        is_secure: whether `zookeeper.set.acl` is true: only the brokers change the node. The path `/consumers` is
-            open even then, since every consumer writes below it.
-        is_sensitive: whether the node may contain secrets, so that nobody else reads it either.
+        is_secure: whether `zookeeper.set.acl` is true, so that only the brokers may change the node. The path
+            `/consumers` is open even then, since every consumer writes below it.
+        is_sensitive: whether the node may contain secrets, so that only the brokers may read it.
     """
     if not is_secure:
         return OPEN_ACL

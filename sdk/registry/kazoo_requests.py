@@ -1,6 +1,6 @@
 """Operations of the registry as kazoo's requests, and kazoo's responses as outcomes.
 
-kazoo is an optional package (the extra `zookeeper`), so it is imported when a translation is made.
+kazoo is an optional package (the extra `zookeeper`), so it is imported only when a `KazooTranslation` is created.
 
 Source: `MultiTransactionRecord`, `SetWatches` in Apache ZooKeeper.
 """
@@ -43,7 +43,8 @@ from kafkawire.sdk.registry.registry import (
 
 __all__ = ["SET_WATCHES_BYTES_MAX", "KazooTranslation", "SetWatches", "code_of"]
 
-#: Paths of one `SetWatches`, in bytes: far below the largest request. Java's client has the same limit.
+#: Maximum size of the paths of one `SetWatches`, in bytes: far below the largest request. Java's client has the same
+#: limit.
 SET_WATCHES_BYTES_MAX: Final = 128 * 1024
 
 _FLAGS = {
@@ -53,7 +54,7 @@ _FLAGS = {
     CreateMode.EPHEMERAL_SEQUENTIAL: 3,
 }
 
-#: The code of each of kazoo's errors, by the name of its class; another is UNEXPECTED.
+#: The code of each of kazoo's errors, by the name of its class; any other error is UNEXPECTED.
 _CODES = {
     "RolledBackError": RegistryCode.ROLLED_BACK,
     "RuntimeInconsistency": RegistryCode.RUNTIME_INCONSISTENCY,
@@ -71,14 +72,14 @@ _CODES = {
 
 
 class SetWatches:
-    """The request that sets the watches of a session again on another connection, which kazoo does not have.
+    """The request that restores the watches of a session on another connection; kazoo does not have it.
 
-    The registry fires at once those whose nodes have changed since.
+    The registry immediately fires the watches whose nodes have changed since `zxid`.
 
     Args:
         zxid: the last transaction that the session has seen.
         data: paths watched by GetData.
-        existence: paths watched by Exists that did not exist.
+        existence: paths of nodes that did not exist when Exists set their watch.
         children: paths watched by GetChildren.
     """
 
@@ -105,10 +106,10 @@ class SetWatches:
 
 
 class KazooTranslation:
-    """Translates for one registry.
+    """Translates operations and outcomes for one registry.
 
     Args:
-        prefix: what is put before each path, the chroot; empty or a path other than `/`.
+        prefix: the chroot, which precedes each path; empty, or a path other than `/`.
 
     Raises:
         ConfigurationError: kazoo is not installed.
@@ -134,7 +135,7 @@ class KazooTranslation:
         return path[len(self._prefix) :] or "/"
 
     def request_of(self, operation: Operation | Check) -> Any:
-        """Return the request for an operation, without the watch's function."""
+        """Return the request for an operation, without its watcher."""
         wire, path = self._wire, self.full_path(path_of(operation))
         match operation:
             case Create():
@@ -166,8 +167,8 @@ class KazooTranslation:
         """Return the outcome of an operation.
 
         Args:
-            operation: what was asked.
-            response: what kazoo's request has deserialized, or the exception.
+            operation: the operation.
+            response: the response that kazoo's request has deserialized, or the exception.
         """
         path = path_of(operation)
         if isinstance(response, Exception):
@@ -180,7 +181,7 @@ class KazooTranslation:
             case Delete():
                 return Deleted(path)
             case Exists():
-                # kazoo takes NO_NODE for an ordinary answer.
+                # kazoo treats NO_NODE as an ordinary answer.
                 return RegistryError(RegistryCode.NO_NODE, path) if response is None else _stat(response)
             case GetData():
                 return Data(response[0] or b"", _stat(response[1]))
@@ -224,5 +225,5 @@ def _error(error: Exception, path: str) -> RegistryError:
 
 
 def _stat(stat: Any) -> Stat:
-    # kazoo's tuple has the fields in the order of the protocol, as ours.
+    # kazoo's tuple has its fields in the order of the protocol, as `Stat` does.
     return Stat(*stat)

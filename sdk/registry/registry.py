@@ -63,17 +63,17 @@ __all__ = [
     "request_size_bytes",
 ]
 
-#: As the version of an operation: any version will do.
+#: The version in an operation that accepts any version of the node.
 ANY_VERSION: Final = -1
 
-#: The largest request, with its data, paths and lists; a ZooKeeper with the default `jute.maxbuffer` drops the
-#: connection of a client that sends more.
+#: The maximum size of a request, with its data, paths and lists; ZooKeeper with the default `jute.maxbuffer` drops the
+#: connection of a client that sends a larger one.
 REQUEST_BYTES_MAX: Final = 0xFFFFF
 
-#: Operations of one session that wait for the registry; more are refused with TOO_MANY_PENDING. While a ZooKeeper is
-#: away, they are kept in memory.
+#: The maximum number of operations of one session that wait for the registry; any more are refused with
+#: TOO_MANY_PENDING. While ZooKeeper cannot be reached, waiting operations are kept in memory.
 PENDING_MAX: Final = 100_000
-#: The same, for the sum of their sizes.
+#: The maximum total size of the waiting operations, in bytes.
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
@@ -97,7 +97,7 @@ class RegistryCode(Enum):
     REQUEST_TOO_LARGE = auto()
     #: Too many operations wait already; see `PENDING_MAX`.
     TOO_MANY_PENDING = auto()
-    #: The session has ended; the operation may have been done.
+    #: The session has ended; the operation may have been carried out.
     SESSION_EXPIRED = auto()
     #: The registry refused the credentials of this program.
     AUTH_FAILED = auto()
@@ -105,11 +105,11 @@ class RegistryCode(Enum):
     CLOSED = auto()
     #: The disk of the registry has failed.
     STORAGE_FAILED = auto()
-    #: Of an operation in a transaction: one after it failed, so it was undone.
+    #: A later operation of the same transaction failed, so this one was undone.
     ROLLED_BACK = auto()
-    #: Of an operation in a transaction: one before it failed, so it was not tried.
+    #: An earlier operation of the same transaction failed, so this one was not tried.
     RUNTIME_INCONSISTENCY = auto()
-    #: Any other error of the registry; the text has its name.
+    #: Any other error of the registry; the text names it.
     UNEXPECTED = auto()
 
 
@@ -121,12 +121,12 @@ class RegistryError(KafkaWireError):
     """The registry did not carry out an operation.
 
     Decide by `code`. After SESSION_EXPIRED the operation may be submitted again, in the new session; whether it was
-    done in the old one is unknown.
+    carried out in the old session is unknown.
 
     Args:
-        code: why.
-        path: the node; empty if the error concerns no single one.
-        detail: more about it, such as the address of the registry, the value and the limit.
+        code: the reason.
+        path: the node; empty if the error does not concern a single node.
+        detail: more about the error, such as the address of the registry, the value and the limit.
     """
 
     def __init__(self, code: RegistryCode, path: str, detail: str = "") -> None:
@@ -143,8 +143,8 @@ class TransactionFailed(RegistryError):
     `code` and `path` are those of the operation that failed.
 
     Args:
-        operations: those of the transaction.
-        codes: the code of each: ROLLED_BACK before the one that failed, RUNTIME_INCONSISTENCY after it.
+        operations: the operations of the transaction.
+        codes: the code of each operation: ROLLED_BACK before the failed one, RUNTIME_INCONSISTENCY after it.
 
     Attributes:
         index: the position of the operation that failed.
@@ -172,28 +172,28 @@ class EventKind(Enum):
 
 
 class WatchEvent(NamedTuple):
-    """A watch has fired, once; a later change is not reported unless the node is read again with a watcher.
+    """A watch has fired. It fires once: a later change is reported only if the node has been read again with a watcher.
 
     Attributes:
         path: the node.
-        kind: what happened. After a lost connection, a change may be reported that the reader has seen.
+        kind: what happened. After a lost connection, a change that the reader has already seen may be reported.
     """
 
     path: str
     kind: EventKind
 
 
-#: Called with the event; one that is set twice for a path is called once.
+#: Called with the event; a watcher that is set twice for a path is called once.
 Watcher = Callable[[WatchEvent], None]
 
 
 class CreateMode(Enum):
-    """What kind of node is created."""
+    """The kind of a new node."""
 
     PERSISTENT = auto()
     #: Deleted at the end of the session; has no children.
     EPHEMERAL = auto()
-    #: The path is continued by ten digits: the number of nodes ever created under the parent.
+    #: Ten digits are appended to the path: the number of nodes ever created under the parent.
     PERSISTENT_SEQUENTIAL = auto()
     EPHEMERAL_SEQUENTIAL = auto()
 
@@ -216,7 +216,7 @@ class Create(NamedTuple):
 
     Attributes:
         path: the node.
-        data: its content; None writes no data, as Kafka does for folders, and reads as empty.
+        data: its content; None for no data, which Kafka writes for folders and which reads as empty.
         mode: its kind.
         acl: its access control list.
     """
@@ -254,7 +254,7 @@ class Delete(NamedTuple):
 
 
 class Check(NamedTuple):
-    """In a transaction: expect a node with a version. Outcome: `VersionChecked`.
+    """Check the version of a node, as part of a transaction. Outcome: `VersionChecked`.
 
     Attributes:
         path: the node.
@@ -270,7 +270,7 @@ class GetData(NamedTuple):
 
     Attributes:
         path: the node.
-        watcher: called once when the data is set or the node deleted; not if the outcome is an error.
+        watcher: called once when the data is set or the node deleted; never called if the outcome is an error.
     """
 
     path: str
@@ -294,8 +294,8 @@ class GetChildren(NamedTuple):
 
     Attributes:
         path: the node.
-        watcher: called once when a child is created or deleted, or the node itself is deleted; not if the outcome is
-            an error.
+        watcher: called once when a child is created or deleted, or the node itself is deleted; never called if the
+            outcome is an error.
     """
 
     path: str
@@ -334,7 +334,7 @@ class Transaction(NamedTuple):
     """Carry out all operations or none. Outcome: `Committed`, or `TransactionFailed`.
 
     Attributes:
-        operations: each sees the effect of those before it.
+        operations: the operations; each sees the effect of those before it.
     """
 
     operations: tuple[Change | Check, ...]
@@ -347,17 +347,17 @@ Operation = Create | SetData | Delete | GetData | Exists | GetChildren | GetAcl 
 
 
 class Stat(NamedTuple):
-    """What is known of a node beside its data. The fields have ZooKeeper's names.
+    """The known facts about a node, apart from its data. The fields have ZooKeeper's names.
 
     Attributes:
         czxid: the transaction that created the node.
         mzxid: the transaction that last set its data.
         ctime_ms: when it was created.
         mtime_ms: when its data was last set.
-        version: so many times its data was set.
-        cversion: so many children were created or deleted.
-        aversion: so many times its access control list was set.
-        ephemeral_owner: the session whose end deletes it; 0 for a persistent node.
+        version: how many times its data was set.
+        cversion: how many times a child was created or deleted.
+        aversion: how many times its access control list was set.
+        ephemeral_owner: the session whose end deletes the node; 0 for a persistent node.
         size_bytes: the length of its data.
         children: the number of its children.
         pzxid: the transaction that last created or deleted a child.
@@ -411,7 +411,7 @@ class Data(NamedTuple):
 
     Attributes:
         data: empty if the node has none.
-        stat: what else is known.
+        stat: the other facts about the node.
     """
 
     data: bytes
@@ -423,7 +423,7 @@ class Children(NamedTuple):
 
     Attributes:
         names: their names, sorted.
-        stat: of the node itself.
+        stat: the facts about the node itself.
     """
 
     names: tuple[str, ...]
@@ -435,7 +435,7 @@ class NodeAcl(NamedTuple):
 
     Attributes:
         acl: the list.
-        stat: what else is known of the node.
+        stat: the other facts about the node.
     """
 
     acl: tuple[Acl, ...]
@@ -446,7 +446,7 @@ class Committed(NamedTuple):
     """A transaction was carried out.
 
     Attributes:
-        results: of its operations, in order.
+        results: the results of its operations, in order.
     """
 
     results: tuple[Created | Stat | Deleted | VersionChecked, ...]
@@ -458,55 +458,55 @@ Outcome = Result | RegistryError
 
 # The registry.
 
-#: Has the owner's thread call a function: soon, in the order of the calls, and never inside this call. Callable from
-#: any thread.
+#: Makes the owner's thread call a function soon, in the order of the requests, and never before this returns. Any
+#: thread may call this.
 Post = Callable[[Callable[[], None]], None]
 
 
 class SessionListener(Protocol):
-    """Is told of the session. A class that derives from this one has only the methods that it needs.
+    """Follows the session. A derived class overrides only the methods that it needs.
 
     A session begins with `opened`. Then `suspended` and `connected` alternate. At its end `expired` is called, and
-    `opened` once the registry has given a new session by itself.
+    `opened` once the registry has opened the next session on its own.
     """
 
     def opened(self) -> None:
-        """Note that a session exists, and is connected. Ephemeral nodes and watches are set again here."""
+        """Handle a new session, which is connected: create ephemeral nodes and set watches again."""
 
     def suspended(self) -> None:
-        """Note that the connection is lost. The session, its nodes and its watches may be there, or end meanwhile."""
+        """Handle a lost connection. The session, its nodes and its watches may still exist, or end meanwhile."""
 
     def connected(self) -> None:
-        """Note that the session is connected again, with its ephemeral nodes and its watches."""
+        """Handle the return of the connection, with the session's ephemeral nodes and watches."""
 
     def expired(self) -> None:
-        """Note that the session is gone.
+        """Handle the end of the session.
 
         All of its operations have failed with SESSION_EXPIRED, or AUTH_FAILED after `refused`; its watchers will not be
-        called. Operations that are submitted from now on wait for the next session.
+        called. Operations submitted from now on wait for the next session.
         """
 
     def refused(self, error: RegistryError) -> None:
-        """Note that the registry refused the credentials; it will be asked again.
+        """Handle refused credentials; the registry will be asked again.
 
         Args:
-            error: AUTH_FAILED, with the address. All operations that waited have failed with it.
+            error: AUTH_FAILED, with the address. All waiting operations have failed with this error.
         """
 
 
 class Registry(Protocol):
-    """A session with the registry of a cluster, and the next session when that one expires.
+    """A session with the registry of a cluster, followed by another one when it expires.
 
     All methods are called on the owner's thread, and none blocks, except `close`.
     """
 
     @property
     def session_id(self) -> int:
-        """The current session, 0 between two sessions. Stays while a lost connection is made again."""
+        """The current session; 0 between two sessions. It does not change while a lost connection is restored."""
         ...
 
     def describe(self) -> str:
-        """Return what this registry is and where, for log lines and errors."""
+        """Return the kind and the address of this registry, for log lines and errors."""
         ...
 
     def start(self) -> None:
@@ -514,54 +514,54 @@ class Registry(Protocol):
         ...
 
     def add_listener(self, listener: SessionListener) -> None:
-        """Tell a listener of changes of the session from now on, after those that were added before it."""
+        """Tell a listener about changes of the session from now on, after the listeners that were added before it."""
         ...
 
     def remove_listener(self, listener: SessionListener) -> None:
-        """Tell a listener nothing more."""
+        """Stop telling a listener about changes."""
         ...
 
     def submit(self, operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
         """Carry out operations.
 
-        They are sent one after the other without waiting for outcomes, and carried out in the order in which all
-        calls submitted them. Each succeeds or fails by itself. Those that need an outcome of another are submitted
-        after it.
+        Operations are sent one after the other without waiting for outcomes, and carried out in the order in which they
+        were submitted by all calls. Each succeeds or fails by itself. An operation that needs the outcome of another
+        must be submitted after that outcome.
 
         The event of a change reaches a watcher before any outcome that shows that change. While the registry cannot
-        be reached, operations wait. One whose outcome was lost with a connection is sent again, so that it may be done
-        twice: a node that "exists already" may have been created by this very operation.
+        be reached, operations wait. An operation whose outcome was lost with a connection is sent again, so it may be
+            carried out twice: a node that "exists already" may have been created by this very operation.
 
         Args:
-            operations: what to do. May be empty.
+            operations: the operations; may be empty.
             done: called once, with an outcome for each operation: its result or an error. Nothing is raised.
         """
         ...
 
     def close(self, timeout_ms: int) -> None:
-        """End the session, with its ephemeral nodes, and fail what waits with CLOSED.
+        """End the session, with its ephemeral nodes, and fail waiting operations with CLOSED.
 
-        Outcomes are reported as ever, after this call. The call may be repeated.
+        Outcomes are reported after this call, as always. It may be called again.
 
         Args:
-            timeout_ms: the call returns after so long at the latest. If the registry has not answered by then, the
-                session ends there by its timeout.
+            timeout_ms: how long the call may take. If the registry has not answered by then, it ends the session after
+                the session's timeout.
         """
         ...
 
 
 def path_of(operation: Operation | Check) -> str:
-    """Return the path of an operation; that of the first one for a transaction."""
+    """Return the path of an operation; for a transaction, that of its first operation."""
     if isinstance(operation, Transaction):
         return operation.operations[0].path if operation.operations else ""
     return operation.path
 
 
 def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | None:
-    """Return the error of an operation that must not be sent, None if it may be.
+    """Return the error of an operation that must not be sent; None if it may be sent.
 
     Args:
-        operation: what is to be sent.
+        operation: the operation to send.
         prefix_bytes: the length of what is put before each path.
     """
     parts = operation.operations if isinstance(operation, Transaction) else (operation,)
@@ -592,7 +592,7 @@ def request_size_bytes(operation: Operation, prefix_bytes: int = 0) -> int:
 
 #: Transaction id and type of a request.
 _HEADER_BYTES: Final = 8
-#: Type, whether it is the end, error.
+#: Type, end mark, error.
 _MULTI_HEADER_BYTES: Final = 9
 #: Lengths, versions and flags.
 _INT_BYTES: Final = 4

@@ -79,21 +79,22 @@ K = TypeVar("K", bound=Result)
 #: A sequence of steps with a result of type R.
 Steps = Generator[Sequence[Operation], Sequence[Outcome], R]
 
-#: So many operations of one sequence are submitted at once; more follow when these are done. It leaves room for other
-#: sequences (`PENDING_MAX`), and a registry in the process handles so many in one turn of its loop.
+#: The maximum number of operations of one sequence that are submitted at once; more follow once these are done. The
+#: limit leaves room for other sequences (`PENDING_MAX`), and a registry in this process handles this many in one turn
+#: of its loop.
 BATCH_MAX: Final = 1_000
 
-#: So often a step begins again because other programs create and delete the same nodes meanwhile.
+#: How many times a step is tried while other programs create and delete the same nodes.
 ATTEMPTS_MAX: Final = 10
 
 
 class CheckFailed(RegistryError):
     """A node whose version was to be checked has changed or is gone; nothing was written.
 
-    For a controller: another controller has been elected.
+    To a controller, this means that another controller has been elected.
 
     Args:
-        check: what was expected.
+        check: the expected node and version.
         code: BAD_VERSION or NO_NODE.
     """
 
@@ -135,7 +136,7 @@ class Run(Generic[R]):
     def cancel(self) -> None:
         """End the sequence where it is: no more operations are submitted, and neither function is called.
 
-        Operations that were submitted are carried out.
+        Operations that were already submitted are still carried out.
         """
         if not self._is_over:
             self._is_over = True
@@ -143,7 +144,7 @@ class Run(Generic[R]):
 
     def _advance(self, outcomes: Sequence[Outcome] | None) -> None:
         try:
-            # A generator is started by None; then it is sent outcomes.
+            # None starts the generator; from then on it is sent outcomes.
             self._operations = next(self._steps) if outcomes is None else self._steps.send(outcomes)
         except StopIteration as end:
             self._is_over = True
@@ -174,12 +175,12 @@ def run(registry: Registry, steps: Steps[R], done: Callable[[R], None], failed: 
 
     Args:
         registry: carries out the operations.
-        steps: what to do; everything before its first operation runs inside this call.
+        steps: the steps; everything before their first operation runs inside this call.
         done: called with the result; inside this call if there is no operation at all.
-        failed: called instead if the sequence raises: `RegistryError`, or what its own code raises.
+        failed: called instead with the error that the sequence raises: a `RegistryError`, or an error of its own code.
 
     Returns:
-        the running sequence, which can be cancelled.
+        The running sequence, which can be cancelled.
     """
     running = Run(registry, steps, done, failed)
     running.begin()
@@ -190,10 +191,10 @@ def together(sequences: Iterable[Steps[R]]) -> Steps[list[R]]:
     """Carry out independent sequences side by side: the next operations of all of them are submitted together.
 
     Returns:
-        their results, in order.
+        Their results, in order.
 
     Raises:
-        RegistryError: one of them failed. The others end where they are.
+        RegistryError: a sequence failed. The others end where they are.
     """
     started = list(sequences)
     results: dict[int, R] = {}
@@ -238,7 +239,7 @@ def expected(outcome: Outcome, kind: type[K]) -> K:
 
 
 def found(outcome: Outcome, kind: type[K]) -> K | None:
-    """Return an outcome as the result that its operation has, None for NO_NODE.
+    """Return the result in an outcome; None for NO_NODE.
 
     Raises:
         RegistryError: the outcome is another error.
@@ -258,7 +259,7 @@ def perform(operation: Operation) -> Steps[Outcome]:
 
 
 def read(path: str, watcher: Watcher | None = None) -> Steps[Data | None]:
-    """Read a node; None if it does not exist, and then no watch is set."""
+    """Read a node; if it does not exist, return None and set no watch."""
     return found((yield from perform(GetData(path, watcher))), Data)
 
 
@@ -269,12 +270,12 @@ def read_all(paths: Sequence[str], watcher: Watcher | None = None) -> Steps[list
 
 
 def stat_of(path: str, watcher: Watcher | None = None) -> Steps[Stat | None]:
-    """Look for a node; None if it does not exist. The watch is set in both cases."""
+    """Look for a node; return None if it does not exist. The watch is set in both cases."""
     return found((yield from perform(Exists(path, watcher))), Stat)
 
 
 def list_children(path: str, watcher: Watcher | None = None) -> Steps[Children | None]:
-    """List the children of a node; None if it does not exist, and then no watch is set."""
+    """List the children of a node; if it does not exist, return None and set no watch."""
     return found((yield from perform(GetChildren(path, watcher))), Children)
 
 
@@ -299,15 +300,15 @@ def delete(path: str, version: int = ANY_VERSION) -> Steps[bool]:
 
 
 def create_with_parents(path: str, data: bytes | None = None, acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[bool]:
-    """Create a node, and the parents that are missing, without data.
+    """Create a node, and any missing parents without data.
 
     Args:
         path: the node.
-        data: its content; a node that exists keeps its own.
-        acl: of every node that is created.
+        data: its content; an existing node keeps its data.
+        acl: the access control list of every created node.
 
     Returns:
-        whether the node did not exist before.
+        Whether the node did not exist before.
 
     Raises:
         RegistryError: the node, or a missing parent, cannot be created.
@@ -317,8 +318,8 @@ def create_with_parents(path: str, data: bytes | None = None, acl: tuple[Acl, ..
     for _ in range(ATTEMPTS_MAX):
         if not isinstance(outcome, RegistryError) or outcome.code is not RegistryCode.NO_NODE:
             break
-        # In order, so that one round trip is enough. Which of the parents exist is not known, and a parent that exists
-        # may be refused with NO_AUTH: only the last outcome counts.
+        # All are created in order, in one round trip. It is unknown which parents exist, and creating one that exists
+        # may be refused with NO_AUTH, so only the last outcome counts.
         creations = [*(Create(ancestor, acl=acl) for ancestor in ancestors), Create(path, data, acl=acl)]
         *parents, outcome = yield creations
         if isinstance(outcome, RegistryError) and outcome.code is RegistryCode.NO_NODE:
@@ -340,22 +341,22 @@ def create_ephemeral(
 ) -> Steps[Stat]:
     """Create an ephemeral node and write it, in one transaction. Its parent must exist.
 
-    A node that exists and belongs to this session counts as created: it is the one of an attempt whose outcome was
-    lost, or of an earlier call, and keeps its data.
+    An existing node of this session counts as created and keeps its data: it comes from an attempt whose outcome was
+        lost, or from an earlier call.
 
     Args:
         path: the node.
         data: its content.
         session_id: returns the current session.
         acl: its access control list.
-        former_sessions: sessions of this program that have expired. A node of one of them is replaced: a ZooKeeper may
-            forget to delete it (ZOOKEEPER-2985).
+        former_sessions: sessions of this program that have expired. A node of such a session is replaced, since
+            ZooKeeper may fail to delete it (ZOOKEEPER-2985).
 
     Returns:
-        the state of the node; the `czxid` of a broker's registration is its epoch.
+        The state of the node; the `czxid` of a broker's registration is its epoch.
 
     Raises:
-        RegistryError: NODE_EXISTS, with the session that owns the node; or another.
+        RegistryError: NODE_EXISTS, with the session that owns the node; or another code.
     """
     attempt = Transaction((Create(path, None, CreateMode.EPHEMERAL, acl), SetData(path, data, 0)))
     for _ in range(ATTEMPTS_MAX):
@@ -390,18 +391,18 @@ def set_or_create(path: str, data: bytes, acl: tuple[Acl, ...] = OPEN_ACL) -> St
 
 
 def checked(check: Check, changes: Sequence[Change]) -> Steps[list[Result | RegistryError]]:
-    """Make changes, each in a transaction of its own with the check of a version.
+    """Make changes, each in a separate transaction with a version check.
 
     Args:
         check: the node and its expected version, `/controller_epoch` for a controller.
-        changes: what to do; each succeeds or fails by itself.
+        changes: the changes; each succeeds or fails by itself.
 
     Returns:
-        for each change its result, or its own error.
+        The result or the error of each change.
 
     Raises:
-        CheckFailed: the check failed; the changes before it may have been made.
-        RegistryError: the session has ended, or the node of the check must not be read.
+        CheckFailed: the check failed; earlier changes may have been made.
+        RegistryError: the session has ended, or the node of the check may not be read.
     """
     outcomes = yield [Transaction((check, change)) for change in changes]
     results: list[Result | RegistryError] = []
@@ -415,7 +416,7 @@ def checked(check: Check, changes: Sequence[Change]) -> Steps[list[Result | Regi
 
 
 def _raise_if_of_all(error: RegistryError, check: Check) -> None:
-    """Raise the error of a checked change if it says that none of them can be made."""
+    """Raise the error of a checked change if it means that none of the changes can be made."""
     if isinstance(error, TransactionFailed) and error.index == 0:
         if error.code in (RegistryCode.BAD_VERSION, RegistryCode.NO_NODE):
             raise CheckFailed(check, error.code) from error
@@ -432,11 +433,11 @@ def delete_recursively(path: str, check: Check | None = None) -> Steps[bool]:
         check: checked with each deletion, see `checked`.
 
     Returns:
-        whether the node existed.
+        Whether the node existed.
 
     Raises:
         CheckFailed: the check failed; some nodes may have been deleted.
-        RegistryError: NOT_EMPTY, another program created a child meanwhile; or another.
+        RegistryError: NOT_EMPTY if another program created a child meanwhile; or another code.
     """
     levels = [[path]]
     while levels[-1]:

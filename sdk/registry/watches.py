@@ -23,7 +23,7 @@ __all__ = ["WatchKind", "WatchTable"]
 
 
 class WatchKind(Enum):
-    """By which operation a watch was set."""
+    """The operation that set a watch."""
 
     #: GetData, or Exists on a node that exists.
     DATA = auto()
@@ -49,7 +49,7 @@ class WatchTable:
         self._watchers: dict[WatchKind, dict[str, dict[Watcher, None]]] = {kind: {} for kind in WatchKind}
 
     def add(self, kind: WatchKind, path: str, watcher: Watcher) -> None:
-        """Set a watcher; one that is set already is called once."""
+        """Set a watcher; a watcher that is set twice is called once."""
         self._watchers[kind].setdefault(path, {})[watcher] = None
 
     def add_for(self, operation: GetData | Exists | GetChildren, outcome: Outcome) -> None:

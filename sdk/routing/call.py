@@ -40,7 +40,7 @@ class Purpose(Enum):
     GROUP = "group"
     JOIN = "join"
 
-    __hash__ = object.__hash__  # an enumeration's is a Python function, and every call looks up links
+    __hash__ = object.__hash__  # that of an enumeration is slow, and every call looks up links
 
 
 class Node(NamedTuple):
@@ -90,21 +90,21 @@ class Call(Generic[Answer]):
         target: the responsible broker, looked up again for each attempt.
         request: returns the request and its version (None for the highest that both sides know), given the versions
             that the broker supports; called for each attempt.
-        response: the class of the response; None if there is none (Produce with acks=0): the call is done once the
-            request is written.
-        deadline_ms: when it fails permanently, even while it waits for a response.
+        response: the class of the response; None if there is none (Produce with acks=0), in which case the call is done
+            once the request is written.
+        deadline_ms: when the call fails permanently, even while it waits for a response.
         on_done: called once with the call and the time, when `result` or `error` is set.
-        check: returns the error in a response; None if it succeeded.
+        check: returns the error in a response; None if there is none.
         retries: False if the first failure ends the call, because its machine decides what to do next.
-        final: retriable codes that end it.
+        final: retriable codes that end the call.
         pauses: the pauses in ms before a retry after these codes; after others the backoff decides.
         timeout_ms: the limit for one response; None for `request_timeout_ms`.
         purpose: the purpose of the connection to use.
 
     Attributes:
         result: the response; None if there was none; set together with `error` if `check` returned an error.
-        error: why it failed; None if it succeeded.
-        done: whether it has ended.
+        error: why the call failed; None if it succeeded.
+        done: whether the call has ended.
         next_poll: when to poll its machine after the response; `on_done` may change it.
     """
 

@@ -54,7 +54,7 @@ class Coordinators:
         return address
 
     def knows(self, wanted: Coordinator) -> bool:
-        """Return whether a coordinator was looked up, with no sign since that it has moved."""
+        """Return whether a coordinator was looked up, and nothing has shown since that it has moved."""
         return wanted in self._known
 
     def trouble(self, wanted: Coordinator) -> KafkaWireError | None:

@@ -21,7 +21,7 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["IMPATIENT_MS", "LINK_EDGES", "Link", "LinkState", "Links"]
 
-#: After this time another broker is also tried if one does not answer and any broker will do.
+#: If any broker will do, and one has not answered within this time, another broker is also tried.
 IMPATIENT_MS: Final = 1_000
 
 
@@ -59,7 +59,7 @@ class Link:
         state: the link's state.
         since_ms: when it entered that state; -1 before the first connection.
         wanted: whether to open it as soon as its backoff is over.
-        connection: has the versions of the broker, while the link is ready.
+        connection: the connection, which knows the broker's versions; None unless the link is ready.
         in_flight: calls that wait for their response.
         congested: whether the connection has too many unsent bytes.
         muted_until_ms: when the broker, which has throttled this client, accepts requests again (KIP-219).
@@ -125,7 +125,7 @@ class Links:
 
     def __init__(self, options: RoutingOptions, metadata: Metadata, backoff: Backoff) -> None:
         self._idle_ms = options.connections_max_idle_ms
-        self._refused_ms = options.metadata_max_age_ms  # the metadata of a rejected client is equally old then
+        self._refused_ms = options.metadata_max_age_ms  # by then its metadata is stale, too
         self._bootstrap_servers = options.bootstrap_servers
         self._metadata = metadata
         self._backoff = backoff
@@ -176,7 +176,7 @@ class Links:
         return f"; this client exceeds a quota and was throttled by {named}" if named else ""
 
     def want(self, link: Link) -> None:
-        """Request that a link is opened as soon as its backoff is over."""
+        """Request that a link be opened as soon as its backoff is over."""
         if not link.wanted:
             link.wanted = True
             self.due_ms = 0

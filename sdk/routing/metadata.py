@@ -90,12 +90,12 @@ class Metadata:
     """The latest known state of a cluster.
 
     Args:
-        max_age_ms: the age at which it becomes stale.
+        max_age_ms: the age at which the metadata becomes stale.
 
     Attributes:
         brokers: the brokers by node id.
         topics: the topics without an error, by name.
-        errors: by name, why a requested topic is not in `topics`.
+        errors: the reason why each requested topic that is not in `topics` is missing, by name.
         cluster_id: the id of the cluster; None if unknown.
         controller_id: the node id of the broker that accepts requests for the controller; None if unknown.
         wanted: names of the topics to keep up to date; None for all topics of the cluster.
@@ -138,8 +138,8 @@ class Metadata:
     ) -> BrokerError | None:
         """Merge a Metadata response.
 
-        A response without brokers, which a starting broker may send, changes nothing. One that requests a rebootstrap
-        makes the client forget the brokers (KIP-1102).
+        A response without brokers, which a starting broker may send, changes nothing. A response that requests a
+        rebootstrap makes the client forget the brokers (KIP-1102).
 
         Args:
             response: replaces the brokers and the topics that it mentions; other topics stay unchanged.
@@ -150,7 +150,7 @@ class Metadata:
                 since, the metadata stays stale, because the broker may have answered before the event.
 
         Returns:
-            Why there was nothing to merge, in which case a retry helps; None if there was something.
+            Why there was nothing to merge, in which case a retry helps; None if the response was merged.
         """
         if response.error_code != ErrorCode.NONE or not response.brokers:
             return self._decline(response, now_ms)
@@ -176,7 +176,7 @@ class Metadata:
     def stale_ms(self) -> int:
         """Return when the metadata becomes stale, a time in the past if it already is.
 
-        It is stale while a topic is missing, or if a topic was not wanted, and so not requested, with the others.
+        The metadata is stale while a topic is missing, or if a topic became wanted only after the last request.
         """
         is_lacking = not self.is_complete if self.wanted is None else not self.wanted <= self._recent
         if self._updated_ms is None or is_lacking:

@@ -29,7 +29,7 @@ __all__ = ["MetadataRefresh"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: If metadata stays fresh for this many of the longest pauses, a series of refreshes ends.
+#: A series of refreshes ends once the metadata has stayed fresh for this many of the longest pauses.
 _CALM_PAUSES = 2
 
 
@@ -164,7 +164,7 @@ class MetadataRefresh:
 
     def _note_missing(self, now_ms: int) -> None:
         """Log which wanted topics are missing and which no longer are."""
-        if self._creates_topics:  # a producer, which logs that records wait for a topic
+        if self._creates_topics:  # a producer itself logs that records wait for a topic
             return
         metadata = self._metadata
         missing = {name: code for name, code in metadata.errors.items() if name in (metadata.wanted or ())}

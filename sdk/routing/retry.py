@@ -3,7 +3,7 @@
 `may_pass`, `is_refusal`, `outdates_metadata` and `outdates_coordinator` classify errors by the schema's sets of codes,
 from which `BrokerError.retriable` comes, too. `Attempts` counts the failures of a call, a connection, a batch or a
 look-up, and decides when the next attempt may begin, or that there will be none. Decision 12 lists their callers, and
-what each of these decides in addition.
+what else each caller decides.
 
 Source: KIP-580 (exponential backoff): the pause doubles, with a jitter of 20 % so that clients that failed together do
 not retry together.
@@ -38,7 +38,7 @@ __all__ = [
 
 _JITTER = 0.2
 
-#: More doublings than any pause needs; keeps the shift small.
+#: The maximum number of doublings: more than any pause needs, and few enough to keep the shift small.
 _MAX_DOUBLINGS = 30
 
 #: Codes after which the metadata, which includes the controller, must be refreshed.

@@ -41,7 +41,7 @@ __all__ = ["MAX_CALLS", "Action", "Router"]
 logger = logging.getLogger("kafkawire.client")
 security_logger = logging.getLogger("kafkawire.security")
 
-#: Throttling of this length explains the latency and the time-outs that users see.
+#: Throttling of at least this length explains the latency and the time-outs that users see.
 _LONG_THROTTLE_MS = 1_000
 
 #: The maximum number of unsettled calls: far more than any program needs, and a bound for a runaway one.
@@ -51,8 +51,8 @@ MAX_CALLS = 20_000
 #: client's control.
 _IN_FLIGHT_MAX = 100
 
-#: How many more deadlines than calls are kept: removing those of ended calls each time costs more than a few numbers in
-#: memory.
+#: The maximum number of surplus deadlines: removing the deadline of each ended call at once would cost more than
+#: keeping a few numbers in memory.
 _SPARE_DEADLINES = 100
 
 Action = Open[Link] | Send[Link, Call] | Shut[Link]
@@ -72,7 +72,7 @@ class _Entry:
 
 
 class _Bucket:
-    """The calls that wait for one target, oldest first; `judged_ms` is when they last heard of a failure."""
+    """The calls that wait for one target, oldest first; `judged_ms` is when a failure was last reported to them."""
 
     __slots__ = ("entries", "judged_ms")
 
@@ -149,7 +149,7 @@ class Router:
         self._enqueue(entry, now_ms)
 
     def reach(self, node_id: int, now_ms: int) -> Link | None:
-        """Return the link for data to a broker if it accepts calls now; otherwise request that it opens.
+        """Return the link for data to a broker if it accepts calls now; otherwise request that it be opened.
 
         Used by machines that prepare a request only when it can be sent. A broker that has rejected this client is not
         tried.
@@ -387,7 +387,7 @@ class Router:
     # Targets.
 
     def _choose(self, target: Target, purpose: Purpose, bucket: _Bucket, now_ms: int) -> Link | None:
-        """Return the link for a target's calls; if there is none now, request that one opens and return None."""
+        """Return the link for a target's calls; if there is none now, request one and return None."""
         if target is ANY_BROKER:
             return self._any(bucket, now_ms)
         if isinstance(target, Coordinator):
@@ -424,7 +424,7 @@ class Router:
                     self._failed(entry, error, now_ms)
 
     def _any(self, bucket: _Bucket, now_ms: int) -> Link | None:
-        """Return the ready link with the fewest calls; if none is ready, open one of those with the fewest failures.
+        """Return the ready link with the fewest calls; if none is ready, open a link with the fewest failures.
 
         After a final rejection the next broker is not tried, because another wrong login might lock the user out. While
         another broker serves this client, even if that broker is throttling it, the rejection ends no call.
@@ -454,7 +454,7 @@ class Router:
         return None
 
     def _refuse(self, bucket: _Bucket, error: KafkaWireError, happened_ms: int, now_ms: int) -> None:
-        """Tell the calls of a target about a failure: those that do not retry end, or all if it is final."""
+        """Tell the calls of a target about a failure: calls that do not retry end, and all do if it is final."""
         if bucket.judged_ms >= happened_ms:
             return
         bucket.judged_ms = happened_ms

@@ -23,18 +23,18 @@ __all__ = [
     "parse_offsets",
 ]
 
-#: Of a data directory: the offset up to which each compacted partition was cleaned.
+#: In a data directory: the offset up to which each compacted partition was cleaned.
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 #: The offset up to which all in-sync replicas have each partition's records: no log of this broker ends before it.
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-#: The start offsets of partitions whose first segment also holds deleted records; for tiered ones, that of the remote
-#: part.
+#: The start offsets of partitions whose first segment also holds deleted records; for tiered partitions, the start
+#: offset of the remote part.
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 #: The offset up to which each partition was written to the disk.
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 
-#: Of a partition: each leader epoch, with the first offset that was written in it. The first epoch starts at the start
-#: of the log: brokers update it whenever they remove records.
+#: In a partition's folder: each leader epoch, with the first offset that was written in it. The first epoch starts at
+#: the start of the log: brokers update it whenever they remove records.
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 
 #: The version, in the first line.

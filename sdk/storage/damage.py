@@ -18,7 +18,7 @@ class DamagedContent(ValueError):
 
     Args:
         reason: the fault, with the value and the limit.
-        position: the position of the damage in bytes; None if it is not at one place.
+        position: the position of the damage in bytes; None if it is not at a single place.
     """
 
     def __init__(self, reason: str, position: int | None = None) -> None:

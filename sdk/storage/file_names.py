@@ -1,6 +1,6 @@
-"""The names of a partition's files, each after the first offset that the file covers.
+"""The names of a partition's files, each of which contains the first offset that the file covers.
 
-A segment is a `.log` file and up to three indexes; a snapshot of the producers stands beside it.
+A segment is a `.log` file and up to three indexes; a snapshot of the producers is stored beside them.
 
 Source: `LogFileUtils`, `Snapshots` in Apache Kafka.
 """
@@ -33,17 +33,18 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
-#: Of a snapshot of the cluster's metadata, which has the content of a segment, and also an epoch in its name.
+#: The suffix of a snapshot of the cluster's metadata, which has the content of a segment, and an epoch in its name,
+#: too.
 METADATA_SNAPSHOT_SUFFIX: Final = ".checkpoint"
 
-#: Appended to the name of a file that is being written to replace another,
+#: Appended to the name of a file that is being written to replace another.
 CLEANED_SUFFIX: Final = ".cleaned"
-#: of a complete one that is about to replace it,
+#: Appended to the name of a complete file that is about to replace another.
 SWAP_SUFFIX: Final = ".swap"
-#: and of a file to be removed later.
+#: Appended to the name of a file that will be removed later.
 DELETED_SUFFIX: Final = ".deleted"
 
-#: Of the indexes of a segment, all of which can be rebuilt from its `.log` file.
+#: The suffixes of a segment's indexes, all of which can be rebuilt from its `.log` file.
 INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 _DIGITS: Final = 20

@@ -1,8 +1,8 @@
 """Read and write the two sparse indexes of a segment: offset to position, `.index`, and timestamp to offset,
 `.timeindex`.
 
-Both are ascending pairs of numbers. While a segment is being written, Apache Kafka preallocates room behind them with
-zeros, and cuts it off when the segment is complete.
+Both are ascending pairs of numbers. While a segment is being written, Apache Kafka preallocates room after them, filled
+with zeros, and cuts it off when the segment is complete.
 
 Source: `OffsetIndex`, `TimeIndex` in Apache Kafka; `schemas/records/*_index_entry.yaml`.
 """
@@ -59,7 +59,7 @@ class IndexColumns(NamedTuple):
     Attributes:
         keys: the keys, increasing.
         values: a value for each key, never decreasing.
-        room_bytes: the number of zeros behind the entries.
+        room_bytes: the number of zeros after the entries.
     """
 
     keys: array[int]
@@ -73,8 +73,8 @@ def parse_index(content: bytes, index: IndexFormat, on_damage: OnDamage = refuse
     Args:
         content: the content of the file.
         index: its format.
-        on_damage: called for a partial entry at the end, which is skipped, and for entries that are not in order: these
-            cannot be searched, so the result is empty.
+        on_damage: called for a partial entry at the end, which is skipped, and for entries that are not in order: such
+            an index cannot be searched, so the result is empty.
 
     Raises:
         DamagedContent: the content is damaged, and `on_damage` raises this error.
@@ -97,7 +97,7 @@ def index_content(keys: Iterable[int], values: Iterable[int], index: IndexFormat
 
 
 class IndexEntries(Sequence[tuple[int, int]]):
-    """The entries of an index and the room behind them, read on access.
+    """The entries of an index and the room after them, read on access.
 
     Args:
         source: the file, which can shrink or grow meanwhile.
@@ -121,7 +121,7 @@ class IndexEntries(Sequence[tuple[int, int]]):
         if not 0 <= index < len(self):
             raise IndexError(index)
         content = self._source.at(index * self._entry.size, self._entry.size)
-        if len(content) < self._entry.size:  # the file was cut meanwhile
+        if len(content) < self._entry.size:  # the file was truncated meanwhile
             raise IndexError(index)
         key, value = self._entry.unpack(content)
         return key, value

@@ -21,7 +21,7 @@ PARTITION_METADATA_VERSION: Final = 0
 
 _LINES: Final = re.compile(r"version:\s+(?P<version>\S+)\s+topic_id:\s+(?P<topic_id>\S+)\s*", re.ASCII)
 
-#: Most characters of malformed content in an error.
+#: Maximum number of characters of malformed content that an error quotes.
 _SHOWN_CHARACTERS: Final = 40
 
 

@@ -21,7 +21,7 @@ FOLDER_PATTERN: Final = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
 #: The folder of a partition that is being deleted or moved, or was left over, has a suffix.
 _FOLDER: Final = re.compile(rf"{FOLDER_PATTERN}(?:\.[0-9a-f]{{32}}-(?P<set_aside>delete|future|stray))?", re.ASCII)
 
-#: Most digits of an int32; a number with as many can be larger.
+#: Maximum number of digits of an int32; a number with this many can still be too large.
 _DIGITS_MAX: Final = 10
 
 
@@ -43,7 +43,7 @@ def folder_of(topic: str, number: int) -> str:
 
 
 def partition_folder(name: str) -> PartitionFolder | None:
-    """Return the facts in the name of a folder, None if it is not that of a partition."""
+    """Return the facts in the name of a folder, None if it is not the folder of a partition."""
     found = _FOLDER.fullmatch(name)
     if found is None or len(found["partition"]) > _DIGITS_MAX or int(found["partition"]) > INT32_MAX:
         return None

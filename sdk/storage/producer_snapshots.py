@@ -1,4 +1,4 @@
-"""Read and write producer snapshots: the `<offset>.snapshot` files, with the log's producers before that offset.
+"""Read and write producer snapshots: the `<offset>.snapshot` files, which hold the log's producers before that offset.
 
 Source: `ProducerStateManager.readSnapshot`, `writeSnapshot` in Apache Kafka; `schemas/storage/producer_snapshot.yaml`.
 """

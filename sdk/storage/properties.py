@@ -5,7 +5,7 @@
            that goes on
     name:value
 
-A broker keeps facts about itself in such files; people write its configuration, and that of clients, in them.
+A broker keeps facts about itself in such files; people write its configuration, and that of clients, in the same form.
 
 Source: `java.util.Properties.load`, `store`.
 """
@@ -133,7 +133,7 @@ def _escaped(text: str) -> str:
 
 
 def _visible(character: str) -> str:
-    """Return a character in a form that no reader takes for the end of a line."""
+    """Return a character in a form that no reader mistakes for the end of a line."""
     return character if character.isprintable() else "".join(f"\\u{unit:04x}" for unit in _utf16(character))
 
 
@@ -149,5 +149,5 @@ def _unescaped(text: str) -> str:
         text,
         flags=re.DOTALL,
     )
-    # Two escaped halves are one character.
+    # Two escaped halves form one character.
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

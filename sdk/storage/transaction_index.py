@@ -52,7 +52,7 @@ def parse_transactions(
 
     Args:
         pieces: the consecutive parts of the file's content; only the last may end with a partial entry.
-        base_offset: the base offset of the segment, which has all the markers.
+        base_offset: the base offset of the segment, which contains all the markers.
         end_offset: the end offset of the segment, if known.
         on_damage: called for each entry that no broker would write there, before it is yielded, and for a partial entry
         at the end.
@@ -91,7 +91,7 @@ def transaction_content(producer_id: int, first_offset: int, last_offset: int, l
 
 
 def _problem(version: int, first_offset: int, last_offset: int, before: int, end_offset: int | None) -> str:
-    if version != _VERSION:  # Kafka refuses only higher versions, and never wrote another
+    if version != _VERSION:  # Kafka refuses only higher versions, and has never written another one
         return f"version {version} of an aborted transaction, {_VERSION} is known"
     if not 0 <= first_offset <= last_offset:
         return f"a transaction from offset {first_offset} to {last_offset}"

@@ -37,7 +37,7 @@ class Admin(Hinting, hints=ADMIN):
     """Manage a cluster, blocking the caller where `kafkawire.Admin` awaits.
 
     The constructor does no I/O; use `with Admin(…) as admin`, or call `start` and `close`. Any thread may call any
-    method. `kafkawire.Admin` describes the errors that they raise.
+    method. `kafkawire.Admin` describes the errors that methods raise.
 
     Args:
         servers: brokers to connect to first: `host:port,host:port`, or a sequence of `host:port`; the option

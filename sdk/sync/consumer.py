@@ -267,7 +267,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
 
 class _Inner(AsyncConsumer[Key, Value]):
-    """The asyncio consumer of the blocking one: it can be interrupted, and threads share it.
+    """The asyncio consumer inside a blocking one; it can be interrupted, and threads share it.
 
     Attributes:
         is_taking: whether records may be on their way from the queue to the caller.

@@ -55,7 +55,7 @@ class ConnectionSettings(NamedTuple):
         client_id: the name that brokers use for logs and quotas.
         connect_timeout_ms: limit for connecting, TLS, negotiating versions and logging in.
         request_timeout_ms: limit for each response, including the last two steps, unless a request has its own timeout.
-        max_in_flight: requests that may wait for a response on one connection.
+        max_in_flight: the maximum number of requests that wait for a response on one connection.
         login: creates the authenticator of each login; None for connections without SASL.
         traffic: counts requests and responses; None if they are not counted.
         apis: the APIs that can be called.
@@ -89,7 +89,8 @@ class BrokerConnection:
         protocol: the connection without the wire.
 
     Attributes:
-        on_end: called with the reason when the connection ends, before the pending requests fail; not by `close`.
+        on_end: called with the reason when the connection ends, before the pending requests fail; not called by
+            `close`.
     """
 
     def __init__(self, wire: Wire, address: Address, settings: ConnectionSettings, protocol: ClientConnection) -> None:
@@ -114,7 +115,7 @@ class BrokerConnection:
         Raises:
             AuthenticationFailed: its certificate or this client's login was refused.
             ConnectFailed: the broker cannot be reached, does not respond in time, or does not speak the protocol; the
-                cause says why, the phase where.
+                cause says why, and the phase says where.
             ConfigurationError: the certificates or credentials cannot be used.
         """
         protocol = ClientConnection(

@@ -39,7 +39,8 @@ __all__ = ["MAX_STEPS", "Driver", "Step"]
 
 logger = logging.getLogger("kafkawire.client")
 
-#: Steps that may wait for the next turn: far more than any program needs, and a bound for a runaway program.
+#: The maximum number of steps that wait for the next turn: far more than any program needs, and a bound for a runaway
+#: program.
 MAX_STEPS = 20_000
 
 #: Tasks that end dropped clients; an event loop keeps only weak references to its tasks.
@@ -81,7 +82,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self._may_end: list[None] = [None]
         self._steps: deque[Step] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: The context variables of turns, tasks and connections: those at `start`. Otherwise a turn would have those of
+        #: The context variables at `start`, which turns, tasks and connections use. Otherwise a turn would use those of
         #: the code that woke it, and a connection would keep those of one request for its whole life.
         self._context = Context()
         self._thread = 0
@@ -203,7 +204,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         self.wake()
         try:
             self._check()
-        except Closed:  # it has ended meanwhile: unless the step is gone, nothing will run it
+        except Closed:  # the driver has ended meanwhile and will not run the step
             if step in self._steps:
                 self._steps.remove(step)
                 raise
@@ -360,7 +361,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._set_timer(first_ms, now_ms)
 
     def _set_timer(self, due_ms: int, now_ms: int) -> None:
-        """Schedule a turn at `due_ms`; a timer for an earlier time stays, and sets the next one."""
+        """Schedule a turn at `due_ms`; a timer for an earlier time is kept, and its turn sets the next one."""
         assert self._loop is not None
         if self._timer is not None:
             if now_ms < self._timer_due_ms <= due_ms:

@@ -1,7 +1,7 @@
 """Drive the gate of one connection: versions and login when it opens, and a new login before each session ends.
 
 `ClientConnection` makes the decisions; this module has the timer, the task and the waits. Requests continue while the
-credentials for a new login are fetched; they are held back only while the broker checks these.
+credentials for a new login are fetched; they are held back only while the broker checks the credentials.
 
 Source: KIP-368 (re-authentication).
 """
@@ -48,7 +48,7 @@ class GateDriver:
         wire: carries the bytes.
         address: the broker's address.
         login: makes authenticators; None if the connection does not log in.
-        timeout_ms: timeout of each re-authentication; the first login has the connection's.
+        timeout_ms: timeout of each re-authentication; the first login has the timeout of the connection.
         end: ends the connection with an error.
     """
 

@@ -18,14 +18,14 @@ from kafkawire.sdk.transport.latch import Latch
 
 __all__ = ["STOP_SECONDS", "IoThread", "check_threads"]
 
-#: Limit for ending a loop; cancelling tasks and closing connections takes some ms.
+#: Time limit for stopping a loop; cancelling tasks and closing connections takes a few ms.
 STOP_SECONDS = 2.0
 
 #: Limit for `join`, which holds a lock while Python code runs: a signal handler that interrupts it would wait for
 #: itself.
 _JOIN_SECONDS = 0.2
 
-#: By package that replaces threads and selectors: the call that leaves them to Python.
+#: The call that keeps Python's threads and selectors, by the package that otherwise replaces them.
 _REMEDIES = {
     "gevent": "gevent.monkey.patch_all(thread=False, select=False)",
     "eventlet": "eventlet.monkey_patch(thread=False)",

@@ -66,7 +66,7 @@ def look() -> None:
 
 
 def drop(left_behind: Iterable[object]) -> None:
-    """Close the coroutines of an ended loop that never began, because Python would warn about them."""
+    """Close the coroutines that never began on an ended loop, because Python would warn about them."""
     for work in left_behind:
         if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
             work.close()

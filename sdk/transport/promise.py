@@ -60,7 +60,7 @@ class Promise(Generic[Result]):
         self._settle(None, error)
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once the promise is settled, on the side that settles it; now if it is settled already."""
+        """Call `callback` once the promise is settled, on the side that settles it; immediately if already settled."""
         place = self._callbacks.add(callback)
         if self._settled and self._callbacks.take_back(place):
             callback()

@@ -18,14 +18,15 @@ from kafkawire.sdk.transport.wire import LABEL_CHARACTERS_MAX, Address
 
 __all__ = ["ADDRESSES_MAX", "ATTEMPT_DELAY_MS", "Endpoint", "connect_one", "keep_alive", "look_up", "resolve"]
 
-#: Time of an attempt after which the next address is tried concurrently, as RFC 8305 recommends.
+#: Duration of an attempt after which the next address is tried concurrently, as RFC 8305 recommends.
 ATTEMPT_DELAY_MS = 250
 
-#: A connection that receives nothing for this long is probed: balancers and firewalls forget silent connections after
-#: some minutes, and a peer without power cannot close its own.
+#: A connection that receives nothing for this long is probed: balancers and firewalls forget silent connections after a
+#: few minutes, and a peer without power cannot close its own.
 KEEPALIVE_IDLE_SECONDS = 60
 
-#: Interval between probes, and how many may be lost before the connection is given up: a minute and a half in total.
+#: Interval between probes, and the number that may be lost before the connection is given up: a minute and a half in
+#: total.
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 3
 

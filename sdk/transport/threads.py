@@ -22,8 +22,8 @@ __all__ = ["THREADS_MAX", "in_thread"]
 
 Result = TypeVar("Result")
 
-#: Threads at a time, in the whole process. A silent name server occupies one per name, for about 10 s; the names of a
-#: cluster with this many brokers can still be looked up at once.
+#: The maximum number of threads in the whole process. A silent name server occupies one per name, for about 10 s; the
+#: names of a cluster with this many brokers can still be looked up at once.
 THREADS_MAX: Final = 32
 
 

@@ -17,7 +17,7 @@ __all__ = ["SingleFlight", "random_fraction", "random_text", "sleep_ms", "togeth
 
 Result = TypeVar("Result")
 
-#: Random bytes of a text that must be unguessable.
+#: Number of random bytes in a text that must be unguessable.
 _TEXT_BYTES = 18
 
 #: The number of whole bytes in the precision of a float.

@@ -1,7 +1,7 @@
 """Errors raised by application code that a client calls: callbacks, hooks, listeners.
 
 A client continues after such an error, so callers of this code catch `BaseException` and pass it to `contained`. Not
-every error is an `Exception`: the `CancelledError` of a future cancelled elsewhere is not, nor is the one that
+every error is an `Exception`: the `CancelledError` of a future cancelled elsewhere is not, nor is the error that
 `pytest.fail` raises.
 """
 

@@ -23,9 +23,9 @@ Result = TypeVar("Result")
 #: heartbeat interval and a noticeable delay, long compared with a turn, which takes about 20 µs.
 FAIR_MS: Final = 10
 
-#: Iterations of an event loop that complete everything that is due: the first finds timers and sockets, but runs their
-#: callbacks only after the yielding task has yielded again; the next runs what those callbacks scheduled, such as a
-#: turn of a driver, whose requests are sent at once.
+#: Number of iterations of an event loop that complete everything that is due: the first finds timers and sockets, but
+#: runs their callbacks only after the yielding task has yielded again; the next runs what those callbacks scheduled,
+#: such as a turn of a driver, whose requests are sent at once.
 _ITERATIONS: Final = 3
 
 #: The event loops of I/O threads, where everything happens that a blocking client waits for.

@@ -28,10 +28,10 @@ __all__ = [
     "addresses",
 ]
 
-#: Kafka's own; a client may omit it.
+#: Kafka's own port, which an address may omit.
 DEFAULT_PORT: Final = 9092
 
-#: Limit for each part of a host name, between dots; DNS allows no longer ones.
+#: Maximum length of each part of a host name between dots; DNS allows no longer parts.
 LABEL_CHARACTERS_MAX: Final = 63
 
 #: Ports are uint16.
@@ -121,7 +121,7 @@ class Wire(Protocol):
         ...
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Write buffers in order, which must not change afterwards; does nothing on a closed wire."""
+        """Write buffers in order; they must not change afterwards. Do nothing on a closed wire."""
         ...
 
     async def drain(self) -> None:

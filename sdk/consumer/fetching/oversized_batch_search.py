@@ -2,7 +2,7 @@
 
 A broker sends the first batch that it finds completely, even if it is large (KIP-74). If that makes a response larger
 than `max_frame_bytes`, the response cannot be read and does not reveal the partition of the batch. So the partitions of
-that broker are fetched in halves, then in halves of these, until the one with the large batch is alone.
+that broker are fetched in halves, then in quarters, and so on, until the one with the large batch is alone.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Planning(Protocol):
         ...
 
     def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
-        """Start fetching from a looked-up position; `is_checked` if the leader itself returned it."""
+        """Start fetching from a looked-up position; `is_checked` says whether the leader itself returned it."""
         ...
 
     def reset(self, fetch: PartitionFetch, reason: str, now_ms: int) -> None:

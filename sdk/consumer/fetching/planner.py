@@ -280,7 +280,7 @@ class FetchPlanner:
         self._queue.deliver(Fetched(fetch.partition, fetch.epoch, end.offset, end, error=error))
 
     def locate(self, fetch: PartitionFetch, position: Position, now_ms: int, *, is_checked: bool = False) -> None:
-        """Start fetching from a looked-up position; `is_checked` if the leader itself returned it."""
+        """Start fetching from a looked-up position; `is_checked` says whether the leader itself returned it."""
         fetch.move(position)
         if is_checked:
             fetch.checked_epoch = fetch.leader_epoch

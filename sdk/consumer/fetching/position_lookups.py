@@ -1,7 +1,7 @@
 """Look up start positions: committed offsets, offsets by the reset policy or a time, and truncated logs.
 
-Look-ups for the same broker share one request. Each result affects only its partition: one that fails has a separate
-pause.
+Look-ups for the same broker share one request. Each result affects only its partition: a failed look-up is repeated
+after a separate pause.
 
 Source: Apache Kafka, `OffsetFetcher`, `OffsetFetcherUtils`; KIP-320 (log truncation), KIP-1106 (`by_duration`).
 """

@@ -153,7 +153,7 @@ class FetchResponses:
     def _refuse(
         self, node_id: int, fetch: PartitionFetch, data: FetchResponse.PartitionData, has_moved: bool, now_ms: int
     ) -> None:
-        """Handle the error of one partition; `has_moved` if the response named a newer leader, which is now known."""
+        """Handle the error of one partition; `has_moved` says whether the response named a newer leader."""
         assert fetch.position is not None
         offset = fetch.position.offset
         error = BrokerError(data.error_code, f"fetch from {fetch.partition} at offset {offset}")

@@ -102,7 +102,7 @@ class Reading:
         self._epoch = _Epoch(self.place, start, start, halted=True)
 
     def located(self, epoch: int, position: Position) -> bool:
-        """Accept the position looked up in an epoch; return whether the epoch is current and had none."""
+        """Accept the position looked up in an epoch; return whether the epoch is current and had no position."""
         current = self._epoch
         if current.number != epoch or current.start is not None:
             return False

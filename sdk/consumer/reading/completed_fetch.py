@@ -1,7 +1,7 @@
 """One fetch on its way to the application: its batches, one by one or several at a time.
 
 The work per batch costs as much as many records. So records that are handed out one by one come from several batches at
-once, provided that a position between any two of them can be determined, and little is held in memory.
+once, provided that a position between any two of them can be determined, and that little is held in memory.
 
 Source: Apache Kafka, `CompletedFetch`; KIP-98 (aborted transactions in responses).
 """

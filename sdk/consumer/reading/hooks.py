@@ -119,9 +119,9 @@ class HookedHandout(Handout):
     """Records that are being handed out through hooks; a record whose hook is cancelled is not handed out.
 
     Args:
-        records: of one batch, in order.
+        records: the records of one batch, in order.
         end: the position once all of them are handed out.
-        leader_epoch: of the batch.
+        leader_epoch: the leader epoch of the batch.
         hooks: applied to each record.
         refused: called when a record cannot be handed out, before the error is raised.
         clock_ms: returns the time.

@@ -1,7 +1,7 @@
 """Build a sticky assignment for members that all subscribe to the same topics.
 
-Every member gets the minimum quota of partitions, some get one more. Members keep what they own up to their quota; the
-rest is assigned round robin. One pass is enough, so large groups are cheap.
+Every member gets the minimum quota of partitions, and some get one more. Members keep what they own up to their quota;
+the rest is assigned round robin. One pass is enough, so large groups are cheap.
 
 Source: Apache Kafka, `AbstractStickyAssignor.ConstrainedAssignmentBuilder`; KIP-54, KIP-341, KIP-881 (racks).
 """

@@ -1,9 +1,8 @@
 """Build a sticky assignment for members with different subscriptions: balanced first, then with few moves.
 
 Members keep what they own and still subscribe to. Each other partition goes to the subscriber with the fewest
-partitions. Then
-partitions move from members with more to members with fewer until no move helps; if the result is no better balanced,
-the moves are undone.
+partitions. Then partitions move from members with more to members with fewer until no move helps; if the result is no
+better balanced, the moves are undone.
 
 Source: Apache Kafka, `AbstractStickyAssignor.GeneralAssignmentBuilder`; KIP-54, KIP-881 (racks).
 """

@@ -1,7 +1,7 @@
 """The former owners of partitions according to the members, whose claims may be outdated and may conflict.
 
-Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two of its bugs are not repeated here: it
-compares the generation in user data with that in another member's subscription, which may be missing, and it gives
+Source: Apache Kafka, `AbstractStickyAssignor`; KIP-792 (generations). Two bugs of Kafka are not repeated here: Kafka
+compares the generation in user data with that in another member's subscription, which may be missing, and gives
 partitions back to a former owner that no longer subscribes to them.
 """
 
@@ -34,7 +34,7 @@ class Ownership(NamedTuple):
 
     Attributes:
         owned: the partitions each member may keep, by member id in the order of the claims.
-        disputed: partitions claimed by several members of one generation; none of them keeps it.
+        disputed: partitions claimed by several members of one generation, none of which keeps them.
         former: partitions claimed by members of older generations, each with the latest such member.
     """
 

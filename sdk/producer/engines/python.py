@@ -141,7 +141,7 @@ class Delivery:
 
     It may be awaited any number of times, on any event loop, or never: `flush` and `close` raise errors that were not
     retrieved. `asyncio.gather`, `wait_for` and `as_completed` take it; `asyncio.wait` takes only tasks and futures:
-    `asyncio.ensure_future` turns it into one.
+    `asyncio.ensure_future` turns a delivery into a future.
 
     Args:
         outcome: the outcome of the record's batch.
@@ -150,7 +150,7 @@ class Delivery:
 
     Raises:
         BrokerError: the broker refused the record's batch.
-        DeliveryTimedOut: it was not acknowledged within `delivery_timeout_ms`; the cause is the last error.
+        DeliveryTimedOut: the record was not acknowledged within `delivery_timeout_ms`; the cause is the last error.
         Closed: the producer was closed before the record was sent.
     """
 
@@ -216,7 +216,8 @@ class Appender:
     Args:
         owner: takes the checked records.
         custom_partitioner: whether the owner chooses the partitions of records with a key.
-        spreads: whether it also chooses those of records without a key, instead of filling one after the other.
+        spreads: whether the owner also chooses the partitions of records without a key, instead of filling one after
+            the other.
 
     Attributes:
         topics: the topics that records were sent to, by name.

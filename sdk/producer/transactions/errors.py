@@ -75,7 +75,7 @@ FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.T
 _ENDED: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 #: The pause in ms if the previous transaction is not complete when the next one adds its first partition: completing it
-#: takes the brokers some ms, and Apache Kafka's producer waits equally long.
+#: takes the brokers a few ms, and Apache Kafka's producer waits equally long.
 SOON_AFTER_THE_LAST: Final[Mapping[ErrorCode, int]] = {ErrorCode.CONCURRENT_TRANSACTIONS: 20}
 
 _FATAL: Final = FORGOTTEN | frozenset(

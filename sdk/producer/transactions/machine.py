@@ -402,7 +402,7 @@ class Transactions:
     # The end.
 
     def _end(self, now_ms: int) -> None:
-        """Tell the coordinator to end the transaction; if it cannot know the transaction, that is over."""
+        """Tell the coordinator to end the transaction; if it cannot know the transaction, the transaction is over."""
         if self._takes_batches:
             self._drop(STRADDLED, now_ms)
         if not (self._has_joined or self._course.is_uncertain):

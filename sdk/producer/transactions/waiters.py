@@ -31,7 +31,7 @@ class TransactionWaiters:
             promise: settled at the end, or when the limit has passed.
             timeout_ms: the limit.
             now_ms: the time.
-            hears: whether it fails with the reason why the transaction was not committed.
+            hears: whether the promise fails with the reason why the transaction was not committed.
         """
         self._waiting.append(_Waiter(now_ms + timeout_ms, timeout_ms, promise, hears))
 

@@ -44,7 +44,7 @@ def construct_of(layout: Layout) -> Structure:
 
 
 def construct_text(layout: Layout) -> str:
-    """Return the construct of a layout as Python source: an assignment, in the names of the modules of constructs.
+    """Return the construct of a layout as Python source: an assignment that uses the names of the construct modules.
 
     Args:
         layout: the layout of a message.
@@ -116,7 +116,7 @@ class Program:
         return bytes(data)
 
     def encode_parts(self, message: Message) -> list[Any]:
-        """Return the encoding of `message`, large records apart."""
+        """Return the encoding of `message`, with large records as separate parts."""
         return encode_parts(self.layout, message)
 
 

@@ -103,7 +103,7 @@ def new_context(**parameters: Any) -> Container:
     Args:
         parameters: `spans`, a list that receives a `Span` for each read value; `view`, a memoryview of the stream's
             content, of which `records` are slices; `apart`, a list that receives the `records` that are not copied, as
-            (position, value), and `threshold`, the size in bytes from which they are not.
+            (position, value), and `threshold`, the size in bytes from which `records` are not copied.
     """
     context = Container(**parameters)
     context._params = context
@@ -112,7 +112,7 @@ def new_context(**parameters: Any) -> Container:
 
 
 class Leaf(Construct):
-    """A value without parts: subclasses read and write it; this class adds path and offset to their errors."""
+    """A value without parts. Subclasses read and write the value; this class adds path and offset to their errors."""
 
     def read(self, stream: BinaryIO, context: Container) -> Any:
         """Return the next value; raise `Refused` if there is none."""
@@ -136,7 +136,7 @@ class Leaf(Construct):
 
 
 class Number(Leaf):
-    """A primitive of fixed size, big-endian; any byte but 0 is true."""
+    """A primitive of fixed size, big-endian; a bool is true for any byte but 0."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -166,10 +166,10 @@ class Varint(Leaf):
 
 
 class Sized(Leaf):
-    """A value after its length: an unsigned varint of length + 1 in the compact form, else an int of `format`.
+    """A value preceded by its length: an unsigned varint of length + 1 in the compact form, else an int of `format`.
 
     Args:
-        compact: whether the length is an unsigned varint; a null is then 0, else -1.
+        compact: whether the length is an unsigned varint; null is then written as 0, otherwise as -1.
         nullable: whether a null is allowed.
     """
 

@@ -80,7 +80,7 @@ class Array(Subconstruct):
 
 
 class NullableArray(Array):
-    """An array that may be null: count -1."""
+    """An array that may be null; null has the count -1."""
 
     nullable = True
 
@@ -92,7 +92,7 @@ class CompactArray(Array):
 
 
 class CompactNullableArray(CompactArray):
-    """A compact array that may be null: 0."""
+    """A compact array that may be null; null is written as 0."""
 
     nullable = True
 
@@ -102,7 +102,7 @@ class Structure(Subconstruct):
 
     Args:
         cls: the message class.
-        version: the version; fields that it lacks must have their defaults or be ignorable.
+        version: the version; fields that this version lacks must have their defaults or be ignorable.
         fields: the fields on the wire, each with its name; tagged fields come last, named `unknown_tags`.
     """
 

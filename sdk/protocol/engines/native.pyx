@@ -2,8 +2,8 @@
 """Interpret layouts in C: the engine that runs where the extension is built.
 
 A `Program` is a layout as arrays of `Op`, one per field; reading fills the slots of message objects by their offsets,
-writing appends to one growing bytes object. Objects have no garbage collector header, arrays are tuples, records are
-views, created on access.
+and writing appends to one growing bytes object. Objects have no garbage collector header, arrays are tuples, and
+records are views created on access.
 
 The `Reader` records damaged bytes (kind, position, two numbers), and each level adds its step to the path on the way
 out. Python code explains refused values, see `shared_refusals.py`. Functions are `noexcept`: they report failures only
@@ -35,7 +35,7 @@ cdef enum:
     MAX_STRING_BYTES = 32767
     #: Size in bytes from which records are separate parts, see `primitives.py`.
     APART_BYTES = 4096
-    #: Most steps of a path that are kept; structures are nested far less deeply.
+    #: Maximum number of steps of a path that are kept; structures are nested far less deeply.
     MAX_STEPS = 64
     #: Largest buffer that is reserved by the size of the previous message.
     MAX_FIRST_BYTES = 1048576
@@ -306,7 +306,7 @@ cdef class Program:
         return self.write(message, &w, None)
 
     def encode_parts(self, message):
-        """Return the encoding of `message`, large records apart."""
+        """Return the encoding of `message`, with large records as separate parts."""
         cdef Writer w
         apart = []
         w.apart = <PyObject *>apart

@@ -6,7 +6,7 @@
 
 cdef extern from *:
     """
-    /* Partitions, brokers, versions, error codes, leader epochs: most of all numbers. */
+    /* Most numbers in messages: partitions, brokers, versions, error codes, leader epochs. */
     #define SMALL_FIRST (-1)
     #define SMALL_END 1024
     /* Names are short; longer ones are created each time. 1,024 names of 64 bytes take 120 kB. */

@@ -22,7 +22,7 @@ cdef inline PyObject *shared(PyObject *value) noexcept:
 
 
 cdef void step_out(Reader *r, PyObject *name, Py_ssize_t index) noexcept:
-    """Add a step to the path of a failure: a field, or with no name the index of an element."""
+    """Add a step to the path of a failure: a field or, without a name, the index of an element."""
     if r.steps < MAX_STEPS:
         r.names[r.steps] = name
         r.indexes[r.steps] = index

@@ -1,7 +1,7 @@
 # Records that were read stay in the buffer: the message holds a `Span`, 40 bytes without a garbage collector header,
-# and reading the field returns a memoryview. A memoryview takes four times the memory of a Span; creating one is half
-# the cost of decoding a partition.
-# Brokers and consumers read most records once; records that are forwarded or skipped never become views.
+# and reading the field returns a memoryview. A memoryview takes four times the memory of a Span; creating a memoryview
+# is half the cost of decoding a partition. Brokers and consumers read most records once; records that are forwarded or
+# skipped never become views.
 
 cdef extern from *:
     """

@@ -523,7 +523,7 @@ cdef int write_tagged(Shape *shape, PyObject *message, Writer *w) noexcept:
 
 
 cdef int fill_in_varint(Writer *w, Py_ssize_t place, uint32_t value) noexcept:
-    """Write a varint at `place`, where one byte was reserved; move the following bytes if it needs more."""
+    """Write a varint at `place`, where one byte was reserved; move the following bytes if the varint needs more."""
     cdef Py_ssize_t end = w.n
     cdef int more = 0
     cdef uint32_t rest = value >> 7

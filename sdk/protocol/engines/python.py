@@ -1,6 +1,6 @@
 """The Python engine, which needs no compiler: it runs the straight-line text of `python_text.py`.
 
-The text of a decoder and an encoder is generated per layout, on first use. If they fail, `shared_refusals.py` finds
+The text of a decoder and an encoder is generated per layout, on first use. If either fails, `shared_refusals.py` finds
 the reason.
 """
 
@@ -34,7 +34,7 @@ from kafkawire.sdk.protocol.values import DEFAULT
 
 __all__ = ["Program"]
 
-#: Element counts whose `struct.Struct` is kept: replica lists are short, and a peer must not be able to grow the cache.
+#: Largest element count whose `struct.Struct` is kept: replica lists are short, and no peer may grow the cache.
 _KEPT_COUNTS = 64
 
 
@@ -79,7 +79,7 @@ class Program:
             explain_encoding(self.layout, message, None, error)
 
     def encode_parts(self, message: Message) -> list[Any]:
-        """Return the encoding of `message`, large records apart."""
+        """Return the encoding of `message`, with large records as separate parts."""
         pieces: list[Any] = []
         records: list[int] = []
         try:
@@ -106,7 +106,7 @@ def _varint(data: bytes, offset: int, first: int) -> tuple[int, int]:
 
 
 def _length(data: bytes, offset: int, first: int) -> tuple[int, int]:
-    """Return a compact length, still one too large, and its end; 2**31 if int32 arithmetic wraps."""
+    """Return a compact length as it is encoded (the length plus one), and its end; 2**31 if int32 arithmetic wraps."""
     value, offset = _varint(data, offset, first)
     return (2**31 if value == -(2**31) else value), offset
 
@@ -148,7 +148,7 @@ def _unsigned(value: int) -> bytes:
 
 
 class _Unsigned(dict[int, bytes]):
-    """A cache of unsigned varints by value; it keeps the short ones, which most lengths are."""
+    """A cache of unsigned varints by value; it keeps only short ones, as most lengths are."""
 
     def __missing__(self, value: int) -> bytes:
         encoded = _unsigned(value)

@@ -1,7 +1,7 @@
 """Generate straight-line Python that decodes and encodes one layout: no loop over fields, no branch on versions.
 
-Neighbouring fields of fixed size share one `struct` call. The text checks everything but gives no reasons;
-`python.py` runs it. `python_text` returns it for people to read.
+Neighbouring fields of fixed size share one `struct` call. The text checks everything but gives no reasons. `python.py`
+runs the text; `python_text` returns it for people to read.
 """
 
 from __future__ import annotations
@@ -339,7 +339,8 @@ class PythonText:
         else:
             if field.kind == "records":
                 self._line(f"if type({value}) is bytes: {size} = len({value})")
-                # Joined, such a view stands for its bytes whatever its format; as a part it must be one of bytes.
+                # When joined, such a view counts as its bytes, whatever its format; as a separate part it must be a
+                # view of bytes.
                 self._line(f"elif records is None and type({value}) is memoryview and {value}.c_contiguous:")
                 self._line(f"    {size} = {value}.nbytes")
                 self._line(f"else: {value}, {size} = as_records({value}, records)")

@@ -106,7 +106,7 @@ class _Damage(Exception):
 
 
 class _Run(NamedTuple):
-    """Neighbouring fields of fixed size, or one other field.
+    """Neighbouring fields of fixed size, or a single other field.
 
     Attributes:
         size: the total size of the neighbours, 0 for another field.
@@ -144,7 +144,8 @@ def _skip_structure(layout: Layout, data: bytes, offset: int, end: int) -> int:
             offset += size
             continue
         if element_size:
-            # Replicas, the bulk of a Metadata response: a count that is not null, and its elements.
+            # Skip a count and its elements at once: replicas are the bulk of a Metadata response. A null count is left
+            # for below.
             after = end + 1
             if compact:
                 if offset < end and 0 < data[offset] < 128:

@@ -1,6 +1,6 @@
 """AWS_MSK_IAM: the login of Amazon MSK, a signed statement about which identity connects to which broker.
 
-It was tested against the signatures of Amazon's own library and documentation, not against MSK.
+Its signatures were tested against those of Amazon's own library and documentation, not against MSK.
 
 Source: Amazon's description of the mechanism (`aws-msk-iam-auth`), and of Signature Version 4 in query strings.
 """

@@ -14,7 +14,8 @@ from kafkawire.sdk.errors import ConfigurationError, LocalProtocolError, RemoteP
 
 __all__ = ["GssapiAuthenticator"]
 
-#: The broker's offer begins with a byte of flags, the response with the chosen one; three bytes of size follow.
+#: The broker's offer begins with a byte of flags, and the response with the chosen flag; in both, a size of three bytes
+#: follows.
 _NO_LAYER = 1
 _OFFER_BYTES = 4
 
@@ -24,7 +25,7 @@ class GssapiAuthenticator:
 
     Args:
         service: the first part of the broker's principal, usually "kafka".
-        host: the broker's name, the second part.
+        host: the broker's name, the second part of the principal.
 
     Raises:
         ConfigurationError: the package `gssapi` is not installed.

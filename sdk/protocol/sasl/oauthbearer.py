@@ -18,7 +18,7 @@ from kafkawire.sdk.secret import Secret
 
 __all__ = ["OAuthBearerAuthenticator", "check_extensions"]
 
-#: Characters of the broker's reason that an error quotes.
+#: Maximum number of characters that an error quotes from the broker's reason.
 _SHOWN_CHARACTERS = 100
 
 _SEPARATOR = "\x01"

@@ -19,7 +19,8 @@ class PlainAuthenticator:
         password: the user's password.
 
     Raises:
-        ConfigurationError: one of them is empty or contains a NUL character, which separates them on the wire.
+        ConfigurationError: the name or the password is empty, or contains a NUL character, which separates them on the
+            wire.
     """
 
     mechanism = "PLAIN"

@@ -26,7 +26,7 @@ def too_long(codec: str, limit: int, announced_bytes: int | None = None) -> Deco
 
     Args:
         codec: the codec's name.
-        limit: in bytes.
+        limit: the limit, in bytes.
         announced_bytes: the size that the data announces, if any.
     """
     announced = "" if announced_bytes is None else f": {announced_bytes} are announced"

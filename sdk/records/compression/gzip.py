@@ -21,10 +21,10 @@ _HEADER_CRC, _EXTRA, _FILE_NAME, _COMMENT = 2, 4, 8, 16
 _FLAGS_AT = 3
 _HEADER_BYTES = 10
 _TRAILER_BYTES = 8
-#: Java's reader looks for another member only if more bytes than the shortest member are left.
+#: Java's reader looks for another member only if more bytes are left than the shortest member has.
 _MEMBER_BYTES = _HEADER_BYTES + _TRAILER_BYTES
-#: Bytes passed to zlib for a member after the first, doubled while it wants more: zlib copies the input that it does
-#: not use, so passing all the rest each time would take quadratic time.
+#: Number of bytes first passed to zlib for each later member, doubled while zlib needs more: zlib copies the input that
+#: it does not use, so passing all the rest each time would take quadratic time.
 _FIRST_PIECE_BYTES = 64
 #: The end of a name or comment is searched for in pieces of this many bytes.
 _TEXT_PIECE_BYTES = 256

@@ -88,7 +88,7 @@ def decompress(data: memoryview, limit: int, magic: int) -> bytes:
 def _without_claims(data: memoryview, checksum_at: int, magic: int) -> bytes:
     """Return a frame with the right header checksum that declares neither size nor checksum of its content.
 
-    The library would compare them. It copies any input other than `bytes` anyway, so this copy costs nothing more.
+    The library would check both. It copies any input other than `bytes` anyway, so this copy costs nothing extra.
     """
     flags = data[_FLAGS_AT] & ~(_HAS_CONTENT_SIZE | _HAS_CONTENT_CHECKSUM)
     if flags == data[_FLAGS_AT] and magic != MESSAGE_V0_MAGIC:
@@ -103,7 +103,7 @@ def _plain_header(flags: int, block: int) -> bytes:
 
 
 def _with_an_end(frame: bytes) -> bytes:
-    """Return a frame that ends at its first empty block: Kafka also ends at an uncompressed one."""
+    """Return a frame that ends at its first empty block, since Kafka ends even at an uncompressed one."""
     around = _BLOCK_SIZE.size + (_BLOCK_CHECKSUM_BYTES if frame[_FLAGS_AT] & _HAS_BLOCK_CHECKSUMS else 0)
     position = _CONTENT_SIZE_AT + _CHECKSUM_BYTES
     while position <= len(frame) - _BLOCK_SIZE.size:

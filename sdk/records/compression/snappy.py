@@ -21,13 +21,13 @@ _MAGIC = b"\x82SNAPPY\x00"
 _VERSIONS = b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _HEADER_BYTES = len(_MAGIC) + len(_VERSIONS)
 _VERSION_BYTES = 4
-#: Oldest version that Java's reader takes in a further stream; it does not check that of the first.
+#: Oldest version that Java's reader accepts in a further stream; it does not check the version of the first stream.
 _VERSION_MIN = 1
 _SIZE_BYTES = 4
 _BLOCK_BYTES = 32 * 1024
 #: A declared length has at most this many bytes, seven bits in each.
 _DECLARED_BYTES_MAX = 5
-#: Three bytes of snappy copy at most 64, so a declared length above this many times the input is false.
+#: Three bytes of snappy copy at most 64 bytes, so a declared length above this many times the input is false.
 _EXPANSION_MAX = 32
 
 
@@ -77,8 +77,8 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
 def _after_header(data: memoryview, position: int) -> int:
     """Return the start of the blocks after the header of a further stream.
 
-    A header with the wrong magic number is skipped at the end of the data. Before other blocks it is refused: where
-    Java's reader continues then depends on how many bytes its caller requested.
+    A header with the wrong magic number is skipped at the end of the data. Before other blocks it is refused, because
+    where Java's reader continues depends on how many bytes its caller requested.
     """
     end = position + _HEADER_BYTES
     if end > len(data):

@@ -25,7 +25,7 @@ _SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
 _DESCRIPTOR_END = len(_MAGIC) + 1
 _IS_SINGLE_SEGMENT = 0x20
 _BLOCK_BYTES_MAX = 128 * 1024
-#: Largest window that decoders take by default.
+#: Largest window that decoders accept by default.
 _WINDOW_BYTES_MAX = 1 << 27
 _RAW, _REPEATED, _COMPRESSED = 0, 1, 2
 #: The library's error for a whole frame whose content exceeds the given memory; size 0 means no limit.
@@ -107,9 +107,9 @@ def _content(
 
 
 def _is_remainder(data: memoryview, start: int) -> bool:
-    """Return whether Java's reader takes the rest of the data, a partial frame, for the end.
+    """Return whether Java's reader treats the rest of the data, a partial frame, as the end.
 
-    It does so for a frame cut in its header and for a cut skippable frame, if it has just read the end of a frame.
+    It does so for a frame cut off in its header and for a cut skippable frame, if it has just read the end of a frame.
     """
     if not start or (start - 1) // _PIECE_BYTES != (len(data) - 1) // _PIECE_BYTES:
         return False

@@ -3,7 +3,7 @@
 cdef enum:
     FIRST_BYTES = 16384  # reserved for a batch before its size is known
 
-    SPARE_BYTES_MAX = 1048576  # no batch of a client is larger by default
+    SPARE_BYTES_MAX = 1048576  # by default, no client has a larger batch
     SPARES_MAX = 8  # the batches in flight on one connection, and those being filled meanwhile
 
 #: Memory of freed batches, kept for the next ones: allocating and freeing a small block costs as much as appending a
@@ -140,7 +140,7 @@ cdef class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value):
-        value = integer("last_offset_delta", value)  # this can append, so it comes before the check of the limit
+        value = integer("last_offset_delta", value)  # can run code that appends, so it comes first
         self.header.last_offset_delta = <int32_t>number(
             "last_offset_delta", value, self.header.last_offset_delta, INT32_MAX
         )

@@ -29,7 +29,7 @@ cdef struct Source:
 
 
 cdef struct OffsetRange:
-    # The wanted offsets, if not all: from `start` up to but excluding `end`.
+    # The wanted offsets, unless all are wanted: from `start` up to but excluding `end`.
     bint are_set
     int64_t start, end
 

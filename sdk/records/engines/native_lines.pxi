@@ -3,7 +3,7 @@
 cdef enum:
     #: Size of the buffer, and of one call of `write`.
     LINES_BYTES = 131072
-    #: Most bytes that are added to the buffer at once.
+    #: Maximum number of bytes that are added to the buffer at once.
     PIECE_BYTES = 4096
     #: An int64 with its sign.
     DIGITS_MAX = 20

@@ -49,14 +49,14 @@ cdef Content export_of(source):
     return content
 
 
-# Keeps as many freed records for the next batch as a batch of 256 KiB has small ones: 360 KB.
+# Keeps as many freed records for the next batch as a batch of 256 KiB has small records: 360 KB.
 @cython.no_gc
 @cython.final
 @cython.freelist(4096)
 cdef class Record:
     """A record of a topic, or of a batch; it is read-only, and hashable.
 
-    Key and value are bytes, or what the deserializers of a consumer return: `Record[str, Order]`.
+    Key and value are bytes, or what the deserializers of a consumer return, as in `Record[str, Order]`.
 
     Attributes:
         offset: its offset in the partition, int64.
@@ -66,7 +66,7 @@ cdef class Record:
         headers: (name, value) in order; names can repeat, a value can be None.
         sequence: its producer's sequence number, int32; -1 without idempotence.
         topic: the topic that it was read from; empty if unknown.
-        partition: likewise, int32; -1 if unknown.
+        partition: the partition that it was read from, int32; -1 if unknown.
         timestamp_type: who set the timestamp: CREATE_TIME (the producer) or LOG_APPEND_TIME (the broker); None where
             the format has no timestamps (magic 0).
 

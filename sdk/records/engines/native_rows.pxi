@@ -151,7 +151,7 @@ cdef inline void put_end(BinaryPlace *place, int32_t size) noexcept nogil:
     """Write the end of a value or list; a size below 0 is a null."""
     cdef uint8_t bit = <uint8_t>(1 << (place.row & 7))
     if place.bits != NULL:
-        place.bits[place.row >> 3] &= <uint8_t>(bit - 1)  # the bits behind may be left from a write that was discarded
+        place.bits[place.row >> 3] &= <uint8_t>(bit - 1)  # later bits may be left from a discarded write
         if size >= 0:
             place.bits[place.row >> 3] |= bit
     place.end += max(size, 0)
@@ -201,7 +201,7 @@ cdef const uint8_t *measure(
     const Region *region, const uint8_t *p, int32_t given, const OffsetRange *wanted, Py_ssize_t rows_left,
     Py_ssize_t bytes_left, int parts_wanted, bint is_empty, Piece *piece,
 ) noexcept nogil:
-    """Measure the records from `p` on that fit; return the first that does not, NULL if one is damaged.
+    """Measure the records from `p` on that fit; return the first record that does not, NULL if a record is damaged.
 
     At least one record fits into empty columns.
     """
@@ -315,7 +315,7 @@ cdef void write_rows(
             q = read_record_header(q, region.end, &header)
             put_binary(&headers.names, header.key, header.key_size)
             put_binary(&headers.values, header.value, header.value_size)
-        put_end(&headers.lists, parts.headers_count if parts.headers_count else -1)  # the connector has a null, too
+        put_end(&headers.lists, parts.headers_count if parts.headers_count else -1)  # null, as in the connector
 
 
 cdef bint write_unmeasured(

@@ -56,7 +56,7 @@ class RecordBatch(BatchHeader):
     Args:
         buffer: holds the batch; it is not copied.
         position: where the batch begins, in bytes.
-        limit: most bytes that its records may have when decompressed.
+        limit: the maximum size of its decompressed records, in bytes.
 
     Attributes:
         position: see above.

@@ -1,7 +1,7 @@
 """Build a record batch (magic 2) in Python, as the extension's `BatchBuilder` does.
 
-Records are appended in the wire layout, after room for the header; sealing writes the header and the checksum and
-returns the batch without a copy. The code that writes a record and the header is generated from the schemas, into
+Records are appended in the wire layout, after space reserved for the header; sealing writes the header and the checksum
+and returns the batch without a copy. The code that writes a record and the header is generated from the schemas, into
 `record_codec.py`.
 
 Source: `MemoryRecordsBuilder`, `DefaultRecord` in Apache Kafka; `schemas/records/`.
@@ -117,11 +117,12 @@ _END: Final = -1
 class BatchBuilder:
     """A growing batch, to which several threads and signal handlers can append.
 
-    It takes no lock, since a thread could be interrupted while it holds one: a record, or the end, claims its place by
-    `dict.setdefault`, in one step.
+    The builder takes no lock, since a thread could be interrupted while it holds one. Instead, a record, or the end,
+    claims its place with `dict.setdefault`, in one step.
 
     Args:
-        limit_bytes: the size before compression that further records must not exceed; the first is always taken.
+        limit_bytes: the size before compression that further records must not exceed; the first record is always
+            accepted.
         compression: the compression of the records.
         level: the level of the compression, see `compress`.
         timestamp_type: who sets the timestamps; with LOG_APPEND_TIME all records have `log_append_time`.
@@ -131,8 +132,8 @@ class BatchBuilder:
         is_transactional: whether the batch belongs to a transaction.
         is_control: whether it holds control records.
         partition_leader_epoch: the leader's epoch; a client leaves it -1, the broker sets it.
-        delete_horizon_ms: when compaction may remove tombstones; None, or below 0 as in Kafka, before it has seen the
-            batch.
+        delete_horizon_ms: when compaction may remove tombstones; None, or below 0 as in Kafka, before compaction has
+            seen the batch.
 
     Attributes:
         count: the number of records so far.
@@ -140,7 +141,7 @@ class BatchBuilder:
         is_closed: whether the batch takes no more records.
         base_offset, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional: can be set
             until, and between, calls of `seal`.
-        last_offset_delta: that of the last record; can be raised before `seal`, as compaction does.
+        last_offset_delta: the offset delta of the last record; can be raised before `seal`, as compaction does.
 
     Raises:
         EncodeError: the compression, its level or the type of timestamps does not exist, or a number does not fit its
@@ -251,7 +252,7 @@ class BatchBuilder:
 
     @last_offset_delta.setter
     def last_offset_delta(self, value: int) -> None:
-        value = whole_number("last_offset_delta", value)  # this can append, so it comes before the check of the limit
+        value = whole_number("last_offset_delta", value)  # can run code that appends, so it comes first
         places = self._places
         filled = self._filled()
         delta = checked_number("last_offset_delta", value, filled.last_offset_delta, _INT32_MAX)
@@ -330,7 +331,7 @@ class BatchBuilder:
         Args:
             values: a value for each record.
             timestamp_ms: the timestamp of all records, ms since the epoch.
-            keys: a key for each record; None for records without.
+            keys: a key for each record; None for records without keys.
             start: the first row.
 
         Returns:
@@ -381,7 +382,7 @@ class BatchBuilder:
             self._data = bytearray(BATCH_HEADER_BYTES)
             self._data += b"".join([each.record for each in self._places.values()])
             end = self._places[len(self._places) - 1]
-            self._places = {0: filled._replace(record=b""), 1: end}  # the records then exist only once
+            self._places = {0: filled._replace(record=b""), 1: end}  # drops the only other copy of the records
         batch = self._data
         if self._compression != Compression.NONE:
             if self._compressed is None:

@@ -1,4 +1,4 @@
-"""Measure the extent of the batches in a buffer, batch by batch; the extension's `read_extent` measures plain ones."""
+"""Measure the extent of the batches in a buffer, one by one; the extension's `read_extent` measures plain batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Extent(NamedTuple):
     Attributes:
         size_bytes: the size of all whole batches.
         next_offset: the offset after the last of them; None if there is none.
-        leader_epoch: that of the last batch, -1 if it has none.
+        leader_epoch: the leader epoch of the last batch, -1 if it has none.
         data_end: the offset after the last data batch; None if there is none.
         records_count: the number of records in data batches; a message set counts one for each of its offsets.
         damage: the reason why the following bytes are not a batch; None if nothing or a partial batch follows.

@@ -28,7 +28,7 @@ def index_columns(content: bytes, key_bytes: int) -> tuple[array[int], array[int
 def _column(content: bytes, entry_bytes: int, start: int, code: str) -> array[int]:
     """Return the numbers at `start` bytes within each entry.
 
-    One slice takes the same byte of all entries: entry by entry, 262,144 entries took 75 ms.
+    One slice copies the same byte of all entries; reading 262,144 entries one by one took 75 ms.
     """
     column: array[int] = array(code)
     size = column.itemsize

@@ -17,8 +17,8 @@ from kafkawire.sdk.records.crc import crc32c
 
 __all__ = ["LastBatches", "last_batches"]
 
-#: The positions of the chosen batches in order; the position where the scan stopped; that of the last batch before it,
-#: None if there is none.
+#: The positions of the chosen batches in order; the position where the scan stopped; the position of the last batch
+#: before that, None if there is none.
 LastBatches = tuple[list[int], int, int | None]
 
 
@@ -32,7 +32,7 @@ def last_batches(buffer: Buffer, from_offset: int, end_offset: int, kept: int) -
         buffer: whole batches.
         from_offset: batches that begin before it are skipped.
         end_offset: the offset to stop at.
-        kept: the number of last batches to choose, at least 1.
+        kept: the number of last batches to choose for each producer, at least 1.
 
     Raises:
         ValueError: `kept` is below 1.

@@ -13,7 +13,7 @@ from kafkawire.sdk.records.walk import walk
 
 __all__ = ["LatestRecords", "Stored"]
 
-#: The last offset of a record's batch, and its value.
+#: The last offset of a record's batch, and the record's value.
 Stored = tuple[int, bytes | None]
 
 

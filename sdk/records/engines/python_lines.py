@@ -32,7 +32,7 @@ _LONG_RECORD_BYTES = 256 * 1024
 
 
 class _Raw(NamedTuple):
-    """A record as stored in the batch, with some of its headers and the number of all."""
+    """A record as stored in the batch, with some of its headers and the number of all its headers."""
 
     timestamp_delta: int
     offset_delta: int
@@ -54,13 +54,14 @@ class RecordLines:
         with_gaps: whether gaps in the offsets get a line.
         next_offset: the expected first offset.
         from_offset: records before it get no line.
-        headers_shown: most headers shown of each record.
+        headers_shown: the maximum number of headers shown of each record.
 
     Attributes:
         with_records: see above.
         next_offset: the offset after the last record.
         gaps: the number of gaps in the offsets.
-        backward: the first offset in the last addition that is not higher than the one before it; None if all are.
+        backward: the first offset in the last addition that is not higher than the one before it; None if there is
+            none.
     """
 
     def __init__(

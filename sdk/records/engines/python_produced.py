@@ -29,7 +29,7 @@ def scan_records(
             records.
         needs_keys: whether records without a key are refused.
         times: the bounds of timestamps, if any.
-        limit: most refused records that are returned.
+        limit: the maximum number of refused records that are returned.
 
     Returns:
         The findings; None if the records are malformed.

@@ -30,7 +30,7 @@ __all__ = [
 #: Names and values in wire order; names can repeat.
 Headers = tuple[tuple[str, bytes | None], ...]
 
-#: Most headers in the repr of a record.
+#: Maximum number of headers in the repr of a record.
 _SHOWN_HEADERS = 5
 
 #: The types of timestamps by number, then None.
@@ -80,7 +80,7 @@ class _Fields(Generic[Key, Value]):
 class Record(_Fields[Key, Value]):
     """A record of a topic, or of a batch; it is read-only, and hashable.
 
-    Key and value are bytes, or what the deserializers of a consumer return: `Record[str, Order]`.
+    Key and value are bytes, or what the deserializers of a consumer return, as in `Record[str, Order]`.
 
     Attributes:
         offset: its offset in the partition, int64.
@@ -90,7 +90,7 @@ class Record(_Fields[Key, Value]):
         headers: (name, value) in order; names can repeat, a value can be None.
         sequence: its producer's sequence number, int32; -1 without idempotence.
         topic: the topic that it was read from; empty if unknown.
-        partition: likewise, int32; -1 if unknown.
+        partition: the partition that it was read from, int32; -1 if unknown.
         timestamp_type: who set the timestamp: CREATE_TIME (the producer) or LOG_APPEND_TIME (the broker); None where
             the format has no timestamps (magic 0).
 
@@ -133,11 +133,11 @@ class Record(_Fields[Key, Value]):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name}: a record is read-only")
 
-    if not TYPE_CHECKING:  # type checkers do not take a property for a class
+    if not TYPE_CHECKING:  # type checkers do not accept a property as a class
 
         @property
         def __class__(self):
-            """The record class of the engine in use, so that deserialized records pass for it beside the extension."""
+            """The record class in use, so that deserialized records count as its instances even with the extension."""
             return _record_in_use()
 
     def __delattr__(self, name: str) -> NoReturn:

@@ -27,17 +27,17 @@ class Survey:
     """A summary of the batches of a segment, which are added from the first on.
 
     Args:
-        base_offset: the lowest offset allowed; the distance of the highest must fit an index entry's int32.
+        base_offset: the lowest offset allowed; the distance from there to the highest must fit an index entry's int32.
         interval_bytes: the next batch gets an entry once more bytes than this have followed the last entry.
 
     Attributes:
         base_offset: see above.
         next_offset: the offset after the last batch.
         size_bytes: the size of all batches.
-        bytes_since_entry: the size of the batches from the one of the last entry on.
+        bytes_since_entry: the size of all batches from that of the last entry on.
         first_timestamp: the highest timestamp of the first batch; None before it.
         max_timestamp: the highest timestamp of all batches, -1 if there is none.
-        max_timestamp_offset: the last offset of the first batch with it; without one, the base offset.
+        max_timestamp_offset: the last offset of the first batch with it; the base offset if there is no batch.
         has_producers: whether any batch has an idempotent producer, or is a control batch.
         epochs: the leader epochs of the batches, each with the base offset of its first batch; epochs that are not
         higher than those before them are ignored.

@@ -68,7 +68,7 @@ def checked_content(path: str, value: object) -> memoryview:
 def checked_name(name: object) -> bytes:
     """Return the name of a header as UTF-8.
 
-    Half a surrogate pair has none. Apache Kafka counts three bytes for it but writes one, which makes the batch
+    Half a surrogate pair has no UTF-8. Apache Kafka counts three bytes for it but writes one, which makes the batch
     unreadable.
 
     Raises:

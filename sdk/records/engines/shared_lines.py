@@ -14,16 +14,16 @@ from collections.abc import Iterator
 
 __all__ = ["DECODED_BYTES_MAX", "HEADERS_SHOWN", "json_member", "text_pieces"]
 
-#: Most headers shown of one record. A batch of 9 KB can decompress to one record with 49 million headers.
+#: Maximum number of headers shown of one record. A batch of 9 KB can decompress to one record with 49 million headers.
 HEADERS_SHOWN = 1000
 
-#: Most bytes of key and value together that are decoded. Messages take up to 64 times the memory of their encoding
-#: (docs/limits.md), and their JSON more: structures of four bytes take 140 times as much in all. Together with the
-#: 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records usually have a few kilobytes,
+#: Maximum number of bytes of key and value together that are decoded. Messages take up to 64 times the memory of their
+#: encoding (docs/limits.md), and their JSON more: structures of four bytes take 140 times as much in all. Together with
+#: the 32 MiB of a decompressed batch, that must stay within 200 MB. A broker's own records are usually a few kilobytes,
 #: and at most 1 MiB unless it is configured otherwise (`message.max.bytes`).
 DECODED_BYTES_MAX = 768 * 1024
 
-#: Size of the pieces in which long values are converted, which avoids several copies of a large one.
+#: Size of the pieces in which long values are converted, which avoids several copies of a large value.
 PIECE_BYTES = 64 * 1024
 
 #: Characters that JSON allows but a terminal does not show: control characters, line separators, marks that have no

@@ -35,7 +35,8 @@ COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
 #: reader is negligible.
 ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
 
-#: Bytes of a header beside its name and value: the ends of both. A bomb can have headers without any other bytes.
+#: Bytes of a header in addition to its name and value: the ends of both. A bomb can have headers without any other
+#: bytes.
 HEADER_BYTES: Final = 8
 
 #: Memory of a header that has to become an object first: a tuple, a string and bytes, and its written form.
@@ -104,7 +105,7 @@ class BatchOfRows(ReadableBatch, Protocol):
 
 
 class BatchColumns(NamedTuple):
-    """The batches that have rows, in order, with a number for each batch in each column.
+    """The batches that have rows, in order; each column has a number for each batch.
 
     Fields that a batch before magic 2 lacks are -1.
 
@@ -193,7 +194,7 @@ def check_headers(count: int, are_ascii: bool, limit: int) -> None:
     Args:
         count: the number of headers.
         are_ascii: whether all header names of its batch are ASCII.
-        limit: most bytes that the records of the batch may have when decompressed.
+        limit: the maximum size of the batch's decompressed records, in bytes.
 
     Raises:
         DecodeError: the headers do not fit.
