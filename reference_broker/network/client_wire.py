@@ -371,6 +371,7 @@ class ClientWire(asyncio.BufferedProtocol):
     def _send_directly(self, file: File, position: int, end: int) -> int:
         """Send a file region with `sendfile` until the socket is full; return the end position."""
         descriptor = file.fileno()
+        end = min(end, file.size_bytes)  # after a truncation, other bytes may follow
         while descriptor is not None and position < end:
             try:
                 sent_bytes = os.sendfile(self._socket.fileno(), descriptor, position, end - position)
