@@ -118,6 +118,25 @@ class HighWatermark:
             call(heapq.heappop(self._waiting)[2], None)
         self.watchers.tell(size_bytes)
 
+    def truncate(self, offset: int, end_offset: int, error: BrokerError) -> None:
+        """Follow a truncation of the log: records that were waited for are gone.
+
+        Args:
+            offset: the high watermark, which may be lower.
+            end_offset: the new end of the log.
+            error: what those get that wait for an offset after it.
+        """
+        while self._unreadable and self._unreadable[-1][0] > end_offset:
+            self.appended_bytes -= self._unreadable.pop()[1]
+        self.offset = min(self.offset, offset)
+        gone = [entry for entry in self._waiting if entry[0] > end_offset]
+        self._waiting = [entry for entry in self._waiting if entry[0] <= end_offset]
+        heapq.heapify(self._waiting)
+        for _, _, callback in sorted(gone, key=lambda entry: entry[:2]):
+            call(callback, error)
+        self.advance(offset)
+        self.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
+
     def fail(self, error: BrokerError) -> None:
         """Report an error to all waiting callbacks: the high watermark will not move again."""
         self._error = error

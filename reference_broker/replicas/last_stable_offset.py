@@ -78,6 +78,20 @@ class LastStableOffset:
         self.offset, self._stable_bytes = offset, stable_bytes
         self._watchers.tell(size_bytes)
 
+    def truncate(self, end_offset: int, unstable: int | None) -> None:
+        """Follow a truncation of the log, after the high watermark.
+
+        Args:
+            end_offset: the new end of the log.
+            unstable: see `advance`.
+        """
+        self._bytes_before = {first: size for first, size in self._bytes_before.items() if first < end_offset}
+        offset = self._high_watermark.offset
+        self.offset = min(self.offset, offset if unstable is None else min(unstable, offset))
+        self._stable_bytes = None
+        self.advance(unstable)
+        self.wake()
+
     def wake(self) -> None:
         """Make all watchers read again: reading has ended, or has become possible again."""
         self._watchers.tell(COMPLETES_ANY_FETCH_BYTES)

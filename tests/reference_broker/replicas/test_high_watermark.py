@@ -5,7 +5,7 @@ Method: each promise alone; `test_log_state.py` tests how a log moves the high w
 
 import pytest
 
-from kafkawire.reference_broker.replicas.high_watermark import HighWatermark
+from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES, HighWatermark
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -86,3 +86,27 @@ def test_callback_may_move_it_on():
     mark.when_reached(3, lambda error: order.append(3))
     mark.advance(2)
     assert (order, mark.offset) == ([1, 2, 3], 3)
+
+
+def test_truncation_ends_the_wait_for_what_is_gone():
+    mark = HighWatermark(0)
+    heard, order = [], []
+    for end, size in ((2, 100), (5, 30), (6, 7)):
+        mark.appended(end, size)
+    mark.advance(2)
+    for offset in (6, 5, 4):
+        mark.when_reached(offset, lambda error, offset=offset: order.append((offset, error and error.code)))
+    mark.watch(heard.append)
+    mark.truncate(2, 5, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "truncated"))
+    assert order == [(6, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    assert heard == [COMPLETES_ANY_FETCH_BYTES]
+    assert mark.appended_bytes == 130
+    mark.advance(5)
+    assert order[1:] == [(4, None), (5, None)]
+    assert heard[1:] == [30]
+    # Below the high watermark.
+    mark.truncate(1, 1, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "truncated"))
+    assert mark.offset == 1
+    mark.appended(3, 8)
+    mark.advance(3)
+    assert heard[-1] == 8

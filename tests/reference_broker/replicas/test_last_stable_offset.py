@@ -12,6 +12,8 @@ import pytest
 from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES, HighWatermark
 from kafkawire.reference_broker.replicas.last_stable_offset import LastStableOffset
 from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.storage.transacting_logs import TransactingLog
 
 
@@ -128,3 +130,26 @@ def test_random_transactions_beside_a_sum_over_all_batches(seed: int) -> None:
             log.plain(b"x" * chance.randrange(100))
         sizes.append(log.log.size_bytes - before)
         assert sum(told) == sum(sizes[: log.log.last_stable_offset]), f"seed {seed}"
+
+
+def test_truncation():
+    moving = Moving()
+    moving.high.appended(2, 10)
+    moving.stable.begun(2)
+    moving.high.appended(4, 10)
+    moving.high.advance(4)
+    moving.stable.advance(2)
+    assert moving.stable.offset == 2
+    told: list[int] = []
+    moving.stable.watch(told.append)
+    # The transaction stays, then it goes.
+    moving.high.truncate(3, 3, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
+    moving.stable.truncate(3, 2)
+    assert (moving.stable.offset, told) == (2, [COMPLETES_ANY_FETCH_BYTES])
+    moving.high.truncate(1, 1, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
+    moving.stable.truncate(1, None)
+    assert moving.stable.offset == 1
+    moving.high.appended(5, 10)
+    moving.high.advance(5)
+    moving.stable.advance(None)
+    assert moving.stable.offset == 5
