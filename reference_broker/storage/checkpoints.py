@@ -14,6 +14,7 @@ from typing import TypeVar
 from kafkawire.reference_broker.storage.disk.disk import Disk, read_file, replace_file, write_file
 from kafkawire.sdk.storage.checkpoints import (
     CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     checkpoint_content,
@@ -59,6 +60,7 @@ DIRECTORY_FILES = frozenset(
         CLEANER_OFFSETS,
         CLEAN_SHUTDOWN,
         DYNAMIC_CONFIGS,
+        HIGH_WATERMARKS,
         LAST_EPOCH,
         LOCK,
         LOG_START_OFFSETS,
@@ -124,9 +126,9 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
     return read_parsed(disk, path, lambda content: list(parse_epochs(content)))
 
 
-def write_epochs(disk: Disk, path: str, epochs: Sequence[tuple[int, int]]) -> None:
-    """Write (leader epoch, start offset) pairs of a partition."""
-    write_file(disk, path, checkpoint_content(epochs))
+def write_epochs(disk: Disk, path: str, epochs: Sequence[tuple[int, int]], *, is_durable: bool = False) -> None:
+    """Write (leader epoch, start offset) pairs of a partition, durably or not."""
+    (replace_file if is_durable else write_file)(disk, path, checkpoint_content(epochs))
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str]:

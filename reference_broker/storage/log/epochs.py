@@ -1,10 +1,12 @@
 """The leader epochs of a partition and their start offsets, in `leader-epoch-checkpoint`.
 
-A startup after a crash begins a new epoch: the log may have been truncated, and a client that has read lost records
-detects this by asking where an older epoch ends. (Kafka begins one at every startup.) The file can be rebuilt from the
-batches, each of which contains its epoch, so it is not synced. After a power cut, both may have a lower epoch than
-clients have seen; so the highest epoch of all partitions is kept durably, in a file of the data directory, and no
-partition starts below it.
+A single broker begins an epoch at a startup after a crash: the log may have been truncated, and a client that has read
+lost records detects this by asking where an older epoch ends. The file can be rebuilt from the batches, each of which
+contains its epoch, so it is not synced. After a power cut, both may have a lower epoch than clients have seen; so the
+highest epoch of all partitions is kept durably, in a file of the data directory, and no partition starts below it.
+
+In a cluster, the controller assigns epochs, and a follower takes those of the batches. The file is then durable up to
+the recovery point, and the epochs behind that come from the batches.
 
 Source: `LeaderEpochFileCache` in Apache Kafka.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kafkawire.reference_broker.storage.checkpoints import (
     LAST_EPOCH,
@@ -27,7 +29,7 @@ from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNO
 from kafkawire.sdk.records.java_integers import INT32_MAX
 from kafkawire.sdk.storage.checkpoints import LEADER_EPOCHS
 
-__all__ = ["LeaderEpochs", "load_epochs", "read_last_epoch", "write_last_epoch"]
+__all__ = ["LeaderEpochs", "load_epochs", "load_told_epochs", "read_last_epoch", "write_last_epoch"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -42,9 +44,10 @@ class LeaderEpochs:
     """The leader epochs of a partition.
 
     Args:
-        entries: (epoch, first offset), both ascending; at least one.
+        entries: (epoch, first offset), both ascending.
 
     Attributes:
+        current: the epoch in which batches are appended; -1 without any epoch.
         is_stored: whether the file has the same content.
     """
 
@@ -52,14 +55,16 @@ class LeaderEpochs:
         self.is_stored = True
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
+        self.current = NO_PARTITION_LEADER_EPOCH
+        self._note_current()
 
-    @property
-    def current(self) -> int:
-        """The epoch in which batches are appended."""
-        return self._epochs[-1]
+    def _note_current(self) -> None:
+        self.current = self._epochs[-1] if self._epochs else NO_PARTITION_LEADER_EPOCH
 
     def at(self, offset: int) -> int:
-        """Return the epoch in which `offset` was, or will be, written."""
+        """Return the epoch in which `offset` was, or will be, written; -1 without any epoch."""
+        if not self._epochs:
+            return NO_PARTITION_LEADER_EPOCH
         return self._epochs[max(bisect_right(self._starts, offset) - 1, 0)]
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -67,30 +72,66 @@ class LeaderEpochs:
 
         All records of epochs before the first known one are gone, so they end where that one begins.
         """
+        if epoch == NO_PARTITION_LEADER_EPOCH:
+            return NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
         if epoch == self.current:
             return epoch, log_end_offset
         later = bisect_right(self._epochs, epoch)
-        if epoch == NO_PARTITION_LEADER_EPOCH or later == len(self._epochs):
+        if later == len(self._epochs):
             return NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
         return self._epochs[later - 1] if later else epoch, self._starts[later]
 
     def begin(self, epoch: int, offset: int) -> None:
         """Begin a new epoch at the end of the log; an epoch without records is dropped."""
-        while self._starts and self._starts[-1] >= offset:
-            del self._epochs[-1], self._starts[-1]
+        self.end_at(offset)
         self._epochs.append(epoch)
         self._starts.append(offset)
+        self.current = epoch
         self.is_stored = False
+
+    def note(self, epoch: int, offset: int) -> None:
+        """Record the epoch of a batch that a leader has appended; epochs without records at its offset are dropped.
+
+        Args:
+            epoch: the epoch of the batch; one that is not higher than those before it is ignored.
+            offset: its base offset.
+        """
+        self.end_at(offset)
+        if epoch > self.current:
+            self.begin(epoch, offset)
 
     def begin_at(self, offset: int) -> None:
         """Drop epochs before `offset`, the new start of the log."""
         first = max(bisect_right(self._starts, offset) - 1, 0)
-        if first or self._starts[0] < offset:
+        if first or (self._starts and self._starts[0] < offset):
             self._epochs, self._starts = (
                 self._epochs[first:],
                 [max(self._starts[first], offset), *self._starts[first + 1 :]],
             )
             self.is_stored = False
+
+    def end_at(self, offset: int) -> None:
+        """Drop epochs from `offset` on, the new end of the log."""
+        while self._starts and self._starts[-1] >= offset:
+            del self._epochs[-1], self._starts[-1]
+            self.is_stored = False
+        self._note_current()
+
+    def prepared(self, disk: Disk, folder: str) -> Callable[[], None]:
+        """Return the work that writes the file durably, on any thread, if its content differs."""
+        if self.is_stored:
+            return lambda: None
+        self.is_stored = True  # until it is changed again
+        entries = self.entries()
+
+        def write() -> None:
+            try:
+                write_epochs(disk, f"{folder}/{LEADER_EPOCHS}", entries, is_durable=True)
+            except OSError:
+                self.is_stored = False
+                raise
+
+        return write
 
     def store(self, disk: Disk, folder: str) -> None:
         """Write the file, on any thread, if its content differs.
@@ -166,6 +207,47 @@ def load_epochs(
         epochs.begin(last_epoch, end_offset)
     epochs.is_stored = epochs.entries() == stored
     epochs.store(disk, folder)
+    return epochs
+
+
+def load_told_epochs(
+    disk: Disk,
+    folder: str,
+    end_offset: int,
+    checked_from: int,
+    segments: Callable[[int], Iterable[Iterable[tuple[int, int]]]],
+) -> LeaderEpochs:
+    """Load the epochs of a partition in a cluster, whose controller assigns them: those that its batches have.
+
+    Args:
+        disk: holds the file.
+        folder: the partition's folder.
+        end_offset: the end of the log.
+        checked_from: the base offset of the first segment that may have epochs that the file lacks.
+        segments: returns, from a base offset on, the epochs of the batches in each segment, with their first offsets.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    try:
+        stored = read_epochs(disk, f"{folder}/{LEADER_EPOCHS}")
+    except DamagedFile as error:
+        logger.warning("%s; it is rebuilt from the batches", error)
+        stored = None
+    if stored is None:
+        checked_from = 0
+    known = [entry for entry in stored or [] if entry[1] < checked_from]
+    for starts in segments(checked_from):
+        try:
+            for epoch, offset in starts:
+                if epoch > (known[-1][0] if known else NO_PARTITION_LEADER_EPOCH):
+                    known.append((epoch, offset))
+        except DecodeError as error:
+            where = disk.describe(folder)
+            logger.warning("%s: %s; leader epochs after it, in its segment, may be unknown", where, error)
+    epochs = LeaderEpochs([entry for entry in known if entry[1] < end_offset])
+    epochs.is_stored = epochs.entries() == stored
+    epochs.prepared(disk, folder)()
     return epochs
 
 

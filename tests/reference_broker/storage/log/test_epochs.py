@@ -9,7 +9,13 @@ import pytest
 
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs, load_epochs, read_last_epoch, write_last_epoch
+from kafkawire.reference_broker.storage.log.epochs import (
+    LeaderEpochs,
+    load_epochs,
+    load_told_epochs,
+    read_last_epoch,
+    write_last_epoch,
+)
 from kafkawire.sdk.errors import DecodeError
 from tests.reference_broker.storage.filled_logs import CONFIG, SMALL, append, damage_a_length, filled, opened
 
@@ -224,3 +230,91 @@ def test_no_partition_starts_below_the_highest_epoch_of_the_last_start(disk, con
         write_file(disk, PATH, content)
     for _ in range(2):
         assert load_epochs(disk, "t-0", 9, [[(1, 3)]], last_epoch=7).entries() == entries
+
+
+# In a cluster.
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offset", "entries"),
+    [
+        (5, 25, [(2, 10), (5, 20)]),
+        (6, 25, [(2, 10), (5, 20), (6, 25)]),
+        (3, 25, [(2, 10), (5, 20)]),
+        # No record of the last epoch is in the log.
+        (3, 20, [(2, 10), (3, 20)]),
+        (2, 20, [(2, 10)]),
+        (7, 20, [(2, 10), (7, 20)]),
+        (0, 10, [(0, 10)]),
+    ],
+)
+def test_epoch_of_a_batch_is_noted(epoch, offset, entries):
+    epochs = LeaderEpochs([(2, 10), (5, 20)])
+    epochs.note(epoch, offset)
+    assert epochs.entries() == entries
+    assert epochs.current == entries[-1][0]
+    assert epochs.is_stored is (entries == [(2, 10), (5, 20)])
+
+
+@pytest.mark.parametrize(
+    ("offset", "entries"),
+    [(30, [(2, 10), (5, 20)]), (21, [(2, 10), (5, 20)]), (20, [(2, 10)]), (11, [(2, 10)]), (10, []), (0, [])],
+)
+def test_epochs_end_with_the_log(offset, entries):
+    epochs = LeaderEpochs([(2, 10), (5, 20)])
+    epochs.end_at(offset)
+    assert epochs.entries() == entries
+    assert epochs.current == (entries[-1][0] if entries else -1)
+
+
+def test_no_epoch():
+    epochs = LeaderEpochs([])
+    epochs.begin_at(10)
+    assert (epochs.current, epochs.at(7), epochs.end_of(0, 5), epochs.end_of(-1, 5)) == (-1, -1, (-1, -1), (-1, -1))
+    epochs.begin(4, 12)
+    assert epochs.end_of(3, 20) == (3, 12)
+
+
+@pytest.mark.parametrize(
+    ("content", "checked_from", "entries"),
+    [
+        (b"0\n2\n1 0\n3 20\n", 50, [(1, 0), (3, 20)]),
+        (b"0\n2\n1 0\n3 20\n", 15, [(1, 0), (4, 30)]),
+        (b"0\n3\n1 0\n3 20\n9 50\n", 50, [(1, 0), (3, 20)]),
+        (b"0\n0\n", 50, []),
+        (b"", 50, [(1, 5), (4, 30)]),
+        (None, 50, [(1, 5), (4, 30)]),
+    ],
+    ids=["stored", "unsynced", "after the end", "none", "damaged", "missing"],
+)
+def test_told_epochs_are_those_of_the_batches(disk, content, checked_from, entries):
+    if content is not None:
+        write_file(disk, PATH, content)
+    batches = {0: [(1, 5)], 15: [(-1, 15), (1, 16)], 30: [(4, 30), (4, 31)]}
+
+    def segments(from_offset):
+        return [starts for base, starts in batches.items() if base >= from_offset]
+
+    assert load_told_epochs(disk, "t-0", 50, checked_from, segments).entries() == entries
+    assert load_told_epochs(disk, "t-0", 50, 50, segments).entries() == entries, "the file says the same"
+
+
+def test_told_epochs_after_damage_are_unknown(disk, caplog):
+    found = load_told_epochs(disk, "t-0", 50, 0, lambda offset: [broken((1, 3)), [(4, 20)]])
+    assert found.entries() == [(1, 3), (4, 20)]
+    assert "may be unknown" in caplog.text
+
+
+def test_prepared_file_is_durable(disk):
+    epochs = LeaderEpochs([(0, 0)])
+    epochs.begin(1, 5)
+    work = epochs.prepared(disk, "t-0")
+    epochs.begin(2, 9)
+    work()
+    disk.sync_folder("")
+    assert read_file(disk.crash(1), PATH) == b"0\n2\n0 0\n1 5\n"
+    assert not epochs.is_stored
+    disk.plan = fail_at(disk.calls + 1)
+    with pytest.raises(OSError, match="planned"):
+        epochs.prepared(disk, "t-0")()
+    assert not epochs.is_stored
