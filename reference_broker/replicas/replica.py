@@ -116,6 +116,13 @@ class Replica:
     def trimmed(self) -> None:
         self._high_watermark.watchers.tell(0)
 
+    def truncated(self) -> None:
+        """Move the offsets back to those of the log; who waits for records that are gone gets an error."""
+        log = self.log
+        error = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{log.folder} was truncated to {log.next_offset}")
+        self._high_watermark.truncate(log.high_watermark, log.next_offset, error)
+        self._last_stable_offset.truncate(log.next_offset, log.producers.first_unstable_offset)
+
     def prepared(self) -> None:
         """Make all watchers read again."""
         self._high_watermark.watchers.tell(COMPLETES_ANY_FETCH_BYTES)

@@ -40,6 +40,12 @@ class LogServices:
     clock: Callable[[], int] = lambda: 0
     lines: LogLimit = field(default_factory=lambda: LogLimit(logger))
 
+    def tell_shortage(self, folder: str, error: Exception) -> None:
+        """Write a log line: work on a log is retried later, because no file descriptor was free."""
+        where = self.disk.describe(folder)
+        text = "%s: retrying later because of too few file descriptors (ulimit -n): %s"
+        self.lines.error(("descriptors", where), self.clock(), text, where, error)
+
 
 def storage_error(error: Exception) -> BrokerError:
     """Return the error that clients get after a disk failure."""

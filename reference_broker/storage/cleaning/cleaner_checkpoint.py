@@ -30,6 +30,7 @@ class CleanerCheckpoint:
         self._directory = directory
         #: By log, since a new topic may have the name of a deleted one.
         self._offsets: dict[PartitionLog, int] = {}
+        directory.when_truncated.append(self._truncated)
         try:
             offsets = read_offsets(directory.services.disk, CLEANER_OFFSETS)
         except (DamagedFile, OSError) as error:
@@ -43,6 +44,11 @@ class CleanerCheckpoint:
     def offset_of(self, log: PartitionLog) -> int:
         """Return the known start of the dirty part of a log."""
         return self._offsets.get(log, log.log_start_offset)
+
+    def _truncated(self, log: PartitionLog, offset: int) -> None:
+        """Record that a log ends earlier; the directory changes the file."""
+        if log in self._offsets:
+            self._offsets[log] = min(self._offsets[log], offset)
 
     def note(self, log: PartitionLog, offset: int) -> Job:
         """Record that a log was compacted up to an offset.

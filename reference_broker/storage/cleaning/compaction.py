@@ -176,6 +176,24 @@ class Compaction:
         try:
             yield from self._in_pieces(_write(group, cleaned, cleaning))
             yield from self._blocking(lambda: _finish(cleaned, end_offset, cleaning))
+        except Exception:
+            with contextlib.suppress(OSError, BrokerError):
+                yield from self._blocking(lambda: discard(disk, log.folder))
+            raise
+        yield lambda done: log.turns.take(lambda: done(None))
+        try:
+            return (yield from self._swap(group, cleaned, others, end_offset))
+        finally:
+            log.turns.give()
+
+    def _swap(
+        self, group: Sequence[Segment], cleaned: Segment, others: Sequence[int], end_offset: int
+    ) -> Generator[Wait, Any, int]:
+        """Replace a group of segments by the written one, in the log's turn; return its size."""
+        log, disk, base_offset = self._log, self._disk, cleaned.base_offset
+        try:
+            if not set(group).issubset(log.segments):
+                raise OSError("the log was truncated in the meantime")
             yield from self._blocking(lambda: prepare(disk, log.folder, base_offset, others))
         except Exception:
             with contextlib.suppress(OSError, BrokerError):

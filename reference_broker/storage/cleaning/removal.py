@@ -18,6 +18,7 @@ from kafkawire.reference_broker.storage.cleaning.retention import removable
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.segments.segment import Segment
 
 __all__ = ["Retired", "remove_files", "remove_old"]
 
@@ -60,7 +61,17 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
     # A pending sync of their indexes would write them after their removal.
     going = log.segments.first_of(count)
     yield lambda done: log.store(going, lambda: done(None))
-    if not is_there():
+    yield lambda done: log.turns.take(lambda: done(None))
+    try:
+        yield from _remove_first(directory, log, going, retired)
+    finally:
+        log.turns.give()
+
+
+def _remove_first(directory: LogDirectory, log: PartitionLog, going: Sequence[Segment], retired: Retired) -> Job:
+    """Remove the first segments of a log, in its turn, unless a truncation was faster."""
+    count = len(going)
+    if log.error is not None or count >= len(log.segments) or log.segments.first_of(count) != going:
         return
     dropped = log.drop_first(count)
     logger.info(
@@ -76,7 +87,7 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
         paths = [path for segment in dropped for path in segment.retire()]
         return paths + log.snapshots.retire([segment.base_offset for segment in dropped])
 
-    retired((yield blocking(retire)) or ())
+    retired((yield in_background(directory.queue, retire, lambda: log.error is None)) or ())
 
 
 def remove_files(disk: Disk, paths: Sequence[str]) -> None:

@@ -152,9 +152,12 @@ class Upkeep:
         if found is None:
             return False
         log, to_clean = found
+        truncations = log.truncations
         try:
             yield from self._compact(log, to_clean, begun_ms)
         except Exception as error:
+            if log.truncations != truncations and log.error is None:
+                return True  # its segments may have gone while they were read
             self._fail(log, error)
             return not is_short_of_descriptors(error)  # the same log would be the dirtiest again, immediately
         return True

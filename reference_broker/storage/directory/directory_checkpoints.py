@@ -1,11 +1,11 @@
-"""The checkpoints of a data directory: start offsets and recovery points of logs.
+"""The checkpoints of a data directory: start offsets, recovery points and high watermarks of logs.
 
 The files are Kafka's and name a topic, not its id. So no topic is created while one of them may have an entry of
 another topic with its name: deletions drop the entries, together if there are many at once, and entries that remain
 after a crash or a disk error are dropped by the next startup or the creation.
 
-Recovery points on disk never move back while a broker runs: compaction leaves gaps before them, which a startup would
-treat as damage after them.
+Recovery points on disk only move back when a log is truncated, which removes everything behind them: compaction leaves
+gaps before them, which a startup would treat as damage after them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from kafkawire.reference_broker.storage.checkpoints import offsets_if_sound, write_offsets
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
-from kafkawire.sdk.storage.checkpoints import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS
+from kafkawire.sdk.storage.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+)
 from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["DirectoryCheckpoints"]
@@ -28,6 +33,7 @@ _FILES = {
     LOG_START_OFFSETS: "logs start at their first segment",
     RECOVERY_POINTS: "all segments are checked",
     CLEANER_OFFSETS: "logs are compacted again",
+    HIGH_WATERMARKS: "followers continue at the start of their logs",
 }
 
 
@@ -52,6 +58,7 @@ class DirectoryCheckpoints:
         self.are_points_sound = points is not None
         self.recovery_points: Mapping[Partition, int] = points or {}
         self._starts: Mapping[Partition, int] = found[LOG_START_OFFSETS] or {}
+        self._high_watermarks: Mapping[Partition, int] = found[HIGH_WATERMARKS] or {}
         # A log that the file lacks was not compacted; if the file is missing, that is unknown for every log.
         self._unnamed = 0 if self.are_points_sound and RECOVERY_POINTS in disk.names("") else None
         #: Deleted topics that may have entries.
@@ -62,6 +69,10 @@ class DirectoryCheckpoints:
     def start_of(self, place: Partition) -> int:
         """Return the start offset of a log at startup."""
         return self._starts.get(place, 0)
+
+    def high_watermark_of(self, place: Partition) -> int:
+        """Return the high watermark of a log at startup."""
+        return self._high_watermarks.get(place, 0)
 
     def recovery_point_of(self, place: Partition) -> int | None:
         """Return the offset before which a log is durable, None if unknown."""
@@ -105,11 +116,23 @@ class DirectoryCheckpoints:
             kept = self._without_gone(offsets)
             if len(kept) < len(offsets) or path in self._unsure:
                 self.write(path, kept)
-        self._starts, self.recovery_points = map(self._without_gone, (self._starts, self.recovery_points))
+        self._starts, self.recovery_points, self._high_watermarks = map(
+            self._without_gone, (self._starts, self.recovery_points, self._high_watermarks)
+        )
         self._gone.clear()
 
     def _without_gone(self, offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         return {place: offset for place, offset in offsets.items() if place[0] not in self._gone}
+
+    def lower_cleaned(self, place: Partition, offset: int) -> None:
+        """Let the cleaner's checkpoint not say more than a truncated log has.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        offsets = offsets_if_sound(self._disk, CLEANER_OFFSETS, _FILES[CLEANER_OFFSETS])
+        if offsets is not None and offsets.get(place, 0) > offset:
+            self.write(CLEANER_OFFSETS, {**offsets, place: offset})
 
     # Writing.
 
@@ -131,6 +154,7 @@ class DirectoryCheckpoints:
         """
         points: dict[Partition, int] = {}
         starts: dict[Partition, int] = {}
+        high_watermarks: dict[Partition, int] = {}
         changed = []
         are_known = True
         for name, number, log in logs:
@@ -139,11 +163,15 @@ class DirectoryCheckpoints:
                 starts[place] = log.log_start_offset
             if not log.is_offline:
                 points[place] = log.stored_to
-                if not log.epochs.is_stored:
+                if log.is_replicated:  # which stores its epochs itself
+                    high_watermarks[place] = log.high_watermark
+                elif not log.epochs.is_stored:
                     changed.append(log)
             # The state of a log that went offline may be wrong.
             elif place in self.recovery_points:
                 points[place] = self.recovery_points[place]
+                if log.is_replicated and place in self._high_watermarks:
+                    high_watermarks[place] = self._high_watermarks[place]
             else:
                 # A file without this log would state that it was not compacted.
                 are_known = are_known and self._unnamed is not None
@@ -155,6 +183,9 @@ class DirectoryCheckpoints:
             if are_known:
                 self.write(RECOVERY_POINTS, points)
                 self.recovery_points, self._unnamed = points, 0
+            if high_watermarks and high_watermarks != self._high_watermarks:
+                self.write(HIGH_WATERMARKS, high_watermarks)
+                self._high_watermarks = high_watermarks
             for log in changed:
                 log.epochs.store(self._disk, log.folder)
 

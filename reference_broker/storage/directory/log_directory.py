@@ -96,6 +96,7 @@ class LogDirectory:
         node_id: the broker's id; must be that of the broker that created the directory.
         new_uuid: returns 16 bytes for cluster, directory and topic ids.
         defaults: topic configurations that apply unless a topic overrides them.
+        is_replicated: whether the broker belongs to a cluster, see `PartitionLog.is_replicated`.
 
     Raises:
         ConfigurationError: the directory belongs to another broker, is in use, or has a malformed file.
@@ -118,8 +119,13 @@ class LogDirectory:
         node_id: int,
         new_uuid: Callable[[], bytes],
         defaults: Mapping[str, str] | None = None,
+        *,
+        is_replicated: bool = False,
     ) -> None:
         self.services = services
+        #: Called with a log and its new end after a truncation.
+        self.when_truncated: list[Callable[[PartitionLog, int], None]] = []
+        self._is_replicated = is_replicated
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self._disk = services.disk
@@ -194,14 +200,26 @@ class LogDirectory:
                     log_start_offset=self.checkpoints.start_of(place),
                     recovery_point=self.checkpoints.recovery_point_of(place),
                     last_epoch=last_epoch,
+                    high_watermark=self.checkpoints.high_watermark_of(place) if self._is_replicated else None,
                 )
                 topic.logs.append(log)
             self._register(topic)
+        self._settle_truncations()
         write_last_epoch(self._disk, last_epoch, (log.leader_epoch for _, _, log in self.logs()))
         self.checkpoints.keep_only(self.topics)
         self._files.tell_strays({log.folder for _, _, log in self.logs()})
         if has_new_folders:
             self._disk.sync_folder("")
+
+    def _settle_truncations(self) -> None:
+        """Let no checkpoint say more than the logs have whose truncation a crash has interrupted."""
+        unsettled = [(name, number, log) for name, number, log in self.logs() if log.is_unsettled]
+        for name, number, log in unsettled:
+            self.checkpoints.lower_cleaned((name, number), log.next_offset)
+        if unsettled:
+            self.checkpoints.work(self.logs())()
+        for _, _, log in unsettled:
+            log.settle()
 
     def _config_in(self, file: TopicFile) -> LogConfig:
         try:
@@ -214,6 +232,7 @@ class LogDirectory:
         self.topics_by_id[topic.topic_id] = topic
         for log in topic.logs:
             log.on_sealed = self.checkpoint
+            log.on_truncated = self._truncated
 
     def change_defaults(self, defaults: Mapping[str, str]) -> None:
         """Change the topic configurations for topics that do not override them."""
@@ -293,7 +312,8 @@ class LogDirectory:
         config = self.config_of(file.configs)
 
         def make_partition(number: int) -> None:
-            log = PartitionLog(self.services, folder_of(file.name, number), config)
+            high_watermark = 0 if self._is_replicated else None
+            log = PartitionLog(self.services, folder_of(file.name, number), config, high_watermark=high_watermark)
             if log.error is not None:
                 raise OSError(str(log.error))
             logs.append(log)
@@ -481,6 +501,23 @@ class LogDirectory:
                 waiting_done(None if error is None else storage_error(error))
 
         self.queue.do(prepare, written, place=1)  # ahead of thousands of topics that may be queued, too
+
+    def _truncated(self, log: PartitionLog, offset: int, done: Callable[[BrokerError | None], None]) -> None:
+        for callback in self.when_truncated:
+            callback(log, offset)
+
+        def prepare() -> Callable[[], None]:
+            places = [(name, number) for name, number, each in self.logs() if each is log]
+            write = self.checkpoints.work(self.logs())
+
+            def work() -> None:
+                for place in places:
+                    self.checkpoints.lower_cleaned(place, offset)
+                write()
+
+            return work
+
+        self.queue.do(prepare, lambda error: done(None if error is None else storage_error(error)), place=1)
 
     def begin_end(self) -> None:
         """Leave the remaining files of deleted topics to the next startup."""

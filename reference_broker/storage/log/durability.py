@@ -45,8 +45,8 @@ class Durability:
 
     Attributes:
         recovery_point: everything before this offset is on disk.
-        stored_to: likewise, as complete segments with their indexes; it never moves back, although a reader may find
-            that an index was lost since, as the next startup would.
+        stored_to: likewise, as complete segments with their indexes; only a truncation moves it back, although a reader
+            may find that an index was lost since, as the next startup would.
         unstored: sealed segments whose indexes are not durable yet, without those of the sync in flight.
         has_new_names: whether names that existed when the log was opened may not be durable; a roll syncs its own.
     """
@@ -63,12 +63,13 @@ class Durability:
         #: Callbacks that wait for segments to be durable with their indexes.
         self._when_stored: list[tuple[Sequence[Segment], Callable[[], None]]] = []
 
-    def sync(self, all_segments: Segments, end_offset: int) -> Sync:
+    def sync(self, all_segments: Segments, end_offset: int, before: Callable[[], None] | None = None) -> Sync:
         """Return a sync of the current log.
 
         Args:
             all_segments: segments of the log.
             end_offset: end of the log.
+            before: work that has to succeed as well, None for none.
         """
         disk, folder, snapshots = self._disk, self._folder, self._snapshots
         self._storing = sealed = self.unstored
@@ -78,6 +79,8 @@ class Durability:
         self.has_new_names = False
 
         def work() -> None:
+            if before is not None:
+                before()
             # Retention may remove the records; then only the snapshot knows their producers.
             for segment in sealed:
                 snapshots.sync_from(segment.next_offset)
@@ -92,6 +95,22 @@ class Durability:
             return bool(sealed)
 
         return Sync(work, note)
+
+    def cut(self, segments: Segments, end_offset: int, *, is_empty: bool) -> None:
+        """Record that the log was truncated, durably; no sync is running.
+
+        Args:
+            segments: segments of the log now.
+            end_offset: the new end.
+            is_empty: whether no record remains.
+        """
+        left = set(segments)
+        self.unstored = [segment for segment in self.unstored if segment in left]
+        self._when_stored = [([each for each in those if each in left], done) for those, done in self._when_stored]
+        if is_empty:
+            self.recovery_point = self.stored_to = end_offset
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.stored_to = min(self.stored_to, segments.last.base_offset)
 
     def take_back(self) -> None:
         """Record that the announced sync has not begun: all of it is still to be done."""

@@ -1,17 +1,18 @@
-"""Counted background work on a log's files.
+"""Background work on a log's files: it is counted, and changes of names take turns.
 
 The folder of a log must not be removed, or created for another topic, while such work runs.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import call
 
-__all__ = ["FileWork", "when_all_quiet"]
+__all__ = ["FileWork", "Turns", "when_all_quiet"]
 
 
 class FileWork:
@@ -51,6 +52,29 @@ class FileWork:
         waiting, self._when_quiet = self._when_quiet, []
         for callback in waiting:
             call(callback)
+
+
+class Turns:
+    """Compaction, retention and truncation of a log take turns to remove or replace its files."""
+
+    def __init__(self) -> None:
+        self._is_taken = False
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when its turn comes, perhaps immediately; `give` ends the turn."""
+        self._waiting.append(callback)
+        self._begin_next()
+
+    def give(self) -> None:
+        """End the current turn."""
+        self._is_taken = False
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        if self._waiting and not self._is_taken:
+            self._is_taken = True
+            call(self._waiting.popleft())
 
 
 class _HasQuiet(Protocol):

@@ -6,7 +6,8 @@ in flight at a time. New segment files are made in the background. After any fai
 and every request gets that error; opening a file is retried if the process had too many open.
 
 A log knows its end, and the part that can be acknowledged by the state of this disk. Its owner sets the high watermark,
-up to which all replicas have the records (`commit_to`), and is notified of relevant changes.
+up to which all replicas have the records, and is notified of changes. A follower appends the leader's batches as they
+are, and truncates its log where the leader's differs.
 
 Source: `UnifiedLog`, `LocalLog` in Apache Kafka.
 """
@@ -17,32 +18,30 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TypeVar
 
 from kafkawire.reference_broker.config.topic_configs import NEVER_MS, LogConfig
 from kafkawire.reference_broker.storage.batches import BatchHeader
 from kafkawire.reference_broker.storage.disk.disk import File, is_short_of_descriptors
+from kafkawire.reference_broker.storage.log.appends import Appended, Done, LogOwner, WaitingAppend, nobody
 from kafkawire.reference_broker.storage.log.durability import Durability
-from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs, load_epochs
-from kafkawire.reference_broker.storage.log.file_work import FileWork
+from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs
+from kafkawire.reference_broker.storage.log.fetched_batches import FetchedBatches, check_fetched
+from kafkawire.reference_broker.storage.log.file_work import FileWork, Turns
+from kafkawire.reference_broker.storage.log.opening import CheckpointedLog, TruncatedLog, open_log
 from kafkawire.reference_broker.storage.log.reading import LogReader
-from kafkawire.reference_broker.storage.log.recovery import PartitionCheckpoints, open_segments
+from kafkawire.reference_broker.storage.log.syncs import Syncs
+from kafkawire.reference_broker.storage.log.truncation import Truncation
+from kafkawire.reference_broker.storage.log.truncations import Plan, Settled, Truncations
 from kafkawire.reference_broker.storage.producers.markers import build_marker
-from kafkawire.reference_broker.storage.producers.producer_state import Snapshots, load_producers
-from kafkawire.reference_broker.storage.producers.producers import (
-    BATCHES_KEPT,
-    CompletedTransaction,
-    Marker,
-    Producers,
-    Verification,
-)
+from kafkawire.reference_broker.storage.producers.producer_state import Snapshots
+from kafkawire.reference_broker.storage.producers.producers import Marker, Producers, Verification
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.segments import Read, Segments, TimestampAndOffset
-from kafkawire.reference_broker.storage.segments.stored_batches import epoch_starts
 from kafkawire.reference_broker.storage.services import LogServices, storage_error
 from kafkawire.reference_broker.work.background import call
-from kafkawire.reference_broker.work.timers import Timer
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.sdk.protocol.schema import Buffer
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import place, stamp
@@ -53,73 +52,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger("kafkawire.broker")
 
-#: Size of the log, beyond the last two segments, that is searched for batches that a producer may resend after a crash.
-_RECALLED_BYTES = 64 * 1024 * 1024
-
-
-#: Delay before retrying after a lack of file descriptors.
-_RETRY_MS = 1_000
-
-
-class Appended(NamedTuple):
-    """The result of an append.
-
-    Attributes:
-        base_offset: offset of the first record.
-        last_offset: offset of the last record.
-        log_append_time_ms: the timestamp of all records, `NO_TIMESTAMP` if they keep the producer's.
-    """
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-
-
-#: Called once with the outcome of an append.
-Done = Callable[[Appended | BrokerError], None]
-
-
-class _Append(NamedTuple):
-    """An append that waits for a new segment.
-
-    Attributes:
-        batch: its header.
-        now_ms: when it was requested.
-        done: see `append`.
-        make: performs it.
-    """
-
-    batch: BatchHeader
-    now_ms: int
-    done: Done
-    make: Callable[[], None]
-
-
-class LogOwner(Protocol):
-    """Decides how much of a log is committed, from the notifications below."""
-
-    def transaction_begun(self, first_offset: int) -> None:
-        """Record the first batch of a transaction; called before `appended` for that batch."""
-
-    def appended(self, end_offset: int, size_bytes: int) -> None:
-        """Record an appended batch."""
-
-    def moved(self) -> None:
-        """Decide again: the log has a new end, or more of it can be acknowledged."""
-
-    def trimmed(self) -> None:
-        """Record that the log begins at a later offset."""
-
-    def prepared(self) -> None:
-        """Record that more segments can be searched now."""
-
-    def ended(self, error: BrokerError) -> None:
-        """Record that the log has ended."""
-
-
-def _nobody() -> None:
-    """Stands for no owner: all records on the log's own disk are committed then."""
-
 
 class PartitionLog:
     """A partition on disk.
@@ -128,10 +60,7 @@ class PartitionLog:
         services: disk, background, timers.
         folder: `<topic>-<partition>`; it must exist.
         config: see `LogConfig`.
-        is_clean: whether the last shutdown was clean; otherwise every segment from `recovery_point` on is checked.
-        log_start_offset: from the checkpoint; 0 for a new log.
-        recovery_point: everything before this offset is on disk, None if unknown.
-        last_epoch: see `load_epochs`.
+        is_clean, log_start_offset, recovery_point, last_epoch, high_watermark: see `CheckpointedLog`.
         problem: the reason if its folder cannot be used; the log is then offline, and its files are not used.
 
     Attributes:
@@ -145,7 +74,11 @@ class PartitionLog:
         log_start_offset: the first readable offset.
         high_watermark: the first offset that consumers may not read; the owner moves it with `commit_to`.
         error: the error that prevents reading and appending, None while the log is online.
+        is_replicated: whether the log is one of several replicas.
         on_sealed: called when the recovery point has passed a complete segment, so that a checkpoint is useful.
+        on_truncated: called with the log and its new end; calls back once no checkpoint says more.
+        turns: see `Turns`.
+        truncations: their number.
         truncated_bytes: bytes that recovery cut off.
     """
 
@@ -159,6 +92,7 @@ class PartitionLog:
         log_start_offset: int = 0,
         recovery_point: int | None = 0,
         last_epoch: int = 0,
+        high_watermark: int | None = None,
         problem: OSError | None = None,
     ) -> None:
         self.folder = folder
@@ -169,8 +103,12 @@ class PartitionLog:
         self.snapshots = Snapshots(services.disk, folder)
         self.next_offset = self.log_start_offset = self.high_watermark = log_start_offset
         self.error: BrokerError | None = None
-        self._owner: Callable[[], LogOwner | None] = _nobody
+        self.is_replicated = high_watermark is not None
+        self._owner: Callable[[], LogOwner | None] = nobody
         self.on_sealed: Callable[[], None] | None = None
+        self.on_truncated: Callable[[PartitionLog, int, Settled], None] | None = None
+        self.turns = Turns()
+        self.truncations = 0
         self.truncated_bytes = 0
         self._services = services
         self._files = FileWork(services)
@@ -178,17 +116,18 @@ class PartitionLog:
         # Not a cycle: the files of a log are closed as soon as it is released.
         this = weakref.proxy(self)
         self._reader = LogReader(services, folder, self._files.do, lambda: this._prepared())
-        self._is_syncing = False
-        self._wants_sync = False
-        self._flush_timer: Timer | None = None
+        self._syncs = Syncs(services, self._files, self._durability)
+        self._truncations = Truncations(services, self._files, self._reader)
         #: Appends that wait for a new segment, in order. A connection has one request at a time, also with acks=0.
-        self._waiting: deque[_Append] = deque()
-        self._is_rolling = False
+        self._waiting: deque[WaitingAppend] = deque()
+        #: Rolls and truncations for which appends wait.
+        self._holds = 0
         self._when_rolled: list[Callable[[], None]] = []
         try:
             if problem is not None:
                 raise problem
-            self._open(is_clean, log_start_offset, recovery_point, last_epoch)
+            known = CheckpointedLog(is_clean, log_start_offset, recovery_point, last_epoch, high_watermark)
+            self._open(known)
         except OSError as error:
             self.fail(error)
         except Exception as error:
@@ -196,66 +135,29 @@ class PartitionLog:
             logger.exception("%s: the log cannot be opened", services.disk.describe(folder))
             self.fail(error)
 
-    def _open(self, is_clean: bool, log_start_offset: int, known_point: int | None, last_epoch: int) -> None:
-        disk = self._services.disk
-        recovery_point = known_point or 0
-        checkpoints = PartitionCheckpoints(
-            log_start_offset, recovery_point, known_point is None and self.config.is_compacted
-        )
-        segments, self.truncated_bytes = open_segments(disk, self.folder, self.config, checkpoints, is_clean=is_clean)
-        self.segments = Segments(segments)
-        durability = self._durability
+    def _open(self, known: CheckpointedLog) -> None:
+        opened = open_log(self._services.disk, self.folder, self.config, self.snapshots, known)
+        segments, durability = opened.segments, self._durability
+        self.segments, self.truncated_bytes = segments, opened.truncated_bytes
         durability.unstored = [segment for segment in segments if segment.is_sealed and not segment.is_stored]
-        self.next_offset = segments[-1].next_offset
+        self.next_offset = segments.last.next_offset
         # The folder of a log that was closed empty was never synced.
         durability.has_new_names = not self.next_offset or not all(segment.is_stored for segment in segments)
-        self.log_start_offset = min(max(log_start_offset, segments[0].base_offset), self.next_offset)
-        durability.recovery_point = min(max(recovery_point, self.log_start_offset), self.next_offset)
-        # Records before it are not checked again, so not even an index may be missing there.
-        durability.stored_to = durability.recovery_point
-        self.epochs = load_epochs(
-            disk,
-            self.folder,
-            self.next_offset,
-            (epoch_starts(each.file, each.base_offset, each.headers) for each in segments if each.size_bytes),
-            last_epoch=last_epoch,
-            is_cut=not is_clean or self.truncated_bytes > 0 or self.next_offset < recovery_point,
-        )
-        self._load_producers(is_clean=is_clean)
+        self.log_start_offset = opened.log_start_offset
+        durability.recovery_point = durability.stored_to = opened.recovery_point
+        self.epochs, self.producers = opened.epochs, opened.producers
         # Records left by a crash become readable once they are durable. Gaps after the checkpoint would look like
         # damage at the next startup once it is rewritten.
-        if self._unsynced_records >= self.config.flush_messages or checkpoints.may_have_gaps:
-            self._sync_in_place()
-        self.commit_to(self.next_offset)
+        if self._unsynced_records >= self.config.flush_messages or opened.may_have_gaps:
+            self._syncs.sync_in_place(self)
+        self.set_high_watermark(self.next_offset if known.high_watermark is None else known.high_watermark)
+        self._holds = self._truncations.running = int(opened.is_truncated)
+        self._syncs.is_paused = opened.is_truncated
         self._release()
 
     def _release(self) -> None:
         for segment in self.segments:
             segment.release()
-
-    def _load_producers(self, *, is_clean: bool) -> None:
-        """Load the state of producers, and find the aborted transactions that an index lacks."""
-        incomplete = [segment for segment in self.segments if not segment.transactions.is_complete]
-
-        def aborted(ended: CompletedTransaction) -> None:
-            segment = self.segments.since(ended.last_offset)[0]
-            if segment in incomplete:
-                segment.transactions.append(ended)
-
-        self.producers = load_producers(
-            self.snapshots,
-            self.segments.base_offsets,
-            self.next_offset,
-            self.segments.producer_batches,
-            is_clean=is_clean,
-            aborted=aborted,
-            aborted_from=incomplete[0].base_offset if incomplete else None,
-            recalled_from=None if is_clean else self.segments.recent(BATCHES_KEPT + 1, _RECALLED_BYTES).base_offset,
-        )
-        for segment in incomplete:
-            segment.transactions.is_complete = True
-            if segment.is_stored:
-                segment.transactions.store()
 
     @property
     def leader_epoch(self) -> int:
@@ -310,12 +212,8 @@ class PartitionLog:
             return
         self.segments.last.configure(config)
         if config.flush_ms < NEVER_MS:
-            deadline_ms = self._services.clock() + config.flush_ms
-            if self._flush_timer is not None and self._flush_timer.deadline_ms > deadline_ms:
-                self._flush_timer.cancel()
-                self._flush_timer = None
-            self._flush_by(deadline_ms)
-        self._moved()
+            self._syncs.by_at_the_latest(self, self._services.clock() + config.flush_ms)
+        self.moved()
 
     def own(self, owner: LogOwner) -> None:
         """Set the owner, which decides how much of this log is committed.
@@ -339,6 +237,33 @@ class PartitionLog:
         """
         self.high_watermark = max(self.high_watermark, offset)
         return self.producers.note_high_watermark(offset)
+
+    def set_high_watermark(self, offset: int) -> list[int]:
+        """Set the high watermark that the leader has announced, within this log; it may also move back.
+
+        Args:
+            offset: the leader's, which may be after the end of this log.
+
+        Returns:
+            See `commit_to`.
+        """
+        self.high_watermark = min(max(offset, self.log_start_offset), self.next_offset)
+        return self.producers.note_high_watermark(self.high_watermark)
+
+    def lead(self, leader_epoch: int) -> None:
+        """Append in a leader epoch that the controller has assigned to this broker.
+
+        Args:
+            leader_epoch: not lower than that of the last batch.
+
+        Raises:
+            LocalProtocolError: it is lower, or the log is being truncated.
+        """
+        if leader_epoch < self.leader_epoch or self.is_unsettled:
+            reason = "it is being truncated" if self.is_unsettled else f"its last epoch is {self.leader_epoch}"
+            raise LocalProtocolError(f"{self.folder} cannot begin leader epoch {leader_epoch}: {reason}")
+        if leader_epoch > self.leader_epoch:
+            self.epochs.begin(leader_epoch, self.next_offset)
 
     def begin_at(self, offset: int) -> None:
         """Move the start of the log; earlier records are no longer readable.
@@ -509,7 +434,7 @@ class PartitionLog:
 
     def _takes(self, batch: BatchHeader, now_ms: int) -> bool:
         """Return whether a batch can be appended now."""
-        if self.error is not None or self._is_rolling or self._waiting:
+        if self.error is not None or self._holds or self._waiting:
             return False
         return not self.segments.last.is_full_for(batch, now_ms)
 
@@ -518,8 +443,8 @@ class PartitionLog:
         if self.error is not None:
             done(self.error)
             return
-        self._waiting.append(_Append(batch, now_ms, done, make))
-        if not self._is_rolling and len(self._waiting) == 1:
+        self._waiting.append(WaitingAppend(batch, now_ms, done, make))
+        if not self._holds and len(self._waiting) == 1:
             self._roll()
 
     def _append(
@@ -565,11 +490,7 @@ class PartitionLog:
         try:
             segment.append(data, batch, base_offset, now_ms)
         except OSError as error:
-            if is_short_of_descriptors(error):  # the file was not open yet
-                self._tell_shortage(error)
-            else:
-                self.fail(error)
-            done(self.error or storage_error(error))
+            done(self._write_failed(error))
             return
         self.next_offset = segment.next_offset
         owner = self._owner()
@@ -586,48 +507,203 @@ class PartitionLog:
         try:
             done(Appended(base_offset, self.next_offset - 1, log_append_time_ms))
         finally:  # whatever the callback does, the batch is in the log
-            self._moved()
+            self.moved()
             if self.config.flush_ms < NEVER_MS:
-                self._flush_by(now_ms + self.config.flush_ms)
+                self._syncs.by(self, now_ms + self.config.flush_ms)
 
-    def _roll(self) -> None:
-        """Begin a new segment, whose file is created in the background; appends wait for it."""
-        self._is_rolling = True
+    # Following.
+
+    def append_as_follower(self, data: Buffer, from_offset: int, leader_epoch: int, now_ms: int, done: Done) -> None:
+        """Append batches as they come from the leader, with one write for each segment that gets some of them.
+
+        Args:
+            data: the records of the partition in a fetch response: whole batches, the last of which may be partial.
+            from_offset: the offset that was fetched, the end of this log; see `FetchedBatches.can_follow`.
+            leader_epoch: see `check_fetched`.
+            now_ms: the current time.
+            done: called once, usually before this returns, with the offsets of the batches (without any, the last is
+                lower), or with the error: OFFSET_OUT_OF_RANGE, they cannot follow; or one of `check_fetched`.
+        """
+        try:
+            self._check()
+            fetched = check_fetched(data, leader_epoch)
+        except BrokerError as error:
+            done(error)
+            return
+        if not fetched.batches:
+            done(Appended(self.next_offset, self.next_offset - 1, NO_TIMESTAMP))
+        elif self._holds or self._waiting:
+            self._waiting.append(self._following(fetched, 0, from_offset, now_ms, done))
+        else:
+            self._follow(fetched, 0, from_offset, now_ms, done)
+
+    def _follow(self, fetched: FetchedBatches, number: int, from_offset: int, now_ms: int, done: Done) -> None:
+        """Append fetched batches, given by the number of the first, to the last segment and to new ones."""
+        if from_offset != self.next_offset or not fetched.can_follow(number, self.segments, self.log_start_offset):
+            reason = f"offset {from_offset} was fetched, the first batch has {fetched.batches[number].base_offset}"
+            done(BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{reason}, the log ends at {self.next_offset}"))
+            return
+        end = number
+        while end < len(fetched.batches):
+            number, (end, base_offset) = end, fetched.fit(end, self.segments.last, now_ms)
+            if end == number:
+                # Before all other appends that wait.
+                self._waiting.appendleft(self._following(fetched, number, self.next_offset, now_ms, done))
+                self._roll(base_offset)
+                return
+            if (error := self._write_fetched(fetched, number, end, now_ms)) is not None:
+                done(error)
+                return
+        try:
+            done(Appended(fetched.batches[0].base_offset, self.next_offset - 1, NO_TIMESTAMP))
+        finally:
+            self.moved()
+            if self.config.flush_ms < NEVER_MS:
+                self._syncs.by(self, now_ms + self.config.flush_ms)
+
+    def _following(
+        self, fetched: FetchedBatches, number: int, from_offset: int, now_ms: int, done: Done
+    ) -> WaitingAppend:
+        def follow() -> None:
+            self._follow(fetched, number, from_offset, now_ms, done)
+
+        return WaitingAppend(fetched.batches[number], now_ms, done, follow)
+
+    def _write_fetched(self, fetched: FetchedBatches, number: int, end: int, now_ms: int) -> BrokerError | None:
+        """Append some fetched batches to the last segment; return the error."""
+        segment = self.segments.last
+        try:
+            segment.append_all(fetched.slice(number, end), fetched.batches[number:end], now_ms)
+        except OSError as error:
+            return self._write_failed(error)
+        self.next_offset = segment.next_offset
+        fetched.note(number, end, segment, self.epochs, self.producers, self._owner())
+        return None
+
+    def truncate_to(self, offset: int, done: Settled) -> None:
+        """Remove all records at or after an offset, durably, and set all state back to that; appends wait meanwhile.
+
+        Args:
+            offset: the new end; the log ends earlier if a batch would have to be cut in two. Without readable records
+                before it, the log continues there. A higher offset than the end only drops epochs without records.
+            done: called once with None, or with the error that has ended the log.
+        """
+
+        def plan() -> Truncation | None:
+            is_shorter = offset < self.next_offset
+            return Truncation(min(self.log_start_offset, offset), offset) if is_shorter else None
+
+        self._truncate(plan, done)
+
+    def start_at(self, offset: int, done: Settled) -> None:
+        """Remove all records, durably; the log begins and ends at an offset then.
+
+        Args:
+            offset: the start of the leader's log.
+            done: see `truncate_to`.
+        """
+        self._truncate(lambda: Truncation(offset, offset), done)
+
+    def _truncate(self, plan: Plan, done: Settled) -> None:
+        self._holds += 1
+        self._syncs.is_paused = True
+        self._refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} is being truncated"))
+        self._truncations.begin(self, plan, done)
+
+    def settle(self) -> None:
+        """Forget a truncation that the opening has completed: no checkpoint says more."""
+        self._truncations.settle(self, lambda error: None)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether the log is being truncated, or an opening has completed that, and appends wait for `settle`."""
+        return self._truncations.running > 0
+
+    def take_truncated(self, found: TruncatedLog, truncation: Truncation) -> None:
+        """Use the state after a truncation. Called by `Truncations`."""
+        where, before = self._services.disk.describe(self.folder), self.next_offset
+        self.truncations += 1
+        self.segments, self.next_offset, self.producers = found
+        self.segments.last.configure(self.config)
+        self.log_start_offset = truncation.start_offset
+        is_empty = self.next_offset <= self.log_start_offset
+        self.epochs.end_at(0 if is_empty else self.next_offset)
+        self.set_high_watermark(self.next_offset if is_empty else self.high_watermark)
+        self._durability.cut(self.segments, self.next_offset, is_empty=is_empty)
+        text = "%s: truncated from offset %d to %d, it begins at %d"
+        logger.info(text, where, before, self.next_offset, self.log_start_offset)
+        if (owner := self._owner()) is not None:
+            owner.truncated()
+
+    def continue_appends(self) -> None:
+        """Continue after a truncation, unless another one follows. Called by `Truncations`."""
+        self._holds -= 1
+        if not self._truncations.running and self.error is None:
+            self._syncs.go_on(self)
+            self._append_waiting()
+            self._call_when_rolled()
+
+    # Rolling.
+
+    def _write_failed(self, error: OSError) -> BrokerError:
+        if is_short_of_descriptors(error):  # the file was not open yet
+            self._services.tell_shortage(self.folder, error)
+        else:
+            self.fail(error)
+        return self.error or storage_error(error)
+
+    def _roll(self, base_offset: int | None = None) -> None:
+        """Begin a new segment, whose file is created in the background; appends wait for it.
+
+        Args:
+            base_offset: that of a segment to replace the last one, which is empty; None to begin one at the end.
+        """
+        self._holds += 1
         created: list[Segment] = []
-        base_offset = self.next_offset
+        last, end_offset = self.segments.last, self.next_offset
         write_snapshot = self.snapshots.prepared(self.producers)
 
         def create() -> None:
-            write_snapshot()
-            created.append(Segment.create(self._services.disk, self.folder, base_offset, self.config))
+            disk, folder = self._services.disk, self.folder
+            if base_offset is None:
+                write_snapshot()
+                created.append(Segment.create(disk, folder, end_offset, self.config))
+                return
+            for offset in [each for each in self.snapshots.offsets if each > base_offset]:
+                self.snapshots.remove(offset)
+            created.append(Segment.create(disk, folder, base_offset, self.config))
+            last.delete()
 
         def done(error: Exception | None) -> None:
-            self._is_rolling = False
+            self._holds -= 1
             if self.error is not None:
                 return
             if error is not None:
                 if is_short_of_descriptors(error):
                     # No state has changed: the next append, or a callback waiting for a new segment, retries.
-                    self._tell_shortage(error)
+                    self._services.tell_shortage(self.folder, error)
                     self._refuse_waiting(storage_error(error))
                 else:
                     self.fail(error)
                 return
-            sealed = self.segments.last
-            sealed.seal()
-            # Includes a segment without appends since startup, which the next sync stores again.
-            sealed.is_stored = False
-            self._durability.unstored.append(sealed)
             created[0].configure(self.config)  # which may differ from that when its file was created
-            self.segments = self.segments.rolled(created[0])
-            self._sync()
+            if base_offset is None:
+                last.seal()
+                # Includes a segment without appends since startup, which the next sync stores again.
+                last.is_stored = False
+                self._durability.unstored.append(last)
+                self.segments = self.segments.rolled(created[0])
+                self.sync()
+            else:
+                self.segments = self.segments.replaced([last], created[0])
+                self._durability.has_new_names = True
             self._append_waiting()
             self._call_when_rolled()
 
         self._files.do(create, done)
 
     def _append_waiting(self) -> None:
-        while self._waiting and not self._is_rolling and self.error is None:
+        while self._waiting and not self._holds and self.error is None:
             first = self._waiting[0]
             if self.segments.last.is_full_for(first.batch, first.now_ms):
                 self._roll()
@@ -645,7 +721,7 @@ class PartitionLog:
         self._when_rolled.append(done)
         if self.error is not None:
             self._call_when_rolled()
-        elif not self._is_rolling:
+        elif not self._holds:
             self._roll()
 
     def _call_when_rolled(self) -> None:
@@ -655,74 +731,18 @@ class PartitionLog:
 
     # Syncing.
 
-    def _moved(self) -> None:
+    def moved(self) -> None:
         """Notify the owner of a change, and sync the log if `flush.messages` requires it."""
         if (owner := self._owner()) is not None:
             owner.moved()
-        else:
+        elif not self.is_replicated:
             self.commit_to(self.acknowledged_to)
         if self._unsynced_records >= self.config.flush_messages:
-            self._sync()
+            self.sync()
 
-    def _flush_by(self, deadline_ms: int) -> None:
-        """Sync by a deadline, unless a sync is already planned."""
-        if self._flush_timer is None and self._unsynced_records:
-            self._flush_timer = self._services.timers.at(deadline_ms, self._flush)
-
-    def _flush(self, now_ms: int) -> None:
-        self._flush_timer = None
-        self._sync()
-
-    def _sync(self) -> None:
-        """Make everything in the log durable; if a sync is running, another one follows it."""
-        if self._is_syncing:
-            self._wants_sync = True
-        if self._is_syncing or self.error is not None:
-            return
-        self._is_syncing = True
-        work, note = self._durability.sync(self.segments, self.next_offset)
-
-        def done(error: Exception | None) -> None:
-            self._is_syncing = False
-            wants_sync, self._wants_sync = self._wants_sync, False
-            if self.error is not None:
-                return
-            if error is not None:
-                if is_short_of_descriptors(error):
-                    self._sync_later(error)
-                else:
-                    self.fail(error)
-                return
-            self._synced(note)
-            self._moved()
-            self._tell_stored()
-            if wants_sync and (self._unsynced_records or self._durability.unstored):
-                self._sync()
-
-        self._files.do(work, done)
-
-    def _sync_later(self, error: Exception) -> None:
-        """Retry a sync that could not open a file after a while: no sync has failed, so no data is lost."""
-        self._tell_shortage(error)
-        self._durability.take_back()
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-        self._flush_timer = self._services.timers.at(self._services.clock() + _RETRY_MS, self._flush)
-
-    def _tell_shortage(self, error: Exception) -> None:
-        where = self._services.disk.describe(self.folder)
-        text = "%s: retrying later because of too few file descriptors (ulimit -n): %s"
-        self._services.lines.error(("descriptors", where), self._services.clock(), text, where, error)
-
-    def _sync_in_place(self) -> None:
-        work, note = self._durability.sync(self.segments, self.next_offset)
-        work()
-        self._synced(note)
-
-    def _synced(self, note: Callable[[Segments], bool]) -> None:
-        """Record a successful sync."""
-        if note(self.segments) and self.on_sealed is not None:
-            call(self.on_sealed)
+    def sync(self) -> None:
+        """Make everything in the log durable, in the background."""
+        self._syncs.sync(self)
 
     def store(self, segments: Sequence[Segment], done: Callable[[], None]) -> None:
         """Make complete segments durable with their indexes; only then can their files be removed.
@@ -731,12 +751,7 @@ class PartitionLog:
             segments: segments of this log.
             done: called when they are durable, or the log has ended.
         """
-        self._durability.when_stored(segments, done)
-        self._tell_stored()
-
-    def _tell_stored(self) -> None:
-        if self._durability.tell(has_ended=self.error is not None):
-            self._sync()
+        self._syncs.store(self, segments, done)
 
     def when_quiet(self, callback: Callable[[], None]) -> None:
         """See `FileWork.when_quiet`."""
@@ -753,15 +768,16 @@ class PartitionLog:
         """End the log: all waiting and later requests are answered with `error`."""
         if self.error is None:
             self.error = error
-            if self._flush_timer is not None:
-                self._flush_timer.cancel()
+            self._syncs.cancel()
             self._refuse_waiting(error)
             if (owner := self._owner()) is not None:
                 owner.ended(error)
-            self._tell_stored()
+            self._syncs.tell_stored(self)
 
     def close(self) -> None:
         """Complete the indexes and make everything durable; the log is not used afterwards."""
+        if self.is_unsettled:
+            self.fail(OSError("it was closed during a truncation, which the next opening completes"))
         if self.error is None:
             self._complete()
         self._release()  # others need the file descriptors
@@ -773,7 +789,7 @@ class PartitionLog:
             return  # no appends since startup
         try:
             self.snapshots.prepared(self.producers, is_last=True)()
-            self._sync_in_place()
+            self._syncs.sync_in_place(self)
         except OSError as error:
             self.fail(error)
 

@@ -7,12 +7,13 @@ Source: `UnifiedLog.read`, `fetchOffsetByTimestamp` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
 from kafkawire.reference_broker.storage.batches import DamagedSegment
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared, Preparation
+from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.segments import Read, Segments, TimestampAndOffset
 from kafkawire.reference_broker.storage.services import LogServices, storage_error
 from kafkawire.reference_broker.work.background import Background
@@ -86,6 +87,10 @@ class LogReader:
             BrokerError: as `read`.
         """
         return self._guarded(lambda: segments.max_timestamp(partial(self._preparation.times, segments)))
+
+    def hold(self, segments: Iterable[Segment]) -> Callable[[], None]:
+        """See `Preparation.hold`."""
+        return self._preparation.hold(segments)
 
     def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
         """Read as soon as the prerequisites are ready.

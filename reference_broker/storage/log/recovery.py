@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig
 from kafkawire.reference_broker.storage.disk.disk import TEMPORARY_SUFFIX, Disk
+from kafkawire.reference_broker.storage.log.truncation import TRUNCATION
 from kafkawire.reference_broker.storage.segments.replacement import settle
 from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.segments.syncing import SYNC_FAILED
@@ -42,7 +43,7 @@ _LEFTOVERS = (_COPY_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX)
 
 #: Suffixes of files named after an offset, and names of other files.
 _KINDS = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
-_OTHERS = (LEADER_EPOCHS, PARTITION_METADATA, SYNC_FAILED)
+_OTHERS = (LEADER_EPOCHS, PARTITION_METADATA, SYNC_FAILED, TRUNCATION)
 
 #: Most bytes copied at once.
 _CHUNK_BYTES_MAX = 4 * 1024 * 1024

@@ -150,6 +150,7 @@ def load_producers(
     aborted: Callable[[CompletedTransaction], None] = lambda ended: None,
     aborted_from: int | None = None,
     recalled_from: int | None = None,
+    committed_to: int | None = None,
 ) -> Producers:
     """Return the producers of a log, and remove unneeded snapshots.
 
@@ -163,6 +164,8 @@ def load_producers(
         aborted_from: the offset from which all of them must be found; None if they are not needed.
         recalled_from: where to begin the search for the last batches of each producer, besides the very last, which a
             snapshot contains; None if all were acknowledged.
+        committed_to: the high watermark, if it may be before the end: a snapshot does not contain the transactions that
+            were ended before it was written, of which later ones are undecided until all replicas have the marker.
     """
     snapshots.find()
     bases = set(base_offsets)
@@ -171,7 +174,9 @@ def load_producers(
         if is_stray or offset > end_offset:
             snapshots.remove(offset)
     had_snapshots = bool(snapshots.offsets)
-    producers = _latest(snapshots)
+    if committed_to is not None and min(snapshots.offsets, default=0) > committed_to and min(bases) > 0:
+        committed_to = None  # the records before are gone
+    producers = _latest(snapshots, committed_to)
     if recalled_from is not None:
         _recall(producers, recalled_from, batches)
     if aborted_from is not None and aborted_from < producers.end_offset:

@@ -47,6 +47,10 @@ class _Index:
         """Whether the index has no room for another entry, so that the segment must be rolled."""
         return len(self._keys) >= self._max_entries
 
+    def has_room_for(self, count: int) -> bool:
+        """Return whether the index is not full even with more entries."""
+        return len(self._keys) + count < self._max_entries - 1
+
     def load(self) -> bool:
         """Read the file.
 

@@ -5,7 +5,7 @@ Both may take seconds for a segment of 1 GiB, so they run in the background, onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kafkawire.reference_broker.storage.segments.segment import Segment
@@ -80,6 +80,21 @@ class Preparation:
             following = segments.since(segment.base_offset)[:_LOOKED_UP_TOGETHER]
             self._begin(segment, lambda: _look_up(segment, following), lambda _: None)
 
+    def hold(self, segments: Iterable[Segment]) -> Callable[[], None]:
+        """Make searches of segments wait while they are changed; no preparation of them may be running.
+
+        Returns:
+            A function that ends this.
+        """
+        held = set(segments)
+        self._running |= held
+
+        def release() -> None:
+            self._running -= held
+            self._tell()
+
+        return release
+
     def _check(self, segment: Segment) -> None:
         if segment in self._running:
             raise NotPrepared(segment.base_offset)
@@ -99,13 +114,16 @@ class Preparation:
                 take(found[0])
             else:
                 self._failed[segment] = error
-            waiting, self._waiting = self._waiting, []
-            for callback in (self._told, *waiting):
-                call(callback)
+            self._tell()
 
         self._running.add(segment)
         self._background(run, done)
         self._check(segment)
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for callback in (self._told, *waiting):
+            call(callback)
 
 
 def _look_up(wanted: Segment, segments: Sequence[Segment]) -> None:

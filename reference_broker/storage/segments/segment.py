@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from threading import Lock
@@ -217,6 +217,50 @@ class Segment:
         if self._since_ms is None:
             self._since_ms = now_ms
         self._note(batch, base_offset + batch.last_offset_delta, position)
+
+    def takes_offsets_of(self, batch: BatchHeader) -> bool:
+        """Return whether the offsets of a batch from another log fit, so that the segment can begin with it."""
+        return self.base_offset <= batch.base_offset and batch.last_offset - self.base_offset <= INT32_MAX
+
+    def has_room_for(self, batches: Sequence[BatchHeader], size_bytes: int, now_ms: int) -> bool:
+        """Return whether `is_full_for` is certainly false for each of these batches, appended one after another.
+
+        Args:
+            batches: their headers.
+            size_bytes: their size.
+            now_ms: the current time.
+        """
+        config = self._config
+        first_timestamp = batches[0].max_timestamp if self._first_timestamp is None else self._first_timestamp
+        if first_timestamp >= 0:
+            age_ms = max(batch.max_timestamp for batch in batches) - first_timestamp
+        else:
+            age_ms = 0 if self._since_ms is None else now_ms - self._since_ms
+        entries = min(len(batches), (self._bytes_since_entry + size_bytes) // (config.index_interval_bytes + 1) + 1)
+        return (
+            self.size_bytes + size_bytes <= config.segment_bytes
+            and self._index.has_room_for(entries)
+            and self._time_index.has_room_for(entries)
+            and batches[-1].last_offset - self.base_offset <= INT32_MAX
+            and age_ms <= config.segment_ms - self._jitter_ms
+        )
+
+    def append_all(self, data: Buffer, batches: Sequence[BatchHeader], now_ms: int) -> None:
+        """Append batches of another log as they are, with one write.
+
+        Args:
+            data: the batches.
+            batches: their headers, with positions in a buffer of which `data` is a part.
+            now_ms: see `append`.
+
+        Raises:
+            OSError: see `append`.
+        """
+        first = batches[0]
+        self.append(data, first, first.base_offset, now_ms)
+        start = self.file.size_bytes - len(data) - first.position
+        for batch in batches[1:]:
+            self._note(batch, batch.last_offset, start + batch.position)
 
     def _note(self, batch: BatchHeader, last_offset: int, position: int) -> None:
         """Account for a batch in the file: index entries, highest timestamp, next offset."""

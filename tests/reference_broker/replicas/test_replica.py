@@ -135,3 +135,18 @@ def test_nothing_keeps_a_log_but_its_replica():
         assert log() is None
     finally:
         gc.enable()
+
+
+def test_truncation_moves_everything_back():
+    bench = Bench(**{"flush.messages": "5"})
+    for _ in range(3):
+        bench.append()
+    bench.replica.when_reached(7, lambda error: bench.reached.append(error and error.code))
+    bench.reached.clear()
+    bench.log.truncate_to(1, lambda error: bench.reached.append("truncated"))
+    bench.work.run()
+    assert bench.reached == [ErrorCode.NOT_LEADER_OR_FOLLOWER, "truncated"]
+    assert bench.readable[-1] == bench.committed[-1] == COMPLETES_ANY_FETCH_BYTES
+    assert (bench.log.high_watermark, bench.log.next_offset) == (1, 1)
+    bench.append()
+    assert (bench.log.high_watermark, bench.reached[-1]) == (2, None)

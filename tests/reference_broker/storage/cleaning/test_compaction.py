@@ -11,17 +11,22 @@ import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs
 from kafkawire.reference_broker.storage.cleaning.cleaned_transactions import CleanedTransactions
+from kafkawire.reference_broker.storage.cleaning.compaction import Compaction, CompactionServices
+from kafkawire.reference_broker.storage.cleaning.log_to_clean import CompactionBounds, log_to_clean
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producer_snapshots import encode_snapshot, producer_state_entries
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import at_once
+from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.errors import BrokerError, DecodeError
 from kafkawire.sdk.protocol.tables.enums import NO_TIMESTAMP
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.storage.committed_records import committed_in
 from tests.reference_broker.storage.compacting import batches_of, compact, entries_of, latest_of
+from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 from tests.reference_broker.storage.transacting_logs import TransactingLog, aborted_in
 
@@ -462,3 +467,42 @@ def test_work_is_done_in_pieces(monkeypatch):
         bench.services.background = background
         bench.compact()
     assert works.count(2) - works.count(1_000) == sum(len(each) // 2 for each in sizes) * 2, "for keys, and for records"
+
+
+@pytest.mark.parametrize("end", [3, 30, 55, 100])
+def test_truncation_in_the_meantime(end):
+    """Whatever is truncated at whatever moment of a compaction, the files are those of the log."""
+    outcomes = set()
+    for pieces in range(0, 60, 3):
+        bench = filled()
+        bench.log.sync()
+        work, told = HeldWork(), []
+        bench = Bench(bench.disk.crash(), recovery_point=bench.log.recovery_point)
+        bench.services.background = work
+        log = bench.log
+        jobs, errors = BackgroundJobs(), []
+        bounds = CompactionBounds(0, 0, log.last_stable_offset, log.recovery_point)
+        tools = CompactionServices(bench.services, BackgroundQueue(work), 2**20, lambda paths: None)
+
+        def job(tools=tools, log=log, bounds=bounds):
+            yield from Compaction(tools, log, log_to_clean(log.segments, log.config, bounds, NOW_MS), NOW_MS).run()
+
+        jobs.add(job(), errors.append)
+        work.run(pieces)
+        if end < log.next_offset:
+            log.truncate_to(end, told.append)
+        else:
+            log.start_at(end, told.append)
+        work.run()
+        assert (told, log.error) == ([None], None)
+        assert log.next_offset <= end
+        assert not errors or log.truncations == 1
+        outcomes.add(bool(errors))
+        names = bench.disk.names("t-0")
+        assert [int(name[:20]) for name in names if name.endswith(".log")] == log.segments.base_offsets
+        assert not [name for name in names if name.endswith((".swap", ".truncation"))]
+        found = entries_of(log)
+        assert [offset for offset, _, _ in found] == sorted({offset for offset, _, _ in found})
+        again = Bench(bench.disk.crash(), is_clean=False, recovery_point=min(bench.log.recovery_point, log.stored_to))
+        assert entries_of(again.log) == found
+    assert outcomes == ({False} if end > 100 else {False, True})

@@ -200,7 +200,7 @@ def test_power_goes_at_every_call(start):
         directory.checkpoint()
         log.config = dataclasses.replace(log.config, retention_bytes=8 * BATCH_BYTES)
         disk.sync_folder("")
-        log._sync_in_place()
+        log._syncs.sync_in_place(log)
         disk.plan = cut_power_at(disk.calls + number)
         try:
             remove_files(disk, remove(directory, log))
@@ -269,3 +269,29 @@ def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
     append(log, b"c")
     (log,) = opened(disk.crash()).topics["t"].logs
     assert (log.log_start_offset, log.next_offset, values(log)) == (2, 3, [b"c"])
+
+
+@pytest.mark.parametrize("end", [2, 9, 15, 40])
+def test_truncation_in_the_meantime(end):
+    """Whatever is truncated while segments are removed, the files are those of the log, and nothing fails."""
+    for pieces in range(12):
+        disk = MemoryDisk()
+        filled(disk)[0].close()
+        work = HeldWork()
+        directory = opened(disk.crash(), work)
+        (log,) = directory.topics["t"].logs
+        log.config = dataclasses.replace(log.config, retention_bytes=8 * BATCH_BYTES)
+        failures, told = [], []
+        remove(directory, log, failures)
+        work.run(pieces)
+        if end < BATCHES:
+            log.truncate_to(end, told.append)
+        else:
+            log.start_at(end, told.append)
+        work.run()
+        assert (failures, told, log.error) == ([], [None], None)
+        files = directory.services.disk
+        assert isinstance(files, MemoryDisk)
+        assert bases(files) == log.segments.base_offsets
+        assert log.log_start_offset <= log.high_watermark == log.next_offset <= end
+        assert values(log) == [b"%02d" % number for number in range(log.segments.first.base_offset, log.next_offset)]

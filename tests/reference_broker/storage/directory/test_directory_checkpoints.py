@@ -8,9 +8,12 @@ import errno
 import pytest
 
 from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.cleaning.cleaner_checkpoint import CleanerCheckpoint
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
-from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.storage.log.recovery import open_segments
+from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.storage.compacting import compact, entries_of
@@ -343,7 +346,7 @@ def test_defect_of_one_log_does_not_stop_the_start(monkeypatch, caplog):
             raise OverflowError("a defect")
         return open_segments(*arguments, **options)
 
-    monkeypatch.setattr("kafkawire.reference_broker.storage.log.partition_log.open_segments", fail_one)
+    monkeypatch.setattr("kafkawire.reference_broker.storage.log.opening.open_segments", fail_one)
     directory = on(disk)
     logs = {name: log for name, _, log in directory.logs()}
     assert (logs["good"].next_offset, logs["t"].is_offline) == (1, True)
@@ -365,3 +368,95 @@ def test_a_data_directory_of_its_own_has_no_strays(caplog):
         directory.reserve_producer_ids(1)
         directory.close()
     assert not caplog.records
+
+
+# In a cluster.
+
+
+def clustered(disk):
+    services = LogServices(disk)
+    return LogDirectory(services, 1, lambda: bytes(15) + b"\1", {}, is_replicated=True)
+
+
+def test_high_watermarks_are_kept_in_a_cluster():
+    disk = MemoryDisk()
+    directory = clustered(disk)
+    (log,) = create(directory, "t", 1).logs
+    log.lead(3)
+    for _ in range(3):
+        append(log, b"x")
+    assert log.high_watermark == 0
+    log.set_high_watermark(2)
+    directory.checkpoint()
+    assert read_file(disk, "replication-offset-checkpoint") == b"0\n1\nt 0 2\n"
+    directory = clustered(disk.crash())
+    (log,) = directory.topics["t"].logs
+    assert (log.high_watermark, log.next_offset, log.leader_epoch) == (2, 3, 3)
+    directory.close()
+
+
+def test_single_broker_has_no_high_watermarks():
+    disk = MemoryDisk()
+    directory = on(disk)
+    append(create(directory, "t", 1).logs[0], b"x")
+    directory.checkpoint()
+    assert "replication-offset-checkpoint" not in disk.names("")
+
+
+def test_truncation_lowers_every_checkpoint():
+    disk = MemoryDisk()
+    directory = clustered(disk)
+    cleaner = CleanerCheckpoint(directory)
+    (log,) = create(directory, "t", 1, {"segment.bytes": "200"}).logs
+    log.lead(0)
+    for _ in range(9):
+        append(log, b"x" * 30)
+    log.set_high_watermark(9)
+    directory.checkpoint()
+    for _ in cleaner.note(log, 8):
+        _(lambda error: None)
+    assert read_file(disk, "cleaner-offset-checkpoint") == b"0\n1\nt 0 8\n"
+    told = []
+    log.truncate_to(5, told.append)
+    assert told == [None]
+    assert cleaner.offset_of(log) == 5
+    assert read_file(disk, "cleaner-offset-checkpoint") == b"0\n1\nt 0 5\n"
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n1\nt 0 4\n"
+    assert read_file(disk, "replication-offset-checkpoint") == b"0\n1\nt 0 5\n"
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_truncation_that_a_crash_has_interrupted_is_completed_with_all_checkpoints(seed):
+    def begun():
+        disk = MemoryDisk()
+        directory = clustered(disk)
+        (log,) = create(directory, "t", 1, {"segment.bytes": "200", "flush.messages": "1"}).logs
+        log.lead(0)
+        for _ in range(9):
+            append(log, b"x" * 30)
+        log.set_high_watermark(9)
+        directory.checkpoint()
+        return disk, log
+
+    disk, log = begun()
+    before = disk.calls
+    log.truncate_to(3, lambda error: None)
+    ends = set()
+    for number in range(before + 1, disk.calls + 1):
+        disk, log = begun()
+        disk.plan = cut_power_at(number)
+        with pytest.raises(PowerCut):
+            log.truncate_to(3, lambda error: None)
+        disk = disk.crash(seed)
+        directory = clustered(disk)
+        (log,) = directory.topics["t"].logs
+        ends.add(log.next_offset)
+        points = read_file(disk, "recovery-point-offset-checkpoint")
+        assert points is not None
+        assert int(points.split()[-1]) <= log.next_offset
+        assert ".truncation" not in disk.names("t-0")
+        append(log, b"new")
+        log.sync()
+        disk = disk.crash(number)
+        assert clustered(disk).topics["t"].logs[0].next_offset == log.next_offset
+    assert ends == {3, 9}

@@ -99,7 +99,7 @@ def test_log_is_quiet_after_roll_and_sync():
     log.when_quiet(lambda: told.append("at once"))
     for _ in range(3):
         append(log)
-    log._sync()
+    log.sync()
     log.end(GONE)
     assert len(work.pending) == 2, "a roll and a sync"
     log.when_quiet(lambda: told.append("quiet"))
@@ -128,7 +128,7 @@ def test_files_of_a_deleted_topic_go_after_what_is_in_flight():
     (log,) = directory.topics["t"].logs
     append(log)
     append(log)
-    log._sync()
+    log.sync()
     append(log)
     assert len(work.pending) == 2, "a sync and a roll"
     in_flight = [work.pending.popleft(), work.pending.popleft()]
@@ -171,7 +171,7 @@ def test_name_that_is_used_a_hundred_times(seed):
             work.run(number % 3)
         for log in topic.logs:
             if number % 5 == 0:
-                log._sync()
+                log.sync()
         directory.checkpoint()
         directory.delete(topic, lambda error: None)
         work.run(number % 4)

@@ -1,7 +1,7 @@
-"""The background work of a log is counted, and its end is reported."""
+"""The background work of a log is counted, its end is reported, and changes of its files take turns."""
 
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.log.file_work import FileWork, when_all_quiet
+from kafkawire.reference_broker.storage.log.file_work import FileWork, Turns, when_all_quiet
 from kafkawire.reference_broker.storage.services import LogServices
 from tests.reference_broker.storage.held_work import HeldWork
 
@@ -29,3 +29,17 @@ def test_all_of_several_logs():
     assert told == []
     held.run()
     assert told == ["quiet"]
+
+
+def test_turns():
+    turns, told = Turns(), []
+    turns.take(lambda: told.append("first"))
+    turns.take(lambda: told.append("second"))
+    turns.take(lambda: told.append("third"))
+    assert told == ["first"]
+    turns.give()
+    assert told == ["first", "second"]
+    turns.give()
+    turns.give()
+    turns.take(lambda: told.append("fourth"))
+    assert told == ["first", "second", "third", "fourth"]

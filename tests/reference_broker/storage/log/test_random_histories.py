@@ -163,7 +163,7 @@ class History:
     def make_again(self) -> None:
         """Delete the topic and create another, with or without a kill and failing checkpoints."""
         told: list[BrokerError | None] = []
-        self.log._sync()
+        self.log.sync()
         if self.random.random() < 0.5:
             self.disk.plan = no_room_for_checkpoints
         self.directory.delete(self.directory.topics["t"], told.append)

@@ -1,0 +1,74 @@
+"""What an append to a log results in, and the log's owner, which is notified of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from kafkawire.reference_broker.storage.batches import BatchHeader
+from kafkawire.sdk.errors import BrokerError
+
+__all__ = ["Appended", "Done", "LogOwner", "WaitingAppend", "nobody"]
+
+
+class Appended(NamedTuple):
+    """The result of an append.
+
+    Attributes:
+        base_offset: offset of the first record.
+        last_offset: offset of the last record.
+        log_append_time_ms: the timestamp of all records, `NO_TIMESTAMP` if they keep the producer's.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+
+
+#: Called once with the outcome of an append.
+Done = Callable[[Appended | BrokerError], None]
+
+
+class WaitingAppend(NamedTuple):
+    """An append that waits for a new segment.
+
+    Attributes:
+        batch: its header.
+        now_ms: when it was requested.
+        done: see `PartitionLog.append`.
+        make: performs it.
+    """
+
+    batch: BatchHeader
+    now_ms: int
+    done: Done
+    make: Callable[[], None]
+
+
+class LogOwner(Protocol):
+    """Decides how much of a log is committed, from the notifications below."""
+
+    def transaction_begun(self, first_offset: int) -> None:
+        """Record the first batch of a transaction; called before `appended` for that batch."""
+
+    def appended(self, end_offset: int, size_bytes: int) -> None:
+        """Record an appended batch."""
+
+    def moved(self) -> None:
+        """Decide again: the log has a new end, or more of it can be acknowledged."""
+
+    def trimmed(self) -> None:
+        """Record that the log begins at a later offset."""
+
+    def truncated(self) -> None:
+        """Record that the log was truncated: all of its offsets may be lower, or all of its records gone."""
+
+    def prepared(self) -> None:
+        """Record that more segments can be searched now."""
+
+    def ended(self, error: BrokerError) -> None:
+        """Record that the log has ended."""
+
+
+def nobody() -> None:
+    """Stands for no owner: all records on the log's own disk are committed then."""

@@ -1,0 +1,190 @@
+"""Truncation of a log on its disk, so that a crash at any step leaves the old log or the truncated one.
+
+    1. `.truncation` in the folder says where the log begins and ends from then on; it is durable before any change
+    2. segments and snapshots behind the end are removed, the last segment that is left is truncated, and all is synced
+    3. the checkpoints of the data directory are written, and `.truncation` is removed
+
+An opening that finds the file repeats step 2; step 3 follows before the first append. The recovery point could not go
+back by itself: a crash after new appends would trust what has replaced the truncated records.
+
+Source: `LocalLog.truncateTo`, `truncateFullyAndStartAt` in Apache Kafka, where a crash may leave a part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafkawire.reference_broker.config.topic_configs import LogConfig
+from kafkawire.reference_broker.storage.batches import BatchHeader, Window
+from kafkawire.reference_broker.storage.checkpoints import write_epochs
+from kafkawire.reference_broker.storage.disk.disk import Disk, File, read_file, replace_file
+from kafkawire.reference_broker.storage.segments.segment import Segment
+from kafkawire.reference_broker.storage.segments.stored_batches import PIECE_BYTES
+from kafkawire.sdk.errors import DecodeError
+from kafkawire.sdk.records.java_integers import INT32_MAX
+from kafkawire.sdk.records.survey import Survey
+from kafkawire.sdk.storage.checkpoints import LEADER_EPOCHS
+from kafkawire.sdk.storage.file_names import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
+
+__all__ = ["TRUNCATION", "Cut", "Truncation", "begin_truncation", "cut_files", "end_truncation", "pending_truncation"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: The file that says how the log has to be truncated.
+TRUNCATION = ".truncation"
+
+#: Longer than two offsets.
+_TEXT_BYTES_MAX = 100
+
+
+class Truncation(NamedTuple):
+    """The bounds of a log after a truncation.
+
+    Attributes:
+        start_offset: the first readable offset.
+        end_offset: no record at or after it remains; if it is not after the start, no record remains at all, and the
+            log continues at the start.
+    """
+
+    start_offset: int
+    end_offset: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no record remains."""
+        return self.end_offset <= self.start_offset
+
+
+class Cut(NamedTuple):
+    """The end of a log after a truncation.
+
+    Attributes:
+        tail: the last segment, which can be appended to.
+        end_offset: the end of the log.
+    """
+
+    tail: Segment
+    end_offset: int
+
+
+def begin_truncation(disk: Disk, folder: str, truncation: Truncation) -> None:
+    """Decide on a truncation, durably.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    replace_file(disk, f"{folder}/{TRUNCATION}", b"%d %d\n" % truncation)
+
+
+def pending_truncation(disk: Disk, folder: str) -> Truncation | None:
+    """Return the truncation that a crash has interrupted; a damaged file is ignored, with a log line.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    path = f"{folder}/{TRUNCATION}"
+    content = read_file(disk, path, _TEXT_BYTES_MAX)
+    if content is None:
+        return None
+    try:
+        start_offset, end_offset = map(int, content.split())
+        if start_offset < 0 or end_offset < 0 or not content.endswith(b"\n"):
+            raise ValueError
+    except ValueError:
+        logger.warning("%s: %.40r does not say how to truncate the log and is ignored", disk.describe(path), content)
+        disk.remove(path)
+        return None
+    return Truncation(start_offset, end_offset)
+
+
+def end_truncation(disk: Disk, folder: str) -> None:
+    """Forget a truncation that is durable.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    disk.remove(f"{folder}/{TRUNCATION}")
+    disk.sync_folder(folder)
+
+
+def cut_files(
+    disk: Disk,
+    folder: str,
+    config: LogConfig,
+    truncation: Truncation,
+    file_of: Callable[[int], File | None] = lambda base_offset: None,
+) -> Cut:
+    """Truncate the files of a log, durably, on any thread; it may be repeated.
+
+    Args:
+        disk: holds the files.
+        folder: the partition's folder.
+        config: configuration of the log.
+        truncation: its new bounds.
+        file_of: returns the open file of a segment by its base offset, if there is one: slices of that file fail from
+            then on, instead of returning what is appended later.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    names = disk.names(folder)
+    bases = sorted(base for name in names if (base := offset_in(name, LOG_SUFFIX)) is not None)
+    left = [] if truncation.is_complete else [base for base in bases if base <= truncation.end_offset]
+    end_offset = truncation.start_offset
+    if left:
+        end_offset = _truncate_segment(disk, folder, left[-1], truncation.end_offset, file_of(left[-1]))
+        if end_offset <= truncation.start_offset:  # only records before the start would remain
+            left, end_offset = [], truncation.start_offset
+    for base in reversed(bases[len(left) :]):
+        Segment(disk, folder, base, config).delete()
+    if left:
+        tail = Segment(disk, folder, left[-1], config)
+    else:
+        tail = Segment.create(disk, folder, end_offset, config)
+        write_epochs(disk, f"{folder}/{LEADER_EPOCHS}", [], is_durable=True)
+    for name in names:
+        offset = offset_in(name, SNAPSHOT_SUFFIX)
+        if offset is not None and (not left or offset > end_offset):
+            disk.remove(f"{folder}/{name}")
+    disk.sync_folder(folder)
+    cut_bytes = tail.recover()
+    # A gap that compaction has left may end there.
+    tail.next_offset = tail.next_offset if cut_bytes else max(tail.next_offset, end_offset)
+    return Cut(tail, tail.next_offset)
+
+
+def _truncate_segment(disk: Disk, folder: str, base_offset: int, offset: int, file: File | None) -> int:
+    """Truncate a segment before the batch that has `offset`, or follows it; return the end of the log."""
+    stem = f"{folder}/{file_name(base_offset)}"
+    file = file or disk.open(stem + LOG_SUFFIX)
+    batch = _first_from(file, base_offset, offset)
+    if batch is not None:
+        file.truncate(batch.position)
+    file.sync()
+    for suffix in INDEX_SUFFIXES:
+        with contextlib.suppress(FileNotFoundError):
+            disk.remove(stem + suffix)
+    return offset if batch is None else min(offset, batch.base_offset)
+
+
+def _first_from(file: File, base_offset: int, offset: int) -> BatchHeader | None:
+    """Return the header of the first batch that does not end before an offset; None if there is none, or after damage,
+    where recovery truncates the file."""
+    survey = Survey(base_offset, INT32_MAX)
+    position = 0
+    while position < file.size_bytes:
+        survey.add(file.read(position, PIECE_BYTES), [])
+        if survey.next_offset > offset or survey.size_bytes == position:
+            break
+        position = survey.size_bytes
+    window = Window(file)
+    with contextlib.suppress(DecodeError):
+        while position < file.size_bytes:
+            batch = window.header(position)
+            if batch.last_offset >= offset:
+                return batch
+            position += batch.size_bytes
+    return None

@@ -1,0 +1,159 @@
+"""The truncations of a log in use, one after another: appends, rolls and syncs wait, and so do reads of what goes.
+
+Methods take the log, which stays in use as long as a truncation needs it. For the steps on the disk see
+`truncation.py`.
+
+Source: `UnifiedLog.truncateTo`, `truncateFullyAndStartAt` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kafkawire.reference_broker.config.topic_configs import LogConfig
+from kafkawire.reference_broker.storage.disk.disk import is_short_of_descriptors
+from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs
+from kafkawire.reference_broker.storage.log.file_work import FileWork, Turns
+from kafkawire.reference_broker.storage.log.opening import TruncatedLog, truncate_log
+from kafkawire.reference_broker.storage.log.reading import LogReader
+from kafkawire.reference_broker.storage.log.syncs import RETRY_MS
+from kafkawire.reference_broker.storage.log.truncation import Truncation, end_truncation
+from kafkawire.reference_broker.storage.producers.producer_state import Snapshots
+from kafkawire.reference_broker.storage.segments.segments import Segments
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import call
+from kafkawire.sdk.errors import BrokerError
+
+__all__ = ["Plan", "Settled", "Truncations"]
+
+#: Called once with None, or with the error that prevents it.
+Settled = Callable[[BrokerError | None], None]
+
+#: Returns what to truncate when the time has come; None if nothing has to be.
+Plan = Callable[[], Truncation | None]
+
+
+class _Log(Protocol):
+    """The log, see `PartitionLog`."""
+
+    @property
+    def folder(self) -> str: ...
+    @property
+    def config(self) -> LogConfig: ...
+    @property
+    def error(self) -> BrokerError | None: ...
+    @property
+    def segments(self) -> Segments: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def snapshots(self) -> Snapshots: ...
+    @property
+    def epochs(self) -> LeaderEpochs: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def on_truncated(self) -> Callable[[Any, int, Settled], None] | None: ...
+    @property
+    def turns(self) -> Turns: ...
+    def fail(self, error: Exception) -> None: ...
+    def take_truncated(self, found: TruncatedLog, truncation: Truncation) -> None: ...
+    def continue_appends(self) -> None: ...
+
+
+class Truncations:
+    """The truncations of one log.
+
+    Args:
+        services: see `LogServices`.
+        files: background work of the log.
+        reader: see `LogReader`.
+
+    Attributes:
+        running: how many were begun or wait for their turn; one that an opening has completed counts until `settle`.
+    """
+
+    def __init__(self, services: LogServices, files: FileWork, reader: LogReader) -> None:
+        self.running = 0
+        self._services = services
+        self._files = files
+        self._reader = reader
+
+    def begin(self, log: _Log, plan: Plan, done: Settled) -> None:
+        """Truncate a log in its turn; appends are held until `continue_appends` is called.
+
+        Args:
+            log: the log.
+            plan: see `Plan`.
+            done: called once with None, or with the error that has ended the log.
+        """
+        self.running += 1
+
+        def decide() -> None:
+            truncation = plan() if log.error is None else None
+            if truncation is not None:
+                self._cut(log, truncation, done)
+                return
+            if log.error is None:
+                log.epochs.end_at(log.next_offset)
+            self._end(log, done)
+
+        # Neither a sync nor a roll may write to files that go.
+        log.turns.take(lambda: self._files.when_quiet(decide))
+
+    def _cut(self, log: _Log, truncation: Truncation, done: Settled) -> None:
+        disk, folder, config, snapshots = self._services.disk, log.folder, log.config, log.snapshots
+        before, high_watermark, found = log.segments, log.high_watermark, list[TruncatedLog]()
+        release = self._reader.hold(before if truncation.is_complete else before.since(truncation.end_offset))
+
+        def work() -> None:
+            found.append(truncate_log(disk, folder, config, snapshots, before, high_watermark, truncation))
+
+        def worked(error: Exception | None) -> None:
+            if error is not None and is_short_of_descriptors(error) and log.error is None:
+                self._services.tell_shortage(folder, error)
+                deadline_ms = self._services.clock() + RETRY_MS
+                self._services.timers.at(deadline_ms, lambda now_ms: self._cut(log, truncation, done))
+                release()
+                return
+            if error is not None:
+                log.fail(error)
+            elif log.error is None:
+                log.take_truncated(found[0], truncation)
+            release()
+            if log.error is not None:
+                self._end(log, done)
+            elif log.on_truncated is None:
+                self.settle(log, done)
+            else:
+                log.on_truncated(log, log.next_offset, lambda failed: self.settle(log, done, failed))
+
+        self._files.do(work, worked)
+
+    def settle(self, log: _Log, done: Settled, error: BrokerError | None = None) -> None:
+        """Forget a truncation: no checkpoint says more than the log has.
+
+        Args:
+            log: the log.
+            done: see `begin`.
+            error: why the checkpoints could not be written; the log is offline then.
+        """
+        if error is not None:
+            log.fail(error)
+        if log.error is not None:
+            self._end(log, done)
+            return
+
+        def settled(error: Exception | None) -> None:
+            if error is not None:
+                log.fail(error)
+            self._end(log, done)
+
+        self._files.do(lambda: end_truncation(self._services.disk, log.folder), settled)
+
+    def _end(self, log: _Log, done: Settled) -> None:
+        self.running -= 1
+        call(done, log.error)
+        log.turns.give()
+        log.continue_appends()

@@ -1,0 +1,193 @@
+"""A truncation leaves what is before its end; a crash at any step of it leaves the old log or the truncated one.
+
+Method: a log with transactions in several segments on a disk in memory, truncated at each offset; for some offsets, the
+power goes, or the process dies, at each call of the disk, and the log is opened and compared with both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at
+from kafkawire.reference_broker.storage.log.truncation import (
+    TRUNCATION,
+    Truncation,
+    begin_truncation,
+    cut_files,
+    end_truncation,
+    pending_truncation,
+)
+from kafkawire.reference_broker.storage.producers.markers import Marker
+from tests.reference_broker.storage.produced_batches import NOW_MS, produced
+from tests.reference_broker.storage.replicated_logs import (
+    FOLDER,
+    SMALL,
+    Replica,
+    batches_of,
+    files_of,
+    placed,
+    rebuilt,
+    state_of,
+)
+
+
+def filled(config=SMALL):
+    """Return a replica with five epochs of transactions of two records, markers and plain batches of three."""
+    replica = Replica(config)
+    log = replica.log
+    for number in range(15):
+        if number % 3 == 0:
+            log.lead(number // 3)
+        data = produced(
+            b"t", b"%d" % number, producer_id=7, producer_epoch=0, base_sequence=2 * number, is_transactional=True
+        )
+        guard = log.producers.begin_verification(7, 0, 2 * number, NOW_MS, has_epoch_per_transaction=False)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None, verification=guard)
+        data = produced(b"p", b"q", b"%d" % number)
+        log.append(data, parse_header(data), NOW_MS + number, lambda result: None)
+        log.append_marker(Marker(7, 0, number % 2 > 0, 0), 0, NOW_MS, lambda result: None)
+    assert log.next_offset == 90
+    assert len(log.segments) > 5
+    log.sync()
+    log.set_high_watermark(50)
+    replica.checkpoint()
+    return replica
+
+
+END = 90
+
+
+@pytest.mark.parametrize("offset", [*range(0, END, 7), 89, 90, 99])
+def test_everything_before_the_end_stays_and_all_state_goes_back(offset):
+    replica = filled()
+    before, log = batches_of(replica.log), replica.log
+    replica.truncate_to(offset)
+    assert batches_of(log) == {
+        base: data for base, data in before.items() if base + parse_header(data).last_offset_delta < offset
+    }
+    assert offset - 3 < log.next_offset <= offset or log.next_offset == END
+    assert state_of(log) == state_of(rebuilt(replica))
+    assert log.recovery_point <= log.next_offset
+    assert TRUNCATION not in replica.disk.names(FOLDER)
+    # It can be appended to, and opened again.
+    data = produced(b"new")
+    log.lead(9)
+    log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    end = log.next_offset
+    replica.crash()
+    assert replica.log.next_offset == end
+    assert replica.log.epochs.current == 9
+
+
+@pytest.mark.parametrize("offset", [0, 5, 90, 1000])
+def test_start_elsewhere(offset):
+    replica = filled()
+    replica.start_at(offset)
+    log = replica.log
+    assert (log.log_start_offset, log.high_watermark, log.next_offset) == (offset, offset, offset)
+    assert (len(log.producers), log.epochs.entries(), log.size_bytes) == (0, [], 0)
+    assert files_of(replica.disk) == {f"{offset:020}.log": b""}
+    assert files_of(replica.disk, ".snapshot") == {}
+    replica.crash()
+    assert replica.log.next_offset == replica.log.log_start_offset == offset
+
+
+def test_nothing_is_readable_before_the_end():
+    replica = filled()
+    replica.log.begin_at(44)
+    before = replica.log.next_offset
+    replica.truncate_to(45)  # inside the batch of 42 to 44 or so: only deleted records would stay
+    assert replica.log.log_start_offset <= replica.log.next_offset <= 45 < before
+    replica.truncate_to(20)
+    assert (replica.log.log_start_offset, replica.log.next_offset) == (20, 20)
+
+
+def calls_of(truncate):
+    replica, calls = filled(), []
+    replica.disk.plan = calls.append
+    truncate(replica)
+    return len(calls)
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize(
+    "truncate",
+    [
+        lambda replica: replica.truncate_to(61),
+        lambda replica: replica.truncate_to(3),
+        lambda replica: replica.start_at(200),
+    ],
+    ids=["in the middle", "at the start", "elsewhere"],
+)
+def test_crash_at_every_step_leaves_the_old_log_or_the_truncated_one(truncate, seed):
+    old, new = filled(), filled()
+    truncate(new)
+    expected = []
+    for replica in (old, new):
+        replica.crash()
+        expected.append((batches_of(replica.log), state_of(replica.log)))
+    found = []
+    for number in range(1, calls_of(truncate) + 1):
+        replica = filled()
+        replica.disk.plan = cut_power_at(replica.disk.calls + number)
+        with pytest.raises(PowerCut):
+            truncate(replica)
+        replica.crash(None if seed is None else 1000 * seed + number)
+        assert TRUNCATION not in replica.disk.names(FOLDER)
+        state = batches_of(replica.log), state_of(replica.log)
+        found.append(expected.index(state))
+        # What is appended now stays, whatever a checkpoint said before.
+        data = produced(b"after")
+        replica.log.lead(9)
+        replica.log.append(data, parse_header(data), NOW_MS, lambda result: None)
+        replica.log.sync()
+        end = replica.log.next_offset
+        replica.crash(number)
+        assert replica.log.next_offset == end
+    assert found == sorted(found), "once truncated, it stays truncated" if seed is None else ""
+    assert set(found) == {0, 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"7\n", b"7 8", b"x 8\n", b"-1 8\n", b"7 -8\n", b"\0" * 8])
+def test_damaged_decision_is_ignored(caplog, content):
+    disk = MemoryDisk()
+    disk.make_folder(FOLDER)
+    write_file(disk, f"{FOLDER}/{TRUNCATION}", content)
+    assert pending_truncation(disk, FOLDER) is None
+    assert "does not say how to truncate the log" in caplog.text
+    assert disk.names(FOLDER) == []
+
+
+def test_decision_is_read_until_it_is_forgotten():
+    disk = MemoryDisk()
+    disk.make_folder(FOLDER)
+    assert pending_truncation(disk, FOLDER) is None
+    begin_truncation(disk, FOLDER, Truncation(3, 8))
+    assert read_file(disk, f"{FOLDER}/{TRUNCATION}") == b"3 8\n"
+    assert pending_truncation(disk, FOLDER) == Truncation(3, 8)
+    end_truncation(disk, FOLDER)
+    assert pending_truncation(disk, FOLDER) is None
+
+
+def test_gap_of_compaction_stays_before_the_end():
+    replica = Replica(dataclasses.replace(SMALL, is_compacted=True))
+    for offset in (0, 20):
+        replica.follow(placed(produced(b"a"), offset), 0)
+    replica.truncate_to(10)
+    assert replica.log.next_offset == 10
+    assert list(batches_of(replica.log)) == [0]
+
+
+def test_damage_before_the_end_ends_the_log_there(caplog):
+    replica = filled()
+    name = sorted(files_of(replica.disk))[0]
+    content = bytearray(files_of(replica.disk)[name])
+    content[100] ^= 1
+    write_file(replica.disk, f"{FOLDER}/{name}", bytes(content))
+    cut = cut_files(replica.disk, FOLDER, SMALL, Truncation(0, 5))
+    assert cut.end_offset == cut.tail.next_offset == 2, "the second batch is damaged"
+    assert "cutting off" in caplog.text

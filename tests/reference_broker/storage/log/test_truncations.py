@@ -1,0 +1,214 @@
+"""While a log is truncated, everything that would use what goes waits, is refused, or fails cleanly.
+
+Method: background work that is held back, so that requests arrive at each moment of a truncation.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.log.truncation import TRUNCATION
+from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
+from kafkawire.reference_broker.storage.segments.segments import Read
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.sdk.errors import BrokerError, LocalProtocolError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.storage.held_work import HeldWork
+from tests.reference_broker.storage.produced_batches import NOW_MS, produced
+from tests.reference_broker.storage.replicated_logs import FOLDER, SMALL, batches_of, placed
+
+
+@pytest.fixture
+def work() -> HeldWork:
+    return HeldWork()
+
+
+@pytest.fixture
+def log(work: HeldWork) -> PartitionLog:
+    """Return a log of twenty batches of one record, in four segments."""
+    disk = MemoryDisk()
+    disk.make_folder(FOLDER)
+    log = PartitionLog(LogServices(disk, work, Timers()), FOLDER, SMALL, high_watermark=0)
+    log.lead(0)
+    for number in range(20):
+        data = produced(b"%02d" % number * 10)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    work.run()
+    assert len(log.segments) == 4
+    log.set_high_watermark(10)
+    return log
+
+
+def test_appends_that_wait_are_refused_and_later_ones_wait(log, work):
+    results = {}
+
+    def append(name):
+        data = produced(name.encode() * 200)
+        log.append(data, parse_header(data), NOW_MS, lambda result: results.update({name: result}))
+
+    append("before")  # which needs another segment
+    log.truncate_to(12, lambda error: results.update(truncated=error))
+    assert results["before"].code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    append("meanwhile")
+    log.append_as_follower(placed(produced(b"f"), 12), 12, 0, NOW_MS, lambda result: results.update(fetched=result))
+    assert set(results) == {"before"}
+    work.run()
+    assert results["truncated"] is None
+    assert results["meanwhile"].base_offset == 12
+    assert results["fetched"].code == ErrorCode.OFFSET_OUT_OF_RANGE, "another append was faster"
+    assert log.next_offset == 13
+
+
+def test_reads_of_what_stays_go_on_and_others_wait(log, work):
+    log.truncate_to(14, lambda error: None)
+    segment = log.segments.since(14)[0]
+    assert log.read(0, 1000, at_least_one=True).records is not None
+    with pytest.raises(NotPrepared):
+        log.read(segment.base_offset, 1000, at_least_one=True, up_to=20)
+    found: list[Read | BrokerError] = []
+    log.when_prepared(lambda: log.read(segment.base_offset, 1000, at_least_one=True, up_to=14), found.append)
+    assert not found
+    work.run()
+    assert isinstance(found[0], Read)
+    assert found[0].records is not None
+    with pytest.raises(BrokerError, match="expected 0 to 14"):
+        log.read(15, 1000, at_least_one=True)
+
+
+def test_slices_never_show_what_was_appended_later(log, work):
+    base_offset = log.segments.since(8)[0].base_offset
+    offsets = (base_offset - 1, base_offset, 18)
+    before = [log.read(offset, 1000, at_least_one=True, up_to=20).records for offset in offsets]
+    content = [each.read() for each in before if each is not None]
+    log.truncate_to(base_offset + 1, lambda error: None)
+    work.run()
+    for number in range(8):
+        data = produced(b"new %d" % number * 8)
+        log.append(data, parse_header(data), NOW_MS, lambda result: None)
+    work.run()
+    assert log.next_offset == base_offset + 9
+    outcomes = []
+    for each, expected in zip(before, content, strict=True):
+        assert each is not None
+        try:
+            assert each.read() == expected
+            outcomes.append("whole")
+        except OSError:
+            outcomes.append("short")
+    assert outcomes == ["whole", "short", "whole"], "files that were removed stay readable"
+
+
+def test_two_truncations_happen_one_after_another(log, work):
+    ended = []
+    log.truncate_to(15, lambda error: ended.append((15, error, log.next_offset)))
+    log.truncate_to(4, lambda error: ended.append((4, error, log.next_offset)))
+    log.truncate_to(9, lambda error: ended.append((9, error, log.next_offset)))
+    assert log.is_unsettled
+    with pytest.raises(LocalProtocolError, match="it is being truncated"):
+        log.lead(7)
+    work.run()
+    assert ended == [(15, None, 15), (4, None, 4), (9, None, 4)]
+    assert (log.truncations, log.is_unsettled, log.high_watermark) == (2, False, 4)
+    log.lead(7)
+    assert log.epochs.entries() == [(0, 0), (7, 4)]
+    with pytest.raises(LocalProtocolError, match="its last epoch is 7"):
+        log.lead(6)
+
+
+def test_syncs_rolls_and_stores_wait(log, work):
+    told = []
+    log.truncate_to(12, lambda error: told.append("truncated"))
+    log.roll(lambda: told.append("rolled"))
+    log.store(list(log.segments)[1:], lambda: told.append("stored"))
+    log.sync()
+    assert len(work.pending) == 1
+    work.run()
+    assert told[0] == "truncated"
+    assert set(told) == {"truncated", "rolled", "stored"}
+    assert log.recovery_point == 12
+    assert log.error is None
+
+
+def test_log_that_ends_meanwhile(log, work):
+    ended: list[BrokerError | None] = []
+    log.truncate_to(12, ended.append)
+    log.start_at(100, ended.append)
+    quiet = []
+    log.when_quiet(lambda: quiet.append(True))
+    log.end(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "deleted"))
+    assert not quiet, "its folder is in use"
+    work.run()
+    assert quiet == [True]
+    assert [error.code for error in ended if error is not None] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+
+
+def test_truncation_is_retried_after_a_lack_of_descriptors(log, work, caplog):
+    services, ended = log._services, []
+
+    def plan(call):
+        if call.name == "create" and TRUNCATION in call.path:
+            raise OSError(errno.EMFILE, "planned", call.path)
+
+    services.disk.plan = plan
+    log.truncate_to(12, ended.append)
+    work.run()
+    assert "too few file descriptors" in caplog.text
+    assert not ended
+    services.disk.plan = None
+    services.timers.fire(10_000)
+    work.run()
+    assert (ended, log.next_offset) == ([None], 12)
+
+
+@pytest.mark.parametrize("name", ["truncate", "remove", "sync", "sync_folder", "rename"])
+def test_failed_truncation_ends_the_log_and_the_next_opening_completes_it(log, work, name):
+    disk, ended = log._services.disk, []
+    calls = []
+
+    def plan(call):
+        calls.append(call.name)
+        if call.name == name and "truncate" in [*calls, name]:
+            raise OSError(errno.EIO, "planned", call.path)
+
+    disk.plan = plan
+    log.truncate_to(12, ended.append)
+    work.run()
+    assert ended == [log.error]
+    assert log.is_offline
+    disk = disk.crash()
+    again = PartitionLog(LogServices(disk), FOLDER, SMALL, is_clean=False, high_watermark=10)
+    assert again.next_offset in (12, 20)
+    if again.is_unsettled:
+        results = []
+        data = produced(b"a")
+        again.append(data, parse_header(data), NOW_MS, results.append)
+        assert not results, "a checkpoint may still say more"
+        again.settle()
+        assert results[0].base_offset == 12
+    assert list(batches_of(again)) == list(range(again.next_offset))
+
+
+def test_failed_checkpoint_ends_the_log(log, work):
+    ended: list[BrokerError | None] = []
+    failed = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+    log.on_truncated = lambda log, offset, done: done(failed)
+    log.truncate_to(12, ended.append)
+    work.run()
+    assert ended == [log.error]
+    assert log.is_offline
+    assert TRUNCATION in log._services.disk.names(FOLDER)
+
+
+def test_closed_during_a_truncation(log, work):
+    ended: list[BrokerError | None] = []
+    log.truncate_to(12, ended.append)
+    log.close()
+    assert log.is_offline, "so the shutdown is not clean"
+    work.run()
+    assert ended == [log.error]
