@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RemoteProtocolError, RequestTimedOut
+from kafkawire.sdk.groups.auto_commit import AutoCommit, Positions
 from kafkawire.sdk.groups.commit_outcome import CommitWaiter, OnDone, Outcome
+from kafkawire.sdk.groups.commit_waiters import MAX_COMMITS, CommitWaiters
 from kafkawire.sdk.groups.offset_requests import TopicNames, commit_request, commit_results
-from kafkawire.sdk.groups.protocol import GroupMetadata, MemberReader
+from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -35,13 +36,6 @@ from kafkawire.sdk.transport.promise import Promise
 __all__ = ["MAX_COMMITS", "Member", "Offsets"]
 
 logger = logging.getLogger("kafkawire.group")
-
-#: The maximum number of waiting commits: enough for one per record for a while, and a bound for a program that is
-#: faster than its coordinator.
-MAX_COMMITS = 10_000
-
-#: Deadlines of ended commits may stay in the heap until they outnumber those of open commits by this many.
-_SPARE_DEADLINES = 64
 
 #: Codes for a signature that is not, or no longer, a member's; the member may have another one soon.
 _RENEWED = frozenset(
@@ -106,15 +100,15 @@ class Offsets:
         router: Router,
         backoff: Backoff,
         group_id: str,
-        reader: MemberReader,
+        reader: Positions,
         auto_commit_interval_ms: int | None,
         api_timeout_ms: int,
     ) -> None:
         self._router = router
         self._group_id = group_id
         self._reader = reader
-        self._interval_ms = auto_commit_interval_ms
         self._api_timeout_ms = api_timeout_ms
+        self._auto_commit = AutoCommit(group_id, reader, auto_commit_interval_ms, api_timeout_ms)
         self._attempts = Attempts(backoff)
         self._lines = LogLimit(logger)
         self.member: Member | None = None
@@ -123,11 +117,7 @@ class Offsets:
         self._call: Call | None = None
         self._signature = GroupMetadata(group_id)
         self._names: TopicNames = {}
-        self._waiting: dict[CommitWaiter, None] = {}
-        self._deadlines: list[tuple[int, int, CommitWaiter]] = []
-        self._commits = 0
-        self._auto_due_ms: int | None = None
-        self._auto_runs = False
+        self._waiters = CommitWaiters()
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
@@ -141,7 +131,7 @@ class Offsets:
             on_done: called once with the outcome or with a final error.
             now_ms: the time.
         """
-        if len(self._waiting) >= MAX_COMMITS:
+        if len(self._waiters) >= MAX_COMMITS:
             on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, that is the limit"), now_ms)
             return
         if self.member is not None and self.member.failure is not None:
@@ -151,13 +141,11 @@ class Offsets:
         if not offsets:
             on_done(waiter.outcome(), now_ms)
             return
-        self._commits += 1
-        self._waiting[waiter] = None
-        heappush(self._deadlines, (deadline_ms, self._commits, waiter))
+        self._waiters.add(waiter, deadline_ms)
         assigned = offsets.keys() if self.member is None else self._reader.assigned
         for partition, offset in offsets.items():
             if partition not in assigned:
-                self._give_up([waiter], partition, None, now_ms)
+                self._waiters.give_up([waiter], partition, None, now_ms)
             else:
                 former = self._pending.get(partition)
                 waiters = [*(former.waiters if former else ()), waiter]
@@ -200,12 +188,13 @@ class Offsets:
             self._call.cancel()
             self._call = None
         for partition, slot in withdrawn:  # the end of a commit may withdraw others or request another
-            self._give_up(slot.waiters, partition, cause, now_ms)
+            self._waiters.give_up(slot.waiters, partition, cause, now_ms)
 
     def poll(self, now_ms: int) -> None:
         """Send the commits that are due."""
         self._expire(now_ms)
-        self._commit_finished(now_ms)
+        if self._auto_commit.is_due(now_ms) and self._sign() is not None:
+            self._auto_commit.begin(self.commit, now_ms)
         if self._call is not None or not self._pending or now_ms < self._attempts.not_before_ms:
             return
         if self._sign() is not None:
@@ -213,49 +202,20 @@ class Offsets:
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens earlier."""
-        times = [self._deadlines[0][0]] if self._deadlines else []
-        if self._auto_due_ms is not None:
-            times.append(self._auto_due_ms)
+        times = [each for each in (self._waiters.due_ms, self._auto_commit.due_ms) if each is not None]
         if self._pending and self._call is None and self._sign() is not None:
             times.append(max(now_ms, self._attempts.not_before_ms))
         return min(times, default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """End all commits."""
-        self._interval_ms = self._auto_due_ms = None
+        self._auto_commit.end()
         self._pending.clear()
         self._sent.clear()
-        for waiter in list(self._waiting):
-            self._end(waiter, error, now_ms)
-        self._deadlines.clear()
+        self._waiters.end_all(error, now_ms)
 
     def _sign(self) -> GroupMetadata | None:
         return GroupMetadata(self._group_id) if self.member is None else self.member.sign()
-
-    def _commit_finished(self, now_ms: int) -> None:
-        """Commit finished positions automatically, if it is time."""
-        if self._interval_ms is None:
-            return
-        if self._auto_due_ms is None:
-            self._auto_due_ms = now_ms + self._interval_ms
-        if now_ms < self._auto_due_ms:
-            return
-        self._auto_due_ms = now_ms + self._interval_ms
-        if self._auto_runs or self._sign() is None:
-            return
-        offsets = self._reader.to_commit(None)
-        if not offsets:
-            return
-
-        def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
-            self._auto_runs = False
-            if isinstance(outcome, KafkaWireError):
-                self._lines.warning(
-                    "automatic", now_ms, "group %s: the automatic commit failed: %s", self._group_id, outcome
-                )
-
-        self._auto_runs = True
-        self.commit(offsets, now_ms + self._api_timeout_ms, done, now_ms)
 
     def _send(self, now_ms: int) -> None:
         self._sent, self._pending = self._pending, {}
@@ -268,7 +228,7 @@ class Offsets:
             del self._sent[partition]
         for partition, slot in outdated.items():
             text = f"commit of {partition} in group {self._group_id}: the topic was deleted and created again"
-            self._fail(slot, partition, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
+            self._waiters.refuse(slot.waiters, partition, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
         if not self._sent:
             return
 
@@ -317,7 +277,7 @@ class Offsets:
         for partition, slot in stored.items():
             for waiter in slot.waiters:
                 waiter.offsets[partition] = slot.offset
-                self._settle(waiter, partition, now_ms)
+                self._waiters.settle(waiter, partition, now_ms)
         for partition, error in refused.items():
             self._refused(partition, error, now_ms)
         for partition in list(self._sent):
@@ -338,7 +298,7 @@ class Offsets:
         code = error.code if isinstance(error, BrokerError) else None
         is_gone = code is ErrorCode.UNKNOWN_TOPIC_ID and slot.topic_id not in (ZERO_UUID, self._topic_id(partition))
         if is_gone or not may_pass(error, _FINAL, _PASSING if self.member is None else _PASSING | _RENEWED):
-            self._fail(slot, partition, error, now_ms)
+            self._waiters.refuse(slot.waiters, partition, error, now_ms)
             return
         if outdates_metadata(error):
             self._router.metadata.invalidate()
@@ -356,42 +316,11 @@ class Offsets:
         """Return the current id of the topic; zeros if unknown."""
         return self._router.metadata.topic_id(partition.topic)
 
-    def _fail(self, slot: _Slot, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
-        """Tell the waiters for an offset that it will not be committed."""
-        for waiter in slot.waiters:
-            waiter.error = error
-            self._settle(waiter, partition, now_ms)
-
-    def _give_up(
-        self, waiters: Collection[CommitWaiter], partition: TopicPartition, cause: KafkaWireError | None, now_ms: int
-    ) -> None:
-        for waiter in waiters:
-            waiter.rebalanced.add(partition)
-            waiter.cause = waiter.cause or cause
-            self._settle(waiter, partition, now_ms)
-
-    def _settle(self, waiter: CommitWaiter, partition: TopicPartition, now_ms: int) -> None:
-        """Record that a partition of a commit is settled."""
-        waiter.left.discard(partition)
-        if not waiter.left:
-            self._end(waiter, waiter.outcome(), now_ms)
-
-    def _end(self, waiter: CommitWaiter, outcome: Outcome | KafkaWireError, now_ms: int) -> None:
-        if waiter not in self._waiting:
-            return
-        del self._waiting[waiter]
-        waiter.left.clear()
-        if len(self._deadlines) > 2 * len(self._waiting) + _SPARE_DEADLINES:
-            self._deadlines = sorted(entry for entry in self._deadlines if entry[2] in self._waiting)  # which is a heap
-        waiter.on_done(outcome, now_ms)
-
     def _expire(self, now_ms: int) -> None:
         expired = False
-        while self._deadlines and (self._deadlines[0][0] <= now_ms or self._deadlines[0][2] not in self._waiting):
-            waiter = heappop(self._deadlines)[2]
-            if waiter in self._waiting:
-                expired = True
-                self._end(waiter, self._too_late(waiter, now_ms), now_ms)
+        for waiter in self._waiters.late(now_ms):
+            expired = True
+            self._waiters.end(waiter, self._too_late(waiter, now_ms), now_ms)
         if expired:
             for partition, slot in list(self._pending.items()):
                 if not any(waiter.left for waiter in slot.waiters):

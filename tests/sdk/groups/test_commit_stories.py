@@ -294,7 +294,7 @@ def test_a_client_that_has_recovered_behaves_like_a_new_one(past: list[Step], fu
     for step in past:
         old.act(step)
     old.mend()
-    due_ms = old.offsets._auto_due_ms
+    due_ms = old.offsets._auto_commit.due_ms
     assert due_ms is not None
     old.simulation.run(due_ms - old.simulation.now_ms)  # a new client's first automatic commit is one interval away
     new = Scene(due_ms, old.reader.positions, old.reader.stored)

@@ -361,7 +361,7 @@ def test_automatic_commits_do_not_pile_up() -> None:
     client.answer = lambda request: SILENT
     client.reader.read()
     client.simulation.run(5_000)
-    assert len(client.requests) == len(client.offsets._waiting) == 1
+    assert len(client.requests) == len(client.offsets._waiters) == 1
     client.answer = client.by_partition
     client.simulation.break_connections(2)
     client.simulation.run(2_000)
@@ -420,7 +420,7 @@ def test_deadlines_of_ended_commits_are_forgotten() -> None:
     for offset in range(1_000):
         client.commit({T0: offset}, 500_000)
         client.offsets.release([T0], client.simulation.now_ms)
-    assert len(client.offsets._deadlines) < 200
+    assert len(client.offsets._waiters._deadlines) < 200
 
 
 def test_commits_end_in_time_after_others_were_forgotten() -> None:
