@@ -1,0 +1,84 @@
+"""Filters of topics: an expression that names the topics to read (white list) or those not to read (black list).
+
+A member that registers in ZooKeeper publishes its filter, and all members apply it, so they must read it alike. An
+expression has Java's syntax and is compiled with Python's `re`, which knows what filters commonly have. Syntax that
+Python lacks (`\\Q…\\E`, `\\p{Alpha}`, `(?<name>…)`) is refused, and so are unions and intersections of classes, which
+Python reads differently.
+
+Source: `TopicFilter`, `Whitelist`, `Blacklist` in Apache Kafka 1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final
+
+from kafkawire.sdk.errors import ConfigurationError
+
+__all__ = ["FilterKind", "TopicFilter"]
+
+#: A longer expression is refused; it comes from another program, and each topic is compared with it.
+EXPRESSION_CHARACTERS_MAX: Final = 10_000
+
+#: Java strips what is not above the space.
+_BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
+_QUOTES: Final = "\"'"
+
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+#: A class of characters that contains another one, or an intersection; what precedes it is skipped.
+_NESTED_CLASS: Final = re.compile(
+    r"(?:[^\[\\]|\\.|\[(?:[^\]\[\\&]|\\.|&(?!&))*+\])*+\[(?:[^\]\[\\&]|\\.|&(?!&))*+(?:\[|&&)", re.DOTALL
+)
+
+
+class FilterKind(Enum):
+    """The meaning of an expression; its value is the word in a registration."""
+
+    WHITE_LIST = "white_list"
+    BLACK_LIST = "black_list"
+
+
+class TopicFilter:
+    """A filter of topics.
+
+    Args:
+        expression: a regular expression that the whole name of a topic must match. A comma separates alternatives;
+            spaces, and quotes at both ends, are ignored, as properties files may contain them.
+        kind: whether matching topics are read, or all others.
+        excludes_internal: whether topics of Kafka itself never pass.
+
+    Attributes:
+        expression: without these extras, as members publish it.
+        kind: as given.
+
+    Raises:
+        ConfigurationError: the expression is too long, or not understood.
+    """
+
+    def __init__(
+        self, expression: str, kind: FilterKind = FilterKind.WHITE_LIST, *, excludes_internal: bool = True
+    ) -> None:
+        cleaned = expression.strip(_BLANKS).replace(",", "|").replace(" ", "")
+        self.expression: Final = cleaned.lstrip(_QUOTES).rstrip(_QUOTES)
+        self.kind: Final = kind
+        self._excludes_internal = excludes_internal
+        if len(expression) > EXPRESSION_CHARACTERS_MAX:
+            reason = f"has {len(expression)} characters, at most {EXPRESSION_CHARACTERS_MAX} are allowed"
+            raise ConfigurationError(kind.value, f"{expression[:60]}…", reason)
+        if _NESTED_CLASS.match(self.expression):
+            raise ConfigurationError(kind.value, self.expression, "a class of characters must not contain [ or &&")
+        try:
+            self._regex = re.compile(self.expression, re.ASCII)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ConfigurationError(kind.value, self.expression, str(error)) from error
+
+    def __repr__(self) -> str:
+        return f"{self.kind.value} {self.expression}"
+
+    def accepts(self, topic: str) -> bool:
+        """Return whether a topic is to be read."""
+        if self._excludes_internal and topic in _INTERNAL:
+            return False
+        return (self._regex.fullmatch(topic) is not None) == (self.kind is FilterKind.WHITE_LIST)
