@@ -1,0 +1,99 @@
+"""Steps on the registry for a machine: what they end with waits until the machine is polled, and gets the time there.
+
+The registry calls back without a time, between two polls. A machine that only acts when polled can be driven, and
+simulated, like any other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.groups.protocol import Step
+from kafkawire.sdk.registry.registry import Registry
+from kafkawire.sdk.registry.steps import Run, Steps, run
+
+__all__ = ["RegistryWork", "Work"]
+
+R = TypeVar("R")
+
+
+class Work(Generic[R]):
+    """Steps that were begun."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._run: Run[R] | None = None
+
+    def started(self, running: Run[R]) -> None:
+        """Keep what cancels the steps."""
+        self._run = running
+
+    def cancel(self) -> None:
+        """Report nothing. Operations that were submitted are carried out all the same."""
+        self.is_over = True
+        if self._run is not None:
+            self._run.cancel()
+
+
+class RegistryWork:
+    """What a machine does on the registry.
+
+    Args:
+        registry: carries out the operations.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._inbox: deque[Step] = deque()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a poll has something to do."""
+        return bool(self._inbox)
+
+    def begin(
+        self, steps: Steps[R], then: Callable[[R, int], None], failed: Callable[[KafkaWireError, int], None]
+    ) -> Work[R]:
+        """Begin a sequence of steps.
+
+        Args:
+            steps: what to do.
+            then: called in a poll with the result and the time.
+            failed: called instead with the error. One that is no `KafkaWireError` is a defect: the poll raises it.
+        """
+        work: Work[R] = Work()
+
+        def report(step: Step) -> None:
+            def unless_cancelled(now_ms: int) -> None:
+                if not work.is_over:
+                    work.is_over = True
+                    step(now_ms)
+
+            self._inbox.append(unless_cancelled)
+
+        def refused(error: Exception, now_ms: int) -> None:
+            if not isinstance(error, KafkaWireError):
+                raise error
+            failed(error, now_ms)
+
+        work.started(
+            run(
+                self._registry,
+                steps,
+                lambda result: report(lambda now_ms: then(result, now_ms)),
+                lambda error: report(lambda now_ms: refused(error, now_ms)),
+            )
+        )
+        return work
+
+    def note(self, step: Step) -> None:
+        """Have a function called in the next poll."""
+        self._inbox.append(step)
+
+    def poll(self, now_ms: int) -> None:
+        """Report what has ended."""
+        while self._inbox:
+            self._inbox.popleft()(now_ms)

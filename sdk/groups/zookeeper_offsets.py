@@ -1,0 +1,321 @@
+"""The offsets of a group in ZooKeeper: a node for each partition, with the next offset to read as decimal text.
+
+A node has no room for metadata or a leader epoch. No signature is needed, since the registry carries out the writes of
+a session in order and none after its end: a member's last commit comes before the deletion of its owner node, and so
+before the next owner reads the offset.
+
+Source: `ZookeeperConsumerConnector.commitOffsetToZooKeeper`, `fetchOffsetFromZooKeeper` in Apache Kafka 1.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.groups.auto_commit import AutoCommit, Positions
+from kafkawire.sdk.groups.commit_outcome import CommitWaiter, OnDone
+from kafkawire.sdk.groups.commit_waiters import MAX_COMMITS, CommitWaiters
+from kafkawire.sdk.groups.committed_offsets import Found
+from kafkawire.sdk.groups.offsets import Member
+from kafkawire.sdk.groups.registry_work import RegistryWork, Work
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.tables.znodes import CONSUMER_OFFSET
+from kafkawire.sdk.registry.registry import Data, GetData, Registry, RegistryError
+from kafkawire.sdk.registry.steps import Steps, found, set_or_create, together
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.routing.retry import Attempts, Backoff
+
+__all__ = ["ZookeeperCommittedOffsets", "ZookeeperOffsets"]
+
+logger = logging.getLogger("kafkawire.group")
+
+
+class _Slot(NamedTuple):
+    """An offset to commit, and the waiters for it or for an earlier one."""
+
+    offset: OffsetAndMetadata
+    waiters: list[CommitWaiter]
+
+
+class ZookeeperOffsets:
+    """A machine that commits the offsets of one group; the same interface as `Offsets`.
+
+    Args:
+        registry: has the nodes.
+        backoff: the pauses between attempts.
+        group_id: the group.
+        positions: which partitions are assigned, and which positions are finished.
+        auto_commit_interval_ms: the time between automatic commits; None for none.
+        api_timeout_ms: the limit for an automatic commit.
+
+    Attributes:
+        member: commits only while it is a member; None to commit from outside the group.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        backoff: Backoff,
+        group_id: str,
+        positions: Positions,
+        auto_commit_interval_ms: int | None,
+        api_timeout_ms: int,
+    ) -> None:
+        self._registry = registry
+        self._group_id = group_id
+        self._positions = positions
+        self._auto_commit = AutoCommit(group_id, positions, auto_commit_interval_ms, api_timeout_ms)
+        self._attempts = Attempts(backoff)
+        self._registry_work = RegistryWork(registry)
+        self._lines = LogLimit(logger)
+        self.member: Member | None = None
+        self._waiters = CommitWaiters()
+        self._pending: dict[TopicPartition, _Slot] = {}
+        self._sent: dict[TopicPartition, _Slot] = {}
+        self._work: Work[list[KafkaWireError | None]] | None = None
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
+    ) -> None:
+        """Commit offsets; see `Offsets.commit`."""
+        if len(self._waiters) >= MAX_COMMITS:
+            on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, that is the limit"), now_ms)
+            return
+        if self.member is not None and self.member.failure is not None:
+            on_done(self.member.failure, now_ms)
+            return
+        waiter = CommitWaiter(offsets, on_done)
+        if not offsets:
+            on_done(waiter.outcome(), now_ms)
+            return
+        self._waiters.add(waiter, deadline_ms)
+        assigned = offsets.keys() if self.member is None else self._positions.assigned
+        for partition, offset in offsets.items():
+            if partition not in assigned:
+                self._waiters.give_up([waiter], partition, None, now_ms)
+            else:
+                former = self._pending.get(partition)
+                self._pending[partition] = _Slot(offset, [*(former.waiters if former else ()), waiter])
+
+    def release(
+        self, partitions: Collection[TopicPartition] | None, now_ms: int, cause: KafkaWireError | None = None
+    ) -> None:
+        """Withdraw uncommitted offsets of partitions that the member gives up; see `Offsets.release`."""
+        withdrawn = [
+            (partition, slots.pop(partition))
+            for slots in (self._pending, self._sent)
+            for partition in list(slots if partitions is None else slots.keys() & set(partitions))
+        ]
+        if self._work is not None and not self._sent:
+            self._work.cancel()
+            self._work = None
+        for partition, slot in withdrawn:  # the end of a commit may withdraw others or request another
+            self._waiters.give_up(slot.waiters, partition, cause, now_ms)
+
+    def poll(self, now_ms: int) -> None:
+        """Write what is due."""
+        self._registry_work.poll(now_ms)
+        self._expire(now_ms)
+        if self._auto_commit.is_due(now_ms) and self._may_commit():
+            self._auto_commit.begin(self.commit, now_ms)
+        if self._work is None and self._pending and now_ms >= self._attempts.not_before_ms and self._may_commit():
+            self._write()
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens earlier."""
+        if self._registry_work.has_news:
+            return now_ms
+        times = [each for each in (self._waiters.due_ms, self._auto_commit.due_ms) if each is not None]
+        if self._pending and self._work is None and self._may_commit():
+            times.append(max(now_ms, self._attempts.not_before_ms))
+        return min(times, default=None)
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """End all commits."""
+        self._auto_commit.end()
+        if self._work is not None:
+            self._work.cancel()
+            self._work = None
+        self._pending.clear()
+        self._sent.clear()
+        self._waiters.end_all(error, now_ms)
+
+    def _may_commit(self) -> bool:
+        return self.member is None or self.member.sign() is not None
+
+    def _write(self) -> None:
+        self._sent, self._pending = self._pending, {}
+        sent = {partition: slot.offset for partition, slot in self._sent.items()}
+        steps = together(_write(self._group_id, partition, offset) for partition, offset in sent.items())
+        # `_write` fails by its result, so that one partition does not end the others.
+        self._work = self._registry_work.begin(steps, partial(self._written, sent), self._failed)
+
+    def _written(
+        self, sent: Mapping[TopicPartition, OffsetAndMetadata], results: list[KafkaWireError | None], now_ms: int
+    ) -> None:
+        self._work = None
+        answers = dict(zip(sent, results, strict=True))
+        stored: dict[TopicPartition, _Slot] = {}
+        refused: dict[TopicPartition, KafkaWireError] = {}
+        for partition in answers.keys() & self._sent.keys():  # without those that were given up meanwhile
+            error = answers[partition]
+            if error is None:
+                stored[partition] = self._sent.pop(partition)
+            else:
+                refused[partition] = error
+        self._positions.committed({partition: slot.offset for partition, slot in stored.items()})
+        if stored:
+            self._attempts.succeeded()
+        for partition, slot in stored.items():
+            for waiter in slot.waiters:
+                waiter.offsets[partition] = slot.offset
+                self._waiters.settle(waiter, partition, now_ms)
+        for partition, error in refused.items():
+            self._refused(partition, error, now_ms)
+
+    def _failed(self, error: KafkaWireError, now_ms: int) -> None:
+        self._work = None
+        for partition in list(self._sent):
+            self._refused(partition, error, now_ms)
+
+    def _refused(self, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
+        """Try to write an offset again, unless there is a later one or the error is final."""
+        slot = self._sent.pop(partition, None)
+        if slot is None:
+            return
+        if not error.retriable:
+            self._waiters.refuse(slot.waiters, partition, error, now_ms)
+            return
+        if now_ms >= self._attempts.not_before_ms:
+            self._attempts.failed(error, now_ms)
+            self._lines.info("retry", now_ms, "group %s: committing again: %s", self._group_id, error)
+        waiting = [waiter for waiter in slot.waiters if waiter.left]
+        later = self._pending.get(partition)
+        if later is not None:
+            later.waiters[:0] = waiting
+        elif waiting:
+            self._pending[partition] = slot._replace(waiters=waiting)
+
+    def _expire(self, now_ms: int) -> None:
+        expired = False
+        for waiter in self._waiters.late(now_ms):
+            partitions = ", ".join(map(str, sorted(waiter.left)))
+            cause = self._attempts.last_error
+            text = f"{partitions} of group {self._group_id} not committed in time; {self._registry.describe()}"
+            error = RequestTimedOut(text if cause is None else f"{text}: {cause}")
+            error.__cause__ = cause
+            expired = True
+            self._waiters.end(waiter, error, now_ms)
+        if expired:
+            for partition, slot in list(self._pending.items()):
+                if not any(waiter.left for waiter in slot.waiters):
+                    del self._pending[partition]
+
+
+class ZookeeperCommittedOffsets:
+    """A machine that looks up the committed offsets of one group; the same interface as `CommittedOffsets`.
+
+    Args:
+        registry: has the nodes.
+        group_id: the group.
+    """
+
+    def __init__(self, registry: Registry, group_id: str) -> None:
+        self._registry = registry
+        self._group_id = group_id
+        self._registry_work = RegistryWork(registry)
+        self._lookups: dict[_Lookup, None] = {}
+
+    def find(
+        self, partitions: Collection[TopicPartition], deadline_ms: int, on_found: Callable[[Found, int], None]
+    ) -> Callable[[], None]:
+        """Look up partitions; see `CommittedOffsets.find`."""
+        lookup = _Lookup(tuple(dict.fromkeys(partitions)), deadline_ms, on_found)
+        self._lookups[lookup] = None
+        self._read(lookup)
+        return partial(self._withdraw, lookup)
+
+    def poll(self, now_ms: int) -> None:
+        """Report what was found, or not in time."""
+        self._registry_work.poll(now_ms)
+        for lookup in list(self._lookups):
+            if now_ms >= lookup.deadline_ms:
+                text = f"the offsets of group {self._group_id} were not read in time; {self._registry.describe()}"
+                self._end(lookup, dict.fromkeys(lookup.partitions, RequestTimedOut(text)), now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to poll again if nothing happens earlier."""
+        if self._registry_work.has_news:
+            return now_ms
+        return min((lookup.deadline_ms for lookup in self._lookups), default=None)
+
+    def fail(self, error: KafkaWireError, now_ms: int) -> None:
+        """End all look-ups."""
+        for lookup in list(self._lookups):
+            self._end(lookup, dict.fromkeys(lookup.partitions, error), now_ms)
+
+    def _read(self, lookup: _Lookup) -> None:
+        """Read the nodes; again in the next session if this one ends meanwhile."""
+
+        def failed(error: KafkaWireError, now_ms: int) -> None:
+            if error.retriable and now_ms < lookup.deadline_ms:
+                self._read(lookup)
+            else:
+                self._end(lookup, dict.fromkeys(lookup.partitions, error), now_ms)
+
+        steps = _read(self._group_id, lookup.partitions)
+        lookup.work = self._registry_work.begin(steps, partial(self._end, lookup), failed)
+
+    def _withdraw(self, lookup: _Lookup) -> None:
+        self._lookups.pop(lookup, None)
+        if lookup.work is not None:
+            lookup.work.cancel()
+
+    def _end(self, lookup: _Lookup, results: Found, now_ms: int) -> None:
+        self._withdraw(lookup)
+        if results:
+            lookup.on_found(results, now_ms)
+
+
+class _Lookup:
+    """Partitions that a caller waits for."""
+
+    __slots__ = ("deadline_ms", "on_found", "partitions", "work")
+
+    def __init__(
+        self, partitions: tuple[TopicPartition, ...], deadline_ms: int, on_found: Callable[[Found, int], None]
+    ) -> None:
+        self.partitions = partitions
+        self.deadline_ms = deadline_ms
+        self.on_found = on_found
+        self.work: Work[Found] | None = None
+
+
+def _write(group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Steps[KafkaWireError | None]:
+    """Write one offset; return what was wrong."""
+    try:
+        path = CONSUMER_OFFSET.path(group_id, *partition)
+        yield from set_or_create(path, CONSUMER_OFFSET.encode(offset.offset))
+    except KafkaWireError as error:
+        return error
+    return None
+
+
+def _read(group_id: str, partitions: Collection[TopicPartition]) -> Steps[Found]:
+    """Read offsets; a damaged one is an error, as it must not count as none."""
+    paths = {partition: CONSUMER_OFFSET.path(group_id, *partition) for partition in partitions}
+    outcomes = yield [GetData(path) for path in paths.values()]
+    results: dict[TopicPartition, OffsetAndMetadata | KafkaWireError | None] = {}
+    for (partition, path), outcome in zip(paths.items(), outcomes, strict=True):
+        if isinstance(outcome, RegistryError) and outcome.retriable:
+            raise outcome
+        try:
+            data = found(outcome, Data)
+            offset = -1 if data is None else CONSUMER_OFFSET.decode(data.data, path)
+            results[partition] = OffsetAndMetadata(offset) if offset >= 0 else None
+        except KafkaWireError as error:
+            results[partition] = error
+    return results
