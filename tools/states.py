@@ -22,7 +22,7 @@ from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
 from kafkawire.reference_broker.transactions import transaction as broker_transaction
-from kafkawire.sdk.groups import classic_group, consumer_group
+from kafkawire.sdk.groups import classic_group, consumer_group, zookeeper_group
 from kafkawire.sdk.producer.transactions import states as producer_transaction
 from kafkawire.sdk.protocol.gate import CONNECTION_EDGES
 from kafkawire.sdk.registry.zookeeper import SESSION_EDGES
@@ -121,6 +121,16 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "revokes and adopts partitions until it owns its target. A member leaves the group if the consumer is "
             "closed, the application has not read for `max_poll_interval_ms`, or the coordinator refuses it "
             "permanently; in the second case it joins again.",
+        ),
+        Machine(
+            "A member of a group in ZooKeeper",
+            "sdk/groups/zookeeper_group.py",
+            zookeeper_group.MEMBERSHIP_EDGES,
+            "There is no coordinator: each member reads the group, computes the assignment, and claims its part by "
+            "nodes that end with its session ([decision 47](decisions/0047-zookeeper-consumer.md)). A change that "
+            "comes during a rebalance is noted, and another rebalance follows. A member leaves the group if the "
+            "consumer is closed, the application has not read for `max_poll_interval_ms`, or its subscription is not "
+            "understood; in the second case it joins again.",
         ),
     ),
     "The registry of a cluster": (
