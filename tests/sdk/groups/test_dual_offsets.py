@@ -41,9 +41,9 @@ class Store:
         self.polls = self.ends = 0
 
     def commit(
-        self, given: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
     ) -> None:
-        self.commits.append((given, on_done))
+        self.commits.append((offsets, on_done))
 
     def release(
         self, partitions: Collection[TopicPartition] | None, now_ms: int, cause: KafkaWireError | None = None

@@ -390,6 +390,7 @@ def test_signatures_and_generations(caplog: pytest.LogCaptureFixture) -> None:
     assert member.group.sign() is None
     group.run(0)
     signature = member.group.sign()
+    assert signature is not None
     assert signature == GroupMetadata("g")
     assert member.group.is_current(1)
     assert not member.group.is_current(0)

@@ -30,7 +30,7 @@ class Scene:
     def note(self, event: WatchEvent) -> None:
         self.events.append(event.path)
 
-    def register(self, member: str, pattern: str = "static", **subscription: int) -> None:
+    def register(self, member: str, pattern: str = "static", /, **subscription: int) -> None:
         content = CONSUMER.encode(ConsumerRegistration(subscription, pattern))
         self.tree.put(CONSUMER.path("g", member), content)
 

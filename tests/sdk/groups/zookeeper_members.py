@@ -105,12 +105,12 @@ class Group:
 
     def add_broker(self, broker_id: int) -> None:
         """Have a broker that is alive."""
-        content = BrokerRegistration({}, {"PLAINTEXT": "PLAINTEXT"}, ["PLAINTEXT://b:9092"])
+        content = BrokerRegistration({}, {"PLAINTEXT": "PLAINTEXT"}, ("PLAINTEXT://b:9092",))
         self.tree.put(BROKER.path(broker_id), BROKER.encode(content))
 
     def set_partitions(self, topic: str, partitions: int) -> None:
         """Create a topic, or add partitions to it."""
-        self.tree.put(TOPIC.path(topic), TOPIC.encode(TopicAssignment({number: [1] for number in range(partitions)})))
+        self.tree.put(TOPIC.path(topic), TOPIC.encode(TopicAssignment(dict.fromkeys(range(partitions), (1,)))))
 
     def committed(self, partition: TopicPartition) -> int:
         """Return the committed offset of a partition, 0 if there is none."""
