@@ -86,7 +86,7 @@ EVERY_KIND: list[Operation] = [
 ]
 
 
-@pytest.mark.parametrize("operation", EVERY_KIND, ids=repr)
+@pytest.mark.parametrize("operation", EVERY_KIND, ids=lambda operation: type(operation).__name__)
 @pytest.mark.parametrize("prefix", ["", "/chroot"])
 def test_size(operation: Operation, prefix: str) -> None:
     kazoo = pytest.importorskip("kazoo.protocol.serialization")
