@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple, Protocol
 
-from kafkawire.reference_broker.cluster.controller.context import LEADER_DURING_DELETION, Context
+from kafkawire.reference_broker.cluster.controller.context import Context
 from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
 from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import LEADER_DURING_DELETION
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.routing.partitions import TopicPartition
 

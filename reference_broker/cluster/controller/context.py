@@ -20,7 +20,6 @@ from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = [
     "EPOCH_DURING_DELETION",
-    "LEADER_DURING_DELETION",
     "NO_EPOCH",
     "UNASSIGNED",
     "Context",
@@ -29,8 +28,6 @@ __all__ = [
     "ReplicaAssignment",
 ]
 
-#: As the leader in UpdateMetadata: the topic is being deleted.
-LEADER_DURING_DELETION: Final = -2
 #: As the leader epoch in StopReplica: the topic is being deleted, whatever the epoch.
 EPOCH_DURING_DELETION: Final = -2
 #: As the leader epoch in StopReplica: the partition never had a leader.

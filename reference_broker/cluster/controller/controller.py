@@ -22,7 +22,7 @@ from kafkawire.reference_broker.cluster.controller.broker_requests import (
 )
 from kafkawire.reference_broker.cluster.controller.cluster_reader import ClusterReader
 from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica, ReplicaAssignment
-from kafkawire.reference_broker.cluster.controller.election import NO_CONTROLLER, Incumbent, elect, incumbent
+from kafkawire.reference_broker.cluster.controller.election import Incumbent, elect, incumbent
 from kafkawire.reference_broker.cluster.controller.events import Answer, Event, Events
 from kafkawire.reference_broker.cluster.controller.isr_changes import IsrChanges
 from kafkawire.reference_broker.cluster.controller.leader_changes import LeaderChanges
@@ -45,7 +45,7 @@ from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaResponse
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataResponse
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import ElectionType
+from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID, ElectionType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
     BROKER,
@@ -237,8 +237,8 @@ class Controller(SessionListener):
 
     @property
     def controller_id(self) -> int:
-        """The broker that is the controller, as far as is known; `NO_CONTROLLER` if there is none."""
-        return NO_CONTROLLER if self._incumbent is None else self._incumbent.broker_id
+        """The broker that is the controller, as far as is known; `NO_CONTROLLER_ID` if there is none."""
+        return NO_CONTROLLER_ID if self._incumbent is None else self._incumbent.broker_id
 
     @property
     def is_idle(self) -> bool:

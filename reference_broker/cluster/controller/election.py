@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID
 from kafkawire.sdk.protocol.tables.znodes import CONTROLLER, CONTROLLER_EPOCH, ControllerRegistration
 from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
 from kafkawire.sdk.registry.content import DamagedZnode
@@ -30,19 +31,16 @@ from kafkawire.sdk.registry.registry import (
 )
 from kafkawire.sdk.registry.steps import Steps, expected, found, perform, read
 
-__all__ = ["NO_CONTROLLER", "Elected", "Incumbent", "elect", "incumbent"]
+__all__ = ["Elected", "Incumbent", "elect", "incumbent"]
 
 _log = logging.getLogger("kafkawire.broker")
-
-#: As the broker of a controller: there is none, or its registration cannot be read.
-NO_CONTROLLER = -1
 
 
 class Incumbent(NamedTuple):
     """The broker that is registered as the controller.
 
     Attributes:
-        broker_id: its id; `NO_CONTROLLER` if the registration cannot be read.
+        broker_id: its id; `NO_CONTROLLER_ID` if the registration cannot be read.
         session_id: the session that owns the registration; 0 for a controller of KRaft.
     """
 
@@ -74,7 +72,7 @@ def incumbent(watcher: Watcher | None) -> Steps[Incumbent | None]:
         broker_id = CONTROLLER.decode(data.data, path).broker_id
     except DamagedZnode as error:
         _log.error("the controller is unknown: %s", error)
-        broker_id = NO_CONTROLLER
+        broker_id = NO_CONTROLLER_ID
     return Incumbent(broker_id, data.stat.ephemeral_owner)
 
 
