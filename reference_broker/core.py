@@ -13,6 +13,7 @@ from functools import partial
 from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
 from kafkawire.reference_broker.config.config_values import trimmed
+from kafkawire.reference_broker.config.features import features
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
@@ -99,7 +100,10 @@ class Core:
         self.on_options: Callable[[BrokerOptions], None] = lambda options: None
         self._take_broker_configs()
         computations = Computations(self.timers)
-        self.topics = LocalTopics(directory, options, self.timers, listeners, self._forget_topic)
+        served = load() if served is None else served
+        self._features = features(served.handlers)
+        levels = {feature.name: feature.finalized for feature in self._features}
+        self.topics = LocalTopics(directory, options, self.timers, listeners, levels, self._forget_topic)
         self.metadata = self.topics.metadata
         self.replicas = Replicas(options.node_id, directory, self.metadata.image, self.topics.lost)
         known_topics = ClusterTopics(self.metadata)
@@ -137,7 +141,6 @@ class Core:
             self.topics,
         )
         self.dynamic_configs.on_change = self._configs_changed
-        served = load() if served is None else served
         self.parts = self._parts(served)
         # Repeated parts of responses may take half of the memory that all connections share.
         repeated_bytes_max = options.queued_max_request_bytes // 2
@@ -154,6 +157,7 @@ class Core:
             "configs": self.configs,
             "directory": self.directory,
             "dynamic_configs": self.dynamic_configs,
+            "features": self._features,
             "fetch_sessions": self.fetch_sessions,
             "groups": self.groups,
             "metadata": self.metadata,

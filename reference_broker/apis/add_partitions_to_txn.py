@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves, since
@@ -122,7 +123,7 @@ def _refusal(version: int, metadata: MetadataCache, name: str, index: int) -> Er
     topic = metadata.image.topics.get(name)
     if version < _SEVERAL_SINCE and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if topic is None or not 0 <= index < len(topic.partitions):
+    if topic is None or topic.partition(index) is UNKNOWN_PARTITION:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 

@@ -8,9 +8,10 @@ client can retry (KIP-511).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from kafkawire.reference_broker.config.features import features
+from kafkawire.reference_broker.config.features import Feature
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -29,13 +30,15 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 #: In earlier versions, clients reject a feature that begins at level 0 (KAFKA-17011).
 _FEATURES_FROM_0_SINCE = 4
 
-#: Version of the finalized features, which never change.
-_FEATURES_EPOCH = 0
-
 
 @serves(ApiKey.API_VERSIONS)
 def handle(
-    call: Call, request: ApiVersionsRequest | None, *, advertised: Mapping[int, VersionRange]
+    call: Call,
+    request: ApiVersionsRequest | None,
+    *,
+    advertised: Mapping[int, VersionRange],
+    features: Sequence[Feature],
+    metadata: MetadataCache,
 ) -> ApiVersionsResponse:
     """Handle ApiVersions; `request` is None if its version is unknown."""
     if request is None:
@@ -50,14 +53,14 @@ def handle(
     if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     call.peer.software_name, call.peer.software_version = name, version
-    known = features(advertised)
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(feature.name, *feature.supported)
-        for feature in known
+        for feature in features
         if feature.supported.first or call.version >= _FEATURES_FROM_0_SINCE
     ]
+    finalized = metadata.image.features
     response.finalized_features = [
-        ApiVersionsResponse.FinalizedFeatureKey(feature.name, feature.finalized, feature.finalized) for feature in known
+        ApiVersionsResponse.FinalizedFeatureKey(name, level, level) for name, level in finalized.levels.items()
     ]
-    response.finalized_features_epoch = _FEATURES_EPOCH
+    response.finalized_features_epoch = finalized.epoch
     return response

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from kafkawire.reference_broker.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
@@ -110,6 +110,9 @@ def _absent(name: str) -> Described:
 def _describe(topic: TopicImage, first: int, partitions: Sequence[PartitionImage]) -> Work[Described]:
     described: list[Partition] = []
     for number, partition in enumerate(partitions, first):
+        if partition is UNKNOWN_PARTITION:
+            yield
+            continue
         described.append(
             Partition(
                 partition_index=number,

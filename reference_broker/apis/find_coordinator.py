@@ -5,7 +5,8 @@
 The response waits while the topic of a coordinator is created. Apache Kafka answers COORDINATOR_NOT_AVAILABLE at once;
 with the client's subsequent backoff, the first join on a broker in memory takes 125 ms instead of 40.
 
-A partition whose log is offline has no leader, so its groups and transactional ids have no coordinator.
+A partition may have no leader, for example because its log is offline; then its groups and transactional ids have no
+coordinator.
 
 Share groups have no coordinator here yet; clients get a retriable error.
 """
@@ -59,14 +60,14 @@ def handle(
 
     def ask(key: str, put: Callable[[Coordinator], None]) -> None:
         def created(made: TopicImage | BrokerError) -> None:
-            put(_find(call, metadata, request, key, made))
+            put(_find(call, metadata, topics, request, key, made))
 
         if request.key_type == CoordinatorType.GROUP:
             topics.ensure(CONSUMER_OFFSETS_TOPIC, created)
         elif request.key_type == CoordinatorType.TRANSACTION:
             topics.ensure(TRANSACTION_STATE_TOPIC, created)
         else:
-            put(_find(call, metadata, request, key, None))
+            put(_find(call, metadata, topics, request, key, None))
 
     if call.version >= _SEVERAL_SINCE:
         return (
@@ -92,6 +93,7 @@ def _single(found: Sequence[Coordinator]) -> FindCoordinatorResponse:
 def _find(
     call: Call,
     metadata: MetadataCache,
+    topics: TopicController,
     request: FindCoordinatorRequest,
     key: str,
     made: TopicImage | BrokerError | None,
@@ -104,9 +106,9 @@ def _find(
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no share coordinator")
     if isinstance(made, BrokerError):
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, made.detail)
-    leader = made.partitions[number := partition_of(key, len(made.partitions))].leader
+    leader = made.partition(number := partition_of(key, topics.size_of(made))).leader
     if leader == NO_LEADER_ID:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the log of {made.name}-{number} is offline")
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{made.name}-{number} has no leader")
     address = metadata.image.address(leader, call.peer.listener.name)
     if address is None:
         reason = f"broker {leader} has no listener {call.peer.listener.name}"

@@ -9,9 +9,11 @@ A topic that is about to be created is unknown in the response, as in Kafka: the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.automatic_topics import create_automatically
-from kafkawire.reference_broker.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
@@ -29,6 +31,13 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
 
+Partition = MetadataResponse.MetadataResponsePartition
+
+#: In version 0, replicas that the client cannot reach are left out.
+_UNREACHABLE_REPLICAS_SINCE = 1
+
+#: Since version 6, a client learns that the leader is alive, but does not have its listener.
+_LISTENER_ERRORS_SINCE = 6
 
 #: Earlier versions have topic ids and nullable names, but Kafka's brokers accept neither.
 _BY_ID_SINCE = 12
@@ -52,18 +61,19 @@ def handle(
         names[wanted.name] = None
         yield
     is_first_version = call.version == APIS[ApiKey.METADATA].versions.first
+    view = _View(metadata.image, call.peer.listener.name, call.version)
     if request.topics is None or (is_first_version and not request.topics):
-        described = yield from _describe_all(metadata)
+        described = yield from _describe_all(metadata, view)
     else:
         if ids:
             names.clear()
         described = []
         for topic_id in ids:
-            described.append((yield from _find_id(metadata.image, topic_id)))
+            described.append((yield from _find_id(metadata.image, view, topic_id)))
             yield
         missing = []
         for name in names:
-            topic = yield from _find(metadata.image, name)
+            topic = yield from _find(metadata.image, view, name)
             described.append(topic)
             if name is not None and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 missing.append(name)
@@ -90,29 +100,74 @@ def handle(
     return response
 
 
-def _describe_all(metadata: MetadataCache) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
+class _View:
+    """The brokers as the client sees them: it cannot use a leader whose address it does not get.
+
+    Args:
+        image: has the brokers.
+        listener: the listener that the client came through.
+        version: the version of the request.
+
+    Attributes:
+        hides_unreachable: whether replicas that it cannot reach are left out, as in Kafka.
+        reachable: the ids of the brokers that it can reach.
+    """
+
+    __slots__ = ("_alive", "_knows_listener_errors", "hides_unreachable", "reachable")
+
+    def __init__(self, image: MetadataImage, listener: str, version: int) -> None:
+        self.reachable = {broker.broker_id for broker, _ in image.reachable(listener)}
+        self._alive = image.brokers.keys()
+        self._knows_listener_errors = version >= _LISTENER_ERRORS_SINCE
+        self.hides_unreachable = version < _UNREACHABLE_REPLICAS_SINCE
+
+    def leader_error(self, partition: PartitionImage) -> ErrorCode:
+        """Return the error of a partition whose leader the client cannot reach."""
+        if self._knows_listener_errors and partition.leader in self._alive:
+            return ErrorCode.LISTENER_NOT_FOUND
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    def hide_unreachable(self, described: Sequence[Partition]) -> Work[None]:
+        """Leave out replicas that the client cannot reach."""
+        for partition in described:
+            for name in ("replica_nodes", "isr_nodes"):
+                broker_ids = getattr(partition, name)
+                kept = [broker_id for broker_id in broker_ids if broker_id in self.reachable]
+                if len(kept) < len(broker_ids):
+                    setattr(partition, name, kept)
+                    partition.error_code = partition.error_code or ErrorCode.REPLICA_NOT_AVAILABLE
+            yield
+
+
+def _describe_all(metadata: MetadataCache, view: _View) -> Work[list[MetadataResponse.MetadataResponseTopic]]:
     """Describe all topics except those deleted in the meantime."""
     topics = []
-    for topic in metadata.image.topics.values():
-        if topic.topic_id in metadata.image.topics_by_id:
-            topics.append((yield from _describe(topic)))
+    image = metadata.image
+    for topic in image.topics.values():
+        if metadata.image is image or _has(metadata.image, topic):
+            topics.append((yield from _describe(topic, view)))
         yield
     return topics
 
 
-def _find_id(image: MetadataImage, topic_id: bytes) -> Work[MetadataResponse.MetadataResponseTopic]:
+def _has(image: MetadataImage, topic: TopicImage) -> bool:
+    known = image.topics.get(topic.name)
+    return known is not None and known.topic_id == topic.topic_id
+
+
+def _find_id(image: MetadataImage, view: _View, topic_id: bytes) -> Work[MetadataResponse.MetadataResponseTopic]:
     topic = image.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-    return (yield from _describe(topic))
+    return (yield from _describe(topic, view))
 
 
-def _find(image: MetadataImage, name: str | None) -> Work[MetadataResponse.MetadataResponseTopic]:
+def _find(image: MetadataImage, view: _View, name: str | None) -> Work[MetadataResponse.MetadataResponseTopic]:
     if name is None:
         return MetadataResponse.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None)
     topic = image.topics.get(name)
     if topic is not None:
-        return (yield from _describe(topic))
+        return (yield from _describe(topic, view))
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         # An invalid name gets its own error, so that clients do not wait for the topic to appear.
@@ -122,27 +177,35 @@ def _find(image: MetadataImage, name: str | None) -> Work[MetadataResponse.Metad
     return MetadataResponse.MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _describe(topic: TopicImage) -> Work[MetadataResponse.MetadataResponseTopic]:
-    partitions: list[MetadataResponse.MetadataResponsePartition] = []
+def _describe(topic: TopicImage, view: _View) -> Work[MetadataResponse.MetadataResponseTopic]:
+    partitions: list[Partition] = []
+    reachable = view.reachable
     for number, partition in enumerate(topic.partitions):
-        partitions.append(_partition(number, partition))
+        leader = partition.leader
+        if leader in reachable:
+            code = ErrorCode.NONE
+        elif partition is UNKNOWN_PARTITION:
+            yield
+            continue
+        else:
+            leader, code = NO_LEADER_ID, view.leader_error(partition)
+        partitions.append(
+            Partition(
+                code,
+                number,
+                leader,
+                partition.leader_epoch,
+                partition.replicas,
+                partition.isr,
+                partition.offline_replicas,
+            )
+        )
         yield
+    if view.hides_unreachable:
+        yield from view.hide_unreachable(partitions)
     return MetadataResponse.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=partitions,
-    )
-
-
-def _partition(number: int, partition: PartitionImage) -> MetadataResponse.MetadataResponsePartition:
-    return MetadataResponse.MetadataResponsePartition(
-        # Kafka also reports a replica on a failed disk this way.
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER_ID else ErrorCode.NONE,
-        partition_index=number,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.isr,
-        offline_replicas=partition.offline_replicas,
     )

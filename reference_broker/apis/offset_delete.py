@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
@@ -37,7 +38,7 @@ def handle(
     for topic in request.topics:
         for partition in topic.partitions:
             name, number = topic.name, partition.partition_index
-            if name in topics and 0 <= number < len(topics[name].partitions):
+            if name in topics and topics[name].partition(number) is not UNKNOWN_PARTITION:
                 known[name, number] = None
             yield
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
-from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, TopicImage
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -66,7 +66,7 @@ class CheckedOffsets:
             number, metadata = wanted.partition_index, wanted.committed_metadata or ""
             if topic is None:
                 codes.append(self._unknown)
-            elif not 0 <= number < len(topic.partitions):
+            elif topic.partition(number) is UNKNOWN_PARTITION:
                 codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif len(metadata) > self._max_metadata:
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)

@@ -34,7 +34,7 @@ class Topics(Mapping[str, TopicFacts]):
     @property
     @abstractmethod
     def changes(self) -> int:
-        """How often topics have been added, grown or deleted so far."""
+        """How often topics have been added, grown or deleted, or have got an id, so far."""
 
 
 class ClusterTopics(Topics):
@@ -50,6 +50,7 @@ class ClusterTopics(Topics):
 
     def __getitem__(self, name: str) -> TopicFacts:
         topic = self._metadata.image.topics[name]
+        # A member may get an unknown partition: it waits for its leader, as for that of any partition without one.
         return TopicFacts(topic.topic_id, len(topic.partitions))
 
     def __contains__(self, name: object) -> bool:
@@ -70,10 +71,10 @@ class ClusterTopics(Topics):
         return self._changes
 
     def changed(self, delta: MetadataDelta) -> None:
-        """Count the topics that were added, grown or deleted."""
+        """Count the topics that were added, grown or deleted, or have got an id."""
         for change in delta.topics:
             self._came += change.before is None
-            self._changes += change.is_deletion or change.new_partitions > 0
+            self._changes += change.is_deletion or change.has_new_id or change.new_partitions > 0
 
 
 def metadata_hash(names: Iterable[str], topics: Mapping[str, TopicFacts]) -> int:

@@ -14,7 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.metadata.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
+from kafkawire.reference_broker.metadata.image import (
+    BrokerRegistration,
+    FinalizedFeatures,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from kafkawire.reference_broker.metadata.internal_topics import plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_partitions import check_increase
@@ -29,6 +35,9 @@ from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["LocalTopics"]
 
+#: A broker that is alone never changes its features.
+_FEATURES_EPOCH = 0
+
 
 class LocalTopics:
     """The topics of a broker; see `TopicController`.
@@ -38,6 +47,7 @@ class LocalTopics:
         options: options of the broker.
         timers: timers of the broker.
         listeners: the advertised address of each listener of the broker, by the listener's name.
+        features: the level of each feature that the broker uses, by the feature's name.
         forget: called with a deleted topic, a callback for when all of its data is removed, and the time.
 
     Attributes:
@@ -50,6 +60,7 @@ class LocalTopics:
         options: BrokerOptions,
         timers: Timers,
         listeners: Mapping[str, Address],
+        features: Mapping[str, int],
         forget: Callable[[TopicImage, Callable[[], None], int], None],
     ) -> None:
         self._directory = directory
@@ -72,6 +83,7 @@ class LocalTopics:
                 {options.node_id: BrokerRegistration(options.node_id, listeners)},
                 {topic.name: topic for topic in topics},
                 {topic.topic_id: topic for topic in topics},
+                FinalizedFeatures(features, _FEATURES_EPOCH),
             )
         )
 
@@ -130,6 +142,9 @@ class LocalTopics:
             done(topic)
         else:
             self.create(name, *plan_topic(name, self._options), done)
+
+    def size_of(self, topic: TopicImage) -> int:
+        return len(topic.partitions)
 
     def delete(self, topic: TopicImage, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
         def gone() -> None:

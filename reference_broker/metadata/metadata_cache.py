@@ -1,6 +1,6 @@
 """The current metadata image, and the listeners for its changes.
 
-    source ──present, deleted──▶ MetadataCache ──delta──▶ replicas, coordinators, …
+    source ──topics, brokers──▶ MetadataCache ──delta──▶ replicas, coordinators, …
 
 Every listener gets every delta once, in order. A delta published during the delivery of an earlier one, for example
 because a log fails then, waits until all listeners have the earlier one, and so does its image.
@@ -12,9 +12,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from kafkawire.reference_broker.metadata.image import MetadataDelta, MetadataImage, TopicImage
+from kafkawire.reference_broker.metadata.image import (
+    BrokerRegistration,
+    FinalizedFeatures,
+    MetadataDelta,
+    MetadataImage,
+    TopicImage,
+)
 
 __all__ = ["MetadataCache", "MetadataListener"]
 
@@ -47,11 +53,21 @@ class MetadataCache:
         """Add a listener for every change from now on; it is called after earlier listeners."""
         self._listeners.append(listener)
 
-    def publish(self, present: Iterable[TopicImage] = (), deleted: Iterable[str] = ()) -> None:
-        """Change topics, and notify all listeners; see `MetadataImage.with_topics`."""
+    def publish(
+        self,
+        present: Iterable[TopicImage] = (),
+        deleted: Iterable[str] = (),
+        *,
+        brokers: Mapping[int, BrokerRegistration] | None = None,
+        controller_id: int | None = None,
+        features: FinalizedFeatures | None = None,
+    ) -> None:
+        """Change the metadata, and notify all listeners; see `MetadataImage.with_changes`."""
         if self._is_closed:
             return
-        delta = self.newest.with_topics(present, deleted)
+        delta = self.newest.with_changes(
+            present, deleted, brokers=brokers, controller_id=controller_id, features=features
+        )
         self.newest = delta.after
         self._untold.append(delta)
         if not self._is_telling:

@@ -50,6 +50,13 @@ class TopicController(Protocol):
     def ensure(self, name: str, done: TopicDone) -> None:
         """Create an internal topic if it does not exist."""
 
+    def size_of(self, topic: TopicImage) -> int:
+        """Return the number of partitions of an internal topic, which places its coordinators.
+
+        The image of the topic may lack partitions with the highest numbers: see `UNKNOWN_PARTITION`.
+        """
+        ...
+
     def delete(self, topic: TopicImage, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
         """Delete a topic, its data and the broker's state for it.
 

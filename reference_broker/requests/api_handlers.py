@@ -29,6 +29,7 @@ PARTS: Final = frozenset(
         "configs",
         "directory",
         "dynamic_configs",
+        "features",
         "fetch_sessions",
         "groups",
         "metadata",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
 from kafkawire.sdk.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -64,3 +65,12 @@ def test_several_transactions(bench):
     ]
     assert codes == [("x", ErrorCode.NONE), ("y", ErrorCode.INVALID_PRODUCER_ID_MAPPING)]
     assert bench.ask(AddPartitionsToTxnRequest([]), 5).results_by_transaction == ()
+
+
+def test_a_partition_that_the_broker_has_not_heard_of_is_unknown(bench):
+    x = Transacting(bench)
+    topic = bench.core.metadata.image.topics["a"]
+    bench.core.metadata.publish([topic._replace(partitions=(UNKNOWN_PARTITION, topic.partitions[1]))])
+    missing, other = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert x.add(("a", 0), ("a", 1)) == [missing, other]
+    assert x.add(("a", 1)) == [ErrorCode.NONE]

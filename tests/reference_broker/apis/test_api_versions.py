@@ -6,6 +6,7 @@ Method: a broker without sockets; an unknown version is a request without a mess
 import pytest
 
 from kafkawire.reference_broker.config.features import features
+from kafkawire.reference_broker.metadata.image import NO_FEATURES, FinalizedFeatures
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
 from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
@@ -61,3 +62,14 @@ def test_unknown_version_is_answered_with_those_that_are_known(bench):
 )
 def test_names_of_clients(bench, name, software_version, code):
     assert bench.ask(ApiVersionsRequest(name, software_version), 3).error_code == code
+
+
+def test_features_that_the_cluster_has_finalized(bench):
+    bench.core.metadata.publish(features=FinalizedFeatures({"metadata.version": 8, "new": 2}, 7))
+    response = bench.ask(ApiVersionsRequest("kafkawire", "1.0"))
+    found = [(each.name, each.max_version_level, each.min_version_level) for each in response.finalized_features]
+    assert found == [("metadata.version", 8, 8), ("new", 2, 2)]
+    assert response.finalized_features_epoch == 7
+    bench.core.metadata.publish(features=NO_FEATURES)
+    response = bench.ask(ApiVersionsRequest("kafkawire", "1.0"))
+    assert (response.finalized_features, response.finalized_features_epoch) == ((), -1)

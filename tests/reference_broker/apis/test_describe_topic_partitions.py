@@ -7,6 +7,7 @@ up to the last one, topics that are deleted between pages, and a log that is off
 import pytest
 
 from kafkawire.reference_broker.apis.describe_topic_partitions import PARTITIONS_MAX
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, PartitionImage, TopicImage
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -72,3 +73,18 @@ def test_partition_on_a_disk_that_has_failed(bench):
     assert (good.eligible_leader_replicas, good.last_known_elr) == ((), ())
     assert (bad.error_code, bad.leader_id, bad.isr_nodes, bad.offline_replicas) == (ErrorCode.NONE, -1, (), (1,))
     assert (bad.replica_nodes, bad.eligible_leader_replicas, bad.last_known_elr) == ((1,), (1,), (1,))
+
+
+def test_partitions_that_the_broker_has_not_heard_of_are_left_out(bench):
+    """They count for the page, so that the cursor is a number of a partition."""
+    known = PartitionImage(1, 0, (1,), (1,))
+    topic = TopicImage("t", b"t" * 16, (known, UNKNOWN_PARTITION, known, UNKNOWN_PARTITION, known), {})
+    bench.core.metadata.publish([topic])
+    found, cursor = [], Cursor("t", 0)
+    while cursor is not None:
+        page = bench.ask(
+            DescribeTopicPartitionsRequest([Named("t")], 2, Cursor(cursor.topic_name, cursor.partition_index))
+        )
+        found.append([each.partition_index for topic in page.topics for each in topic.partitions])
+        cursor = page.next_cursor
+    assert found == [[0], [2], [4]]

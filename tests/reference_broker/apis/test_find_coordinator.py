@@ -6,6 +6,7 @@ Method: a broker without sockets.
 import pytest
 
 from kafkawire.reference_broker.coordinators.placement import partition_of
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, PartitionImage, TopicImage
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -112,3 +113,18 @@ def test_failing_disk(version):
     found = ask(bench, CoordinatorType.GROUP, version)
     assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
     assert "planned" in found.error_message
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("kind", [CoordinatorType.GROUP, CoordinatorType.TRANSACTION])
+@pytest.mark.parametrize("known", range(4))
+def test_nobody_coordinates_from_a_partition_that_the_broker_has_not_heard_of(bench, kind, version, known):
+    """The number of partitions comes from the controller of topics: the image may lack the last ones."""
+    size, partition = 4, PartitionImage(1, 0, (1,), (1,))
+    partitions = (*(UNKNOWN_PARTITION,) * known, partition)
+    names = ("__consumer_offsets", "__transaction_state")
+    bench.core.metadata.publish([TopicImage(name, name.encode()[-16:], partitions, {}) for name in names])
+    bench.core.topics.size_of = lambda topic: size
+    found = ask(bench, kind, version)
+    is_found = partition_of("g", size) == known
+    assert (found.error_code, found.node_id) == ((0, 1) if is_found else (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1))

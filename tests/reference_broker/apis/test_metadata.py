@@ -5,14 +5,22 @@ Method: a broker without sockets.
 
 import pytest
 
+from kafkawire.reference_broker.metadata.image import (
+    UNKNOWN_PARTITION,
+    BrokerRegistration,
+    PartitionImage,
+    TopicImage,
+)
 from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from tests.reference_broker.broker_bench import NOT_ASKED, BrokerBench, versions_of
+from kafkawire.sdk.transport.wire import Address
+from tests.reference_broker.broker_bench import NOT_ASKED, BrokerBench, all_steps, versions_of
 from tests.reference_broker.storage.held_work import HeldWork
 
 Topic = MetadataRequest.MetadataRequestTopic
@@ -147,6 +155,67 @@ def test_topics_of_the_broker_are_internal(bench):
     bench.offsets_topic()
     (topic,) = bench.ask(MetadataRequest([Topic(name="__consumer_offsets")])).topics
     assert (topic.is_internal, len(topic.partitions)) == (True, 1)
+
+
+OTHERS = {
+    1: BrokerRegistration(1, {"PLAINTEXT": Address("broker", 9092)}),
+    2: BrokerRegistration(2, {"PLAINTEXT": Address("other", 9092)}, "east"),
+    3: BrokerRegistration(3, {"INTERNAL": Address("inside", 9092)}),
+}
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
+def test_leaders_that_the_client_cannot_reach(bench, version):
+    """Broker 3 lacks the listener of the client, broker 4 is not alive."""
+    partitions = tuple(PartitionImage(leader, 5, (leader,), (leader, 2)) for leader in (1, 2, 3, 4))
+    topic = TopicImage("t", b"t" * 16, partitions, {})
+    bench.core.metadata.publish([topic], brokers=OTHERS, controller_id=NO_CONTROLLER_ID)
+    response = bench.ask(MetadataRequest([Topic(name="t")]), version)
+    assert [(each.node_id, each.rack) for each in response.brokers] == [(1, None), (2, "east" if version else None)]
+    assert response.controller_id == -1
+    (described,) = response.topics
+    no_listener = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+    assert [(each.error_code, each.leader_id) for each in described.partitions] == [
+        (ErrorCode.NONE, 1),
+        (ErrorCode.NONE, 2),
+        (no_listener, -1),
+        (ErrorCode.LEADER_NOT_AVAILABLE, -1),
+    ]
+    hidden = ((), (2,)) if version == 0 else None
+    for leader, each in enumerate(described.partitions, 1):
+        assert each.leader_epoch == (5 if version >= 7 else -1)
+        expected = hidden if hidden and leader > 2 else ((leader,), (leader, 2))
+        assert (each.isr_nodes, each.replica_nodes) == expected
+
+
+@pytest.mark.parametrize(("version", "code"), [(0, ErrorCode.REPLICA_NOT_AVAILABLE), (1, ErrorCode.NONE)])
+@pytest.mark.parametrize(("isr", "replicas"), [((1, 4), (1,)), ((1,), (1, 3)), ((1, 4), (1, 4))])
+def test_replicas_that_the_client_cannot_reach(bench, version, code, isr, replicas):
+    topic = TopicImage("t", b"t" * 16, (PartitionImage(1, 0, isr, replicas), PartitionImage(1, 0, (1,), (1, 2))), {})
+    bench.core.metadata.publish([topic], brokers=OTHERS)
+    (described,) = bench.ask(MetadataRequest([Topic(name="t")]), version).topics
+    assert [each.error_code for each in described.partitions] == [code, ErrorCode.NONE]
+    assert described.partitions[0].isr_nodes == ((1,) if code else isr)
+    assert described.partitions[0].replica_nodes == ((1,) if code else replicas)
+
+
+@pytest.mark.parametrize("version", [0, 1, 13])
+def test_partitions_that_the_broker_has_not_heard_of_are_left_out(bench, version):
+    known = PartitionImage(1, 0, (1,), (1,))
+    topic = TopicImage("t", b"t" * 16, (UNKNOWN_PARTITION, known, UNKNOWN_PARTITION, known), {})
+    bench.core.metadata.publish([topic])
+    (described,) = bench.ask(MetadataRequest([Topic(name="t")]), version).topics
+    assert [(each.partition_index, each.error_code) for each in described.partitions] == [(1, 0), (3, 0)]
+
+
+def test_a_topic_without_an_id_is_listed_until_it_is_deleted(bench):
+    topics = [TopicImage(name, ZERO_UUID, (PartitionImage(1, 0, (1,), (1,)),) * 100, {}) for name in "abc"]
+    bench.core.metadata.publish(topics)
+    assert [topic.name for topic in bench.ask(MetadataRequest(None)).topics] == ["a", "b", "c"]
+    (begun := bench.begin(MetadataRequest(None))).step()
+    bench.core.metadata.publish([topics[1]._replace(topic_id=b"b" * 16)], ["b", "c"])
+    all_steps(begun)
+    assert [topic.name for topic in begun.response.topics] == ["a"]
 
 
 def test_partition_on_a_disk_that_has_failed(bench):

@@ -3,6 +3,7 @@
 Method: a broker without sockets.
 """
 
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
 from kafkawire.sdk.protocol.messages.offset_delete import OffsetDeleteRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import commit
@@ -46,3 +47,15 @@ def test_errors_of_the_group(bench):
     assert delete(bench, "", none=[0]) == (ErrorCode.INVALID_GROUP_ID, {})
     assert delete(bench) == (ErrorCode.NONE, {})
     assert delete(bench, none=[0]) == (ErrorCode.NONE, {("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+def test_a_partition_that_the_broker_has_not_heard_of_is_unknown(bench):
+    bench.create(partitions=2)
+    commit(bench, 5)
+    topic = bench.core.metadata.image.topics["t"]
+    bench.core.metadata.publish([topic._replace(partitions=(UNKNOWN_PARTITION, topic.partitions[1]))])
+    assert delete(bench, t=[-1, 0, 1])[1] == {
+        ("t", -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("t", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("t", 1): ErrorCode.NONE,
+    }

@@ -9,6 +9,7 @@ import pytest
 
 from kafkawire.reference_broker.groups.checked_offsets import CheckedOffsets
 from kafkawire.reference_broker.groups.records import NO_EXPIRY, Committed
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
 from kafkawire.reference_broker.requests.delayed_operations import finished
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -64,3 +65,10 @@ def test_the_group_is_asked_about_what_it_could_know(topic):
     finished(checked.check(topic, [kind(0, committed_metadata="m")]))
     assert checked.need_the_group
     assert not checked.offsets
+
+
+def test_a_partition_that_the_broker_has_not_heard_of_is_unknown(topic):
+    gap = topic._replace(partitions=(UNKNOWN_PARTITION, topic.partitions[1]))
+    checked = CheckedOffsets(0, 1_000)
+    finished(checked.check(gap, [KINDS[0](number) for number in (-1, 0, 1, 2)]))
+    assert codes_of(checked) == [[UNKNOWN, UNKNOWN, NONE, UNKNOWN]]

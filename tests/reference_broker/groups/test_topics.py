@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.groups.topics import ClusterTopics, TopicFacts, metadata_hash
-from kafkawire.reference_broker.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, MetadataImage, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 PARTITION = PartitionImage(1, 0, (1,), (1,))
 
@@ -27,7 +28,7 @@ def test_the_hash_changes_with_the_topics():
 
 @pytest.fixture
 def metadata() -> MetadataCache:
-    first = MetadataImage("cluster", 1, {}, {}, {}).with_topics([topic("a"), topic("b", 3)])
+    first = MetadataImage("cluster", 1, {}, {}, {}).with_changes([topic("a"), topic("b", 3)])
     return MetadataCache(first.after)
 
 
@@ -56,3 +57,15 @@ def test_what_comes_grows_and_goes_is_counted(metadata: MetadataCache):
         metadata.publish(present, gone)
         counts.append((topics.came, topics.changes))
     assert counts == [(2, 2), (3, 3), (3, 4), (3, 4), (3, 5), (5, 8)]
+
+
+def test_unknown_partitions_count_and_ids_that_come_too(metadata: MetadataCache):
+    topics = ClusterTopics(metadata)
+    metadata.listen(topics.changed)
+    gap = topic("a")._replace(partitions=(PARTITION, UNKNOWN_PARTITION, PARTITION), topic_id=ZERO_UUID)
+    counts = []
+    for present in (gap, gap._replace(partitions=(PARTITION,) * 3), gap._replace(topic_id=b"a" * 16)):
+        metadata.publish([present])
+        assert topics["a"] == TopicFacts(present.topic_id, 3)
+        counts.append(topics.changes)
+    assert counts == [3, 3, 4]

@@ -10,13 +10,17 @@ import random
 import pytest
 
 from kafkawire.reference_broker.metadata.image import (
+    NO_FEATURES,
+    UNKNOWN_PARTITION,
     BrokerRegistration,
+    FinalizedFeatures,
     MetadataImage,
     PartitionImage,
     TopicChange,
     TopicImage,
 )
-from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
+from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID, NO_LEADER_ID
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.wire import Address
 
 PARTITION = PartitionImage(1, 0, (1,), (1,))
@@ -30,7 +34,7 @@ def topic(name: str, number: int = 1, partitions: int = 1, **configs: str) -> To
 
 
 def image(*topics: TopicImage) -> MetadataImage:
-    return MetadataImage("cluster", 1, BROKERS, {}, {}).with_topics(topics).after
+    return MetadataImage("cluster", 1, BROKERS, {}, {}).with_changes(topics).after
 
 
 A, B = topic("a", 1), topic("b", 2)
@@ -38,7 +42,7 @@ A, B = topic("a", 1), topic("b", 2)
 
 def test_a_topic_that_comes():
     before = image(A)
-    delta = before.with_topics([B])
+    delta = before.with_changes([B])
     assert delta.before is before
     assert delta.after.topics == {"a": A, "b": B}
     assert delta.after.topics_by_id == {A.topic_id: A, B.topic_id: B}
@@ -48,14 +52,14 @@ def test_a_topic_that_comes():
 
 def test_what_has_not_changed_is_shared():
     before = image(A, B)
-    after = before.with_topics([topic("b", 2, 3)]).after
+    after = before.with_changes([topic("b", 2, 3)]).after
     assert after.topics["a"] is A
     assert after.brokers is before.brokers
     assert list(after.topics) == ["a", "b"], "a topic keeps its place"
 
 
 def test_a_topic_that_is_deleted():
-    delta = image(A, B).with_topics(deleted=["a", "unknown"])
+    delta = image(A, B).with_changes(deleted=["a", "unknown"])
     assert (delta.after.topics, delta.after.topics_by_id) == ({"b": B}, {B.topic_id: B})
     assert delta.topics == [TopicChange(A, None)]
     assert (delta.deletes("a"), delta.deletes("b"), delta.deletes("unknown")) == (True, False, False)
@@ -63,9 +67,76 @@ def test_a_topic_that_is_deleted():
 
 def test_a_topic_that_is_created_again_is_another():
     again = topic("a", 3)
-    delta = image(A).with_topics([again], ["a"])
+    delta = image(A).with_changes([again], ["a"])
     assert delta.topics == [TopicChange(A, None), TopicChange(None, again)]
     assert delta.after.topics_by_id == {again.topic_id: again}
+
+
+def test_brokers_controller_and_features_change_by_themselves():
+    before = image(A)
+    assert before.features == NO_FEATURES
+    others, features = {2: BROKERS[2]}, FinalizedFeatures({"f": 1}, 3)
+    for change in (
+        {"brokers": others},
+        {"controller_id": NO_CONTROLLER_ID},
+        {"features": features},
+        {"brokers": {}, "controller_id": 0, "features": FinalizedFeatures({}, 0)},
+    ):
+        delta = before.with_changes(**change)  # type: ignore[arg-type]  # values of several types
+        assert delta.after == before._replace(**change)
+        assert delta.topics == []
+        assert delta.after.topics is before.topics
+
+
+def test_equal_brokers_are_the_same_brokers():
+    """Listeners compare brokers by identity."""
+    before = image()
+    delta = before.with_changes([A], brokers=dict(BROKERS))
+    assert delta.after.brokers is before.brokers
+
+
+def test_topics_without_an_id_have_only_a_name():
+    nameless = A._replace(topic_id=ZERO_UUID)
+    delta = image(nameless, B).with_changes([A])
+    assert delta.before.topics_by_id == {B.topic_id: B}
+    assert delta.topics == [TopicChange(nameless, A)]
+    assert delta.after.topics_by_id == {A.topic_id: A, B.topic_id: B}
+    again = delta.after.with_changes([nameless])
+    assert (again.after.topics["a"], again.after.topics_by_id) == (nameless, {B.topic_id: B})
+    assert again.after.with_changes(deleted=["a"]).after.topics_by_id == {B.topic_id: B}
+
+
+def test_a_deletion_leaves_the_id_to_another_topic():
+    """Only a controller with a defect gives one id to two topics."""
+    other = B._replace(topic_id=A.topic_id)
+    delta = image(A, other).with_changes(deleted=["a"])
+    assert delta.after.topics_by_id == {other.topic_id: other}
+
+
+def test_partitions_by_number():
+    gap = A._replace(partitions=(PARTITION, UNKNOWN_PARTITION, OFFLINE))
+    assert [gap.partition(number) for number in range(-1, 4)] == [
+        UNKNOWN_PARTITION,
+        PARTITION,
+        UNKNOWN_PARTITION,
+        OFFLINE,
+        UNKNOWN_PARTITION,
+    ]
+    assert not UNKNOWN_PARTITION.has_leader
+
+
+@pytest.mark.parametrize(
+    ("change", "has_new_id"),
+    [
+        (TopicChange(A, topic("a", 1, 2)), False),
+        (TopicChange(A, topic("a", 3)), True),
+        (TopicChange(A, A._replace(topic_id=ZERO_UUID)), True),
+        (TopicChange(None, A), False),
+        (TopicChange(A, None), False),
+    ],
+)
+def test_an_id_that_changes(change: TopicChange, has_new_id: bool):
+    assert change.has_new_id is has_new_id
 
 
 @pytest.mark.parametrize(
@@ -104,7 +175,7 @@ def test_both_tables_always_have_the_same_topics(seed: int):
             kept = expected.get(name)
             present.append(kept._replace(configs={"n": str(number)}) if kept else topic(name, number))
         gone = names[2:]
-        known = known.with_topics(present, gone).after
+        known = known.with_changes(present, gone).after
         expected.update((each.name, each) for each in present)
         expected.pop(gone[0], None)
         assert known.topics == expected

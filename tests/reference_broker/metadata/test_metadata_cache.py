@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.metadata.image import MetadataDelta, MetadataImage, TopicImage
+from kafkawire.reference_broker.metadata.image import (
+    BrokerRegistration,
+    FinalizedFeatures,
+    MetadataDelta,
+    MetadataImage,
+    TopicImage,
+)
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 
 
@@ -30,6 +36,16 @@ def test_listeners_are_told_in_their_order_what_has_changed(metadata: MetadataCa
     assert [list(delta.after.topics) for _, delta in heard[::2]] == [["a"], ["b"]]
     assert heard[0][1] is heard[1][1]
     assert metadata.image is metadata.newest is heard[-1][1].after
+
+
+def test_brokers_controller_and_features_are_published(metadata: MetadataCache):
+    heard: list[MetadataDelta] = []
+    metadata.listen(heard.append)
+    brokers, features = {2: BrokerRegistration(2, {})}, FinalizedFeatures({"f": 1}, 3)
+    metadata.publish(brokers=brokers, controller_id=2, features=features)
+    (delta,) = heard
+    assert (delta.after.brokers, delta.after.controller_id, delta.after.features) == (brokers, 2, features)
+    assert (metadata.image, delta.topics) == (delta.after, [])
 
 
 def test_a_delta_that_comes_meanwhile_waits_until_all_know_the_one_before(metadata: MetadataCache):

@@ -24,7 +24,7 @@ class Hosted:
         self.directory = directory
         self.lost: list[tuple[str, int]] = []
         self.topics = LocalTopics(
-            directory, read_options({}), directory.services.timers, {}, lambda topic, done, now_ms: done()
+            directory, read_options({}), directory.services.timers, {}, {}, lambda topic, done, now_ms: done()
         )
         self.replicas = Replicas(1, directory, self.topics.metadata.image, self._lost)
         self.topics.metadata.listen(self.replicas.changed)
@@ -66,7 +66,7 @@ def test_partitions_of_other_brokers_are_not_here(hosted: Hosted) -> None:
     topic = hosted.topics.metadata.image.topics["old"]
     moved = topic.partitions[0]._replace(replicas=(2,), leader=2)
     elsewhere = topic._replace(name="old", partitions=(moved, topic.partitions[1]))
-    image = hosted.topics.metadata.image.with_topics([elsewhere]).after
+    image = hosted.topics.metadata.image.with_changes([elsewhere]).after
     replicas = Replicas(1, hosted.directory, image, lambda topic, number: None)
     assert (replicas.get("old", 0), len(replicas.of("old"))) == (None, 1)
     assert replicas.leader("old", 1).log is hosted.directory.log("old", 1)
@@ -90,7 +90,7 @@ def test_clients_of_other_epochs(hosted: Hosted) -> None:
 def test_the_epoch_is_that_of_the_image(hosted: Hosted) -> None:
     topic = hosted.topics.metadata.image.topics["old"]
     later = topic._replace(partitions=tuple(each._replace(leader_epoch=7) for each in topic.partitions))
-    image = hosted.topics.metadata.image.with_topics([later]).after
+    image = hosted.topics.metadata.image.with_changes([later]).after
     replicas = Replicas(1, hosted.directory, image, lambda topic, number: None)
     assert replicas.leader("old", 0, 7).leader_epoch == 7
     with pytest.raises(BrokerError) as raised:
