@@ -17,6 +17,7 @@ from kafkawire.sdk.routing.options import RoutingOptions
 from kafkawire.sdk.routing.retry import Attempts, Backoff, is_refusal
 from kafkawire.sdk.states import Edges
 from kafkawire.sdk.transport.driver_interface import Open, Shut, Versions
+from kafkawire.sdk.transport.owner import CLIENT, Owner
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["IMPATIENT_MS", "LINK_EDGES", "Link", "LinkState", "Links"]
@@ -42,7 +43,7 @@ LINK_EDGES: Final = Edges(
             LinkState.READY: "its connection is ready",
             LinkState.CLOSED: "connecting or the login fails",
         },
-        LinkState.READY: {LinkState.CLOSED: "its connection ends, or it is no longer used"},
+        LinkState.READY: {LinkState.CLOSED: "its connection ends, is dropped, or is no longer used"},
     },
 )
 
@@ -121,15 +122,19 @@ class Links:
         options: the client's options.
         metadata: lists the brokers.
         backoff: the pauses between attempts to connect.
+        owner: the owner of the links.
     """
 
-    def __init__(self, options: RoutingOptions, metadata: Metadata, backoff: Backoff) -> None:
+    def __init__(self, options: RoutingOptions, metadata: Metadata, backoff: Backoff, *, owner: Owner = CLIENT) -> None:
         self._idle_ms = options.connections_max_idle_ms
         self._refused_ms = options.metadata_max_age_ms  # by then its metadata is stale, too
         self._bootstrap_servers = options.bootstrap_servers
         self._metadata = metadata
         self._backoff = backoff
+        self._owner = owner
         self._links: dict[tuple[Address, Purpose], Link] = {}
+        #: Dropped links whose connections are still open, or still being opened.
+        self._dropped: list[Link] = []
         self.due_ms = 0
 
     @property
@@ -173,13 +178,25 @@ class Links:
             if link.muted_until_ms > since_ms and address in (None, link.address)
         }
         named = ", ".join(f"{broker} for {throttle_ms} ms" for broker, throttle_ms in by.items())
-        return f"; this client exceeds a quota and was throttled by {named}" if named else ""
+        return f"; this {self._owner.name} exceeds a quota and was throttled by {named}" if named else ""
 
     def want(self, link: Link) -> None:
         """Request that a link be opened as soon as its backoff is over."""
         if not link.wanted:
             link.wanted = True
             self.due_ms = 0
+
+    def drop(self, address: Address) -> None:
+        """Close the connections to an address, also those in use, and forget their failures.
+
+        A link that is used later is a new one, and does not wait for the backoff of the former.
+        """
+        for key, link in list(self._links.items()):
+            if link.address == address:
+                del self._links[key]
+                if link.state is not LinkState.CLOSED:
+                    self._dropped.append(link)
+                    self.due_ms = 0
 
     def changed(self, now_ms: int) -> None:
         """Request a check of the links, because one has opened, has ended or is muted."""
@@ -188,6 +205,12 @@ class Links:
     def tend(self, now_ms: int) -> Iterator[Open[Link] | Shut[Link]]:
         """Open wanted links, close unused ones, and record when to check them again."""
         self.due_ms = now_ms + self._idle_ms  # until then no link that is in use, or newly created, is idle
+        if self._dropped:
+            dropped, self._dropped = self._dropped, [each for each in self._dropped if each.state is LinkState.OPENING]
+            for link in dropped:
+                if link.state is LinkState.READY:
+                    link.moves_to(LinkState.CLOSED, now_ms)
+                    yield Shut(link)
         for key, link in list(self._links.items()):
             if link.state is LinkState.CLOSED and link.wanted and now_ms >= link.attempts.not_before_ms:
                 link.moves_to(LinkState.OPENING, now_ms)

@@ -44,6 +44,7 @@ class MetadataRefresh:
         creates_topics: whether requesting an unknown topic may create it, if the brokers allow that.
 
     Attributes:
+        metadata: the metadata to keep fresh.
         ended_ms: when the last refresh ended; -1 before the first.
         refusal: why the last refresh failed, if brokers rejected this client or cannot be trusted; None otherwise.
     """
@@ -56,7 +57,7 @@ class MetadataRefresh:
         options: RoutingOptions,
         creates_topics: bool,
     ) -> None:
-        self._metadata = metadata
+        self.metadata = metadata
         self._submit = submit
         self._attempts = attempts
         self._options = options
@@ -75,12 +76,12 @@ class MetadataRefresh:
 
         A request that was sent earlier does not count, unless it fails.
         """
-        self._metadata.invalidate()
-        self._waiting.append((self._metadata.invalidations, on_done))
+        self.metadata.invalidate()
+        self._waiting.append((self.metadata.invalidations, on_done))
 
     def fail(self, error: KafkaWireError) -> None:
         """Tell callers that wait for a refresh that there will be none."""
-        self._tell(self._metadata.invalidations, error)
+        self._tell(self.metadata.invalidations, error)
 
     def poll(self, now_ms: int) -> int | None:
         """Send a refresh if one is due; return the new value of `due_ms`."""
@@ -94,7 +95,7 @@ class MetadataRefresh:
         """Return when the next refresh is due; None while one is running."""
         if self._running:
             return None
-        stale_ms = self._metadata.stale_ms()
+        stale_ms = self.metadata.stale_ms()
         if self._wants_more():
             return stale_ms
         if self.refusal is not None and not self._waiting:
@@ -107,7 +108,7 @@ class MetadataRefresh:
 
     def _wants_more(self) -> bool:
         """Return whether a wanted topic was not in the last request."""
-        wanted = self._metadata.wanted
+        wanted = self.metadata.wanted
         if self._asked is None:
             return False
         return wanted is None or not wanted <= self._asked
@@ -116,7 +117,7 @@ class MetadataRefresh:
         self._running = True
         if self._wants_more() or now_ms - self.ended_ms > _CALM_PAUSES * self._options.retry_backoff_max_ms:
             self._attempts.succeeded()
-        wanted = self._metadata.wanted
+        wanted = self.metadata.wanted
         self._asked = None if wanted is None else frozenset(wanted)
         topics = (
             None
@@ -124,7 +125,7 @@ class MetadataRefresh:
             else [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(self._asked)]
         )
         request = MetadataRequest(topics, allow_auto_topic_creation=self._creates_topics)
-        question = MetadataQuestion(self._metadata, request)
+        question = MetadataQuestion(self.metadata, request)
         deadline_ms = now_ms + self._options.api_timeout_ms
         call = Call(
             ANY_BROKER,
@@ -139,7 +140,7 @@ class MetadataRefresh:
     def _ended(self, question: MetadataQuestion, call: Call[MetadataResponse], now_ms: int) -> None:
         self._running = False
         self.ended_ms = now_ms
-        error, metadata = call.error, self._metadata
+        error, metadata = call.error, self.metadata
         if error is None:
             asked = self._asked or frozenset()
             dropped = frozenset() if metadata.wanted is None else asked - metadata.wanted - metadata.topics.keys()
@@ -166,7 +167,7 @@ class MetadataRefresh:
         """Log which wanted topics are missing and which no longer are."""
         if self._creates_topics:  # a producer itself logs that records wait for a topic
             return
-        metadata = self._metadata
+        metadata = self.metadata
         missing = {name: code for name, code in metadata.errors.items() if name in (metadata.wanted or ())}
         for name in missing.keys() - self._missing:
             self._lines.warning(("missing", name), now_ms, "%s", BrokerError(missing[name], f"topic {name}"))

@@ -9,7 +9,6 @@ Source: Apache Kafka, `NetworkClient`, `ConsumerNetworkClient`; KIP-219 (throttl
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -32,14 +31,14 @@ from kafkawire.sdk.routing.links import IMPATIENT_MS, Link, Links, LinkState
 from kafkawire.sdk.routing.metadata import Metadata
 from kafkawire.sdk.routing.metadata_refresh import MetadataRefresh
 from kafkawire.sdk.routing.options import RoutingOptions
+from kafkawire.sdk.routing.refresh import Refresh
 from kafkawire.sdk.routing.request_metrics import RequestMetrics
 from kafkawire.sdk.routing.retry import Attempts, Backoff, outdates_metadata
 from kafkawire.sdk.transport.driver_interface import NextPoll, Open, Send, Shut, Versions
+from kafkawire.sdk.transport.owner import CLIENT, Owner
+from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["MAX_CALLS", "Action", "Router"]
-
-logger = logging.getLogger("kafkawire.client")
-security_logger = logging.getLogger("kafkawire.security")
 
 #: Throttling of at least this length explains the latency and the time-outs that users see.
 _LONG_THROTTLE_MS = 1_000
@@ -82,20 +81,30 @@ class _Bucket:
 
 
 class Router:
-    """Route the calls of one client.
+    """Route the calls of one client, or of a broker to other brokers.
 
     Args:
-        options: the client's options.
+        options: the owner's options.
         backoff: the pauses between attempts.
         creates_topics: whether requesting an unknown topic may create it, if the brokers allow that.
+        refresh: keeps the metadata fresh; None to ask the brokers.
+        owner: the client or broker that owns the router.
 
     Attributes:
         metadata: the latest known state of the cluster.
-        metrics: the client's metrics.
+        metrics: the owner's metrics.
     """
 
-    def __init__(self, options: RoutingOptions, backoff: Backoff, *, creates_topics: bool = False) -> None:
-        self.metadata = Metadata(options.metadata_max_age_ms)
+    def __init__(
+        self,
+        options: RoutingOptions,
+        backoff: Backoff,
+        *,
+        creates_topics: bool = False,
+        refresh: Refresh | None = None,
+        owner: Owner = CLIENT,
+    ) -> None:
+        self.metadata = Metadata(options.metadata_max_age_ms) if refresh is None else refresh.metadata
         self._options = options
         self._backoff = backoff
         self._buckets: dict[tuple[Target, Purpose], _Bucket] = {}
@@ -105,13 +114,16 @@ class Router:
         self._later: list[tuple[int, int, _Entry]] = []
         self._deadlines: list[tuple[int, int]] = []
         self._refresh_ms: int | None = None
-        self._links = Links(options, self.metadata, backoff)
+        self._owner = owner
+        self._links = Links(options, self.metadata, backoff, owner=owner)
         self._actions: list[Action] = []
         self.metrics = Registry(options.KIND)
         self._meter = RequestMetrics(self.metrics, options.KIND, self.metadata, self._links.all)
         self._coordinators = Coordinators(self.submit, self._not_found, options.api_timeout_ms)
-        self._refresh = MetadataRefresh(self.metadata, self.submit, Attempts(backoff), options, creates_topics)
-        self._lines, self._refusals = LogLimit(logger), LogLimit(security_logger)
+        self._refresh: Refresh = refresh or MetadataRefresh(
+            self.metadata, self.submit, Attempts(backoff), options, creates_topics
+        )
+        self._lines, self._refusals = LogLimit(owner.logger), LogLimit(owner.security_logger)
         self._closed: KafkaWireError | None = None
 
     # Called by machines.
@@ -126,10 +138,10 @@ class Router:
 
         Raises:
             LocalProtocolError: `MAX_CALLS` calls are unsettled.
-            Closed: the client was closed.
+            Closed: the owner was closed.
         """
         if self._closed is not None:
-            raise Closed("the client was closed") from self._closed
+            raise Closed(f"the {self._owner.name} was closed") from self._closed
         if len(self._unsettled) >= MAX_CALLS:
             raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, that is the limit")
         number = self._number()
@@ -209,6 +221,11 @@ class Router:
         else:
             self._refresh.request(on_done)
 
+    def drop(self, address: Address) -> None:
+        """Close the connections to an address; the calls in flight on them fail as if the broker had closed them."""
+        self._links.drop(address)
+        self._coordinators.forget_at(address)
+
     # Called by the driver.
 
     def poll(self, now_ms: int) -> list[Action]:
@@ -284,8 +301,8 @@ class Router:
             entry.link.throttled(throttle_ms, now_ms)
             self._links.changed(now_ms)
             write = self._lines.warning if throttle_ms >= _LONG_THROTTLE_MS else self._lines.info
-            text = "%s throttles this client, which exceeds a quota: no requests for %d ms"
-            write(("throttled", entry.link.address), now_ms, text, entry.link, throttle_ms)
+            text = "%s throttles this %s, which exceeds a quota: no requests for %d ms"
+            write(("throttled", entry.link.address), now_ms, text, entry.link, self._owner.name, throttle_ms)
         error = None if call.check is None or response is None else call.check(response)
         if error is None:
             self._settle(entry, response, None, now_ms)
@@ -445,7 +462,7 @@ class Router:
             self._refuse(bucket, refusal, happened_ms, now_ms)
         if any(link.state is LinkState.OPENING and now_ms - link.since_ms < IMPATIENT_MS for link in links):
             return None
-        if len(closed) == len(links) and all(link.attempts.failures for link in links):
+        if links and len(closed) == len(links) and all(link.attempts.failures for link in links):
             reasons = "; ".join(str(link.attempts.last_error) for link in links)
             everywhere = ConnectFailed("any broker", reasons)
             self._refuse(bucket, everywhere, min(link.since_ms for link in links), now_ms)

@@ -8,7 +8,6 @@ unless its call says that nothing waits for it. All of this happens on one event
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -30,14 +29,13 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.transport import fork, loop_watch, waiting
 from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
 from kafkawire.sdk.transport.driver_interface import AnyCall, AnyLink, Machine, NextPoll, Open, Router, Send
+from kafkawire.sdk.transport.owner import CLIENT, Owner
 from kafkawire.sdk.transport.promise import Promise, Result
 from kafkawire.sdk.transport.tasks import new_task
 from kafkawire.sdk.transport.user_code import contained
 from kafkawire.sdk.transport.wire import Network
 
 __all__ = ["MAX_STEPS", "Driver", "Step"]
-
-logger = logging.getLogger("kafkawire.client")
 
 #: The maximum number of steps that wait for the next turn: far more than any program needs, and a bound for a runaway
 #: program.
@@ -59,6 +57,8 @@ class Driver(Generic[AnyLink, AnyCall]):
         network: reaches the brokers.
         settings: the settings of each connection.
         name: the kind of client, for errors: `producer`.
+        owner: the client or broker that owns the driver.
+        on_defect: called with the error after an unexpected error has ended the driver; None to do nothing more.
     """
 
     def __init__(
@@ -68,12 +68,17 @@ class Driver(Generic[AnyLink, AnyCall]):
         network: Network,
         settings: ConnectionSettings,
         name: str = "client",
+        *,
+        owner: Owner = CLIENT,
+        on_defect: Callable[[KafkaWireError], None] | None = None,
     ) -> None:
         self._router = router
         self._machines = machines
         self._network = network
         self._settings = settings
         self._name = name
+        self._owner = owner
+        self._on_defect = on_defect
         self._connections: dict[AnyLink, BrokerConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._performed: dict[Promise[Any], Coroutine[Any, Any, Any]] = {}
@@ -225,7 +230,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             except KafkaWireError as error:
                 promise.fail(error)
             except BaseException as defect:  # the turn ends the client, which no longer knows about the promise
-                promise.fail(_ended_by(defect))
+                promise.fail(self._ended_by(defect))
                 raise
 
         self.run(settle)
@@ -329,7 +334,7 @@ class Driver(Generic[AnyLink, AnyCall]):
             step(now_ms)
         except BaseException as error:
             if not isinstance(contained(error), KafkaWireError):
-                logger.exception("while the client was ended")
+                self._owner.logger.exception("while the %s was ended", self._owner.name)
 
     def _turn(self) -> None:
         self._turns += 1
@@ -475,13 +480,16 @@ class Driver(Generic[AnyLink, AnyCall]):
             self._defect(error)
 
     def _defect(self, error: BaseException) -> None:
-        """End the client because of an unexpected error, after which its decisions cannot be relied upon."""
-        logger.error("the client has ended because of a defect", exc_info=error)
-        self._stop(_ended_by(error))
+        """End the owner because of an unexpected error, after which its decisions cannot be relied upon."""
+        self._owner.logger.error("the %s has ended because of a defect", self._owner.name, exc_info=error)
+        is_first = self._ended is None
+        failure = self._ended_by(error)
+        self._stop(failure)
+        if is_first and self._on_defect is not None:
+            self._on_defect(failure)
 
-
-def _ended_by(defect: BaseException) -> KafkaWireError:
-    """Return the error for everything that is unsettled when a defect ends the client."""
-    failure = KafkaWireError(f"the client has ended because of a defect: {defect!r}")
-    failure.__cause__ = defect
-    return failure
+    def _ended_by(self, defect: BaseException) -> KafkaWireError:
+        """Return the error for everything that is unsettled when a defect ends the owner."""
+        failure = KafkaWireError(f"the {self._owner.name} has ended because of a defect: {defect!r}")
+        failure.__cause__ = defect
+        return failure

@@ -100,7 +100,7 @@ class Send(NamedTuple, Generic[AnyLink, AnyCall]):
 
 
 class Shut(NamedTuple, Generic[AnyLink]):
-    """Close the connection; no call waits for it, and nothing is reported."""
+    """Close the connection and report the calls that wait for it, if any, as failed; do not report `closed`."""
 
     link: AnyLink
 

@@ -243,6 +243,10 @@ class Simulation:
         """Return the requests of a class that were sent, to one broker or to all."""
         return [request for _, node, request, _ in self.sent if isinstance(request, kind) and node_id in (None, node)]
 
+    def open_links(self) -> int:
+        """Return the number of open connections."""
+        return len(self._open)
+
     def _turn(self) -> None:
         for machine in self.machines:
             machine.poll(self.now_ms)
@@ -253,7 +257,9 @@ class Simulation:
                 case Send(link, call):
                     self._send(link, call)
                 case Shut(link):
-                    assert not self._open.pop(link)
+                    self._delayed.pop(link, None)
+                    for call in self._open.pop(link):
+                        self.router.failed(call, ConnectionLost(f"connection to {link} was closed"), self.now_ms)
 
     def _connect(self, link: Link) -> None:
         node = _node(link)
@@ -279,10 +285,10 @@ class Simulation:
         node = _node(link)
         try:
             request, version = call.request(link.connection)
+            version = link.connection.version_for(type(request)) if version is None else version
         except KafkaWireError as error:
             self.router.failed(call, error, self.now_ms)
             return
-        version = link.connection.version_for(type(request)) if version is None else version
         request = _through_codec(request, version)
         self.sent.append((self.now_ms, node, request, version))
         if call.response is None:

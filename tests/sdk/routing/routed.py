@@ -1,17 +1,32 @@
-"""Calls for the router, and coordinators that refuse the first requests."""
+"""Calls for the router, options of a broker that calls others, and coordinators that refuse the first requests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Call, Target
+from kafkawire.sdk.transport.wire import Address
 
-__all__ = ["errors_first", "heartbeat"]
+__all__ = ["PeerOptions", "errors_first", "heartbeat"]
+
+
+@dataclass(frozen=True)
+class PeerOptions:
+    """The options of a broker that talks to other brokers."""
+
+    KIND: ClassVar[str] = "peer"
+
+    bootstrap_servers: tuple[Address, ...] = (Address("peer", 9092),)
+    api_timeout_ms: int = 1_000
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 1_000
+    connections_max_idle_ms: int = 1_000
 
 
 def heartbeat(target: Target, deadline_ms: int = 61_000, **more: Any) -> Call:

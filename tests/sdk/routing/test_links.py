@@ -115,6 +115,39 @@ def test_a_muted_link_is_looked_at_when_it_takes_calls_again() -> None:
     assert found.due_ms == 300
 
 
+def test_a_dropped_link_is_shut_even_in_use_and_replaced() -> None:
+    found = links()
+    ready, opening = found.to(HERE, Purpose.DATA), found.to(HERE, Purpose.GROUP)
+    closed, other = found.to(HERE, Purpose.JOIN), found.to(Address("there", 1), Purpose.DATA)
+    for link in (ready, other):
+        opened(found, link, 0)
+    opening.moves_to(LinkState.OPENING, 0)
+    ready.in_flight = 1
+    assert list(found.tend(1)) == []
+    found.drop(HERE)
+    assert found.due_ms == 0
+    assert list(found.all) == [other]
+    assert found.to(HERE, Purpose.DATA) is not ready
+    assert found.to(HERE, Purpose.JOIN) is not closed
+    assert (list(found.tend(2)), ready.state, other.state) == ([Shut(ready)], LinkState.CLOSED, LinkState.READY)
+    assert list(found.tend(3)) == []
+    opening.moves_to(LinkState.READY, 4)
+    assert (list(found.tend(4)), opening.state) == ([Shut(opening)], LinkState.CLOSED)
+    assert list(found.tend(5)) == []
+
+
+def test_a_dropped_link_that_ends_by_itself_is_forgotten() -> None:
+    found = links()
+    link = found.to(HERE, Purpose.DATA)
+    link.moves_to(LinkState.OPENING, 0)
+    found.drop(HERE)
+    link.moves_to(LinkState.CLOSED, 1)
+    assert list(found.tend(1)) == []
+    link.moves_to(LinkState.OPENING, 2)
+    link.moves_to(LinkState.READY, 2)
+    assert list(found.tend(2)) == [], "no list has it any more"
+
+
 def test_bootstrap_servers_are_candidates_while_no_broker_is_known() -> None:
     assert [str(link) for link in links().candidates()] == ["first:1", "second:2"]
 

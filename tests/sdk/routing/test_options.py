@@ -5,30 +5,14 @@ Method: the first action of a router, with options of its own and with those of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import pytest
 
 from kafkawire.sdk.client.options import AdminOptions, ConsumerOptions, ProducerOptions, read_options
 from kafkawire.sdk.routing.options import RoutingOptions
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Open
-from kafkawire.sdk.transport.wire import Address
+from tests.sdk.routing.routed import PeerOptions
 from tests.sdk.simulation import backoff
-
-
-@dataclass(frozen=True)
-class PeerOptions:
-    """The options of a broker that talks to other brokers."""
-
-    KIND: ClassVar[str] = "peer"
-
-    bootstrap_servers: tuple[Address, ...] = (Address("peer", 9092),)
-    api_timeout_ms: int = 1_000
-    retry_backoff_max_ms: int = 1_000
-    metadata_max_age_ms: int = 1_000
-    connections_max_idle_ms: int = 1_000
 
 
 def first_asked(options: RoutingOptions) -> str:

@@ -256,6 +256,26 @@ def test_connections_open_carry_calls_and_are_shut() -> None:
     asyncio.run(run())
 
 
+def test_shutting_a_link_fails_the_calls_that_wait_for_it() -> None:
+    """A router drops the links to a broker that has moved."""
+
+    async def run() -> None:
+        broker = ScriptedBroker()
+        broker.responders[ApiKey.METADATA] = lambda request: None
+        router, driver = scripted_driver(broker)
+        router.actions = [Open(LINK)]
+        driver.start()
+        assert await router.next() == "opened"
+        router.actions = [Send(LINK, asking()), Send(LINK, asking()), Shut(LINK)]
+        driver.wake()
+        assert await router.next() == "failed"
+        assert [what for what, _ in router.reported] == ["opened", "failed", "failed"], "the end itself is not reported"
+        assert all(isinstance(error, ConnectionLost) for _, error in router.reported[1:])
+        await driver.end(Closed("the test is over"))
+
+    asyncio.run(run())
+
+
 def test_a_turn_follows_a_request_that_has_no_response() -> None:
     """Nothing else would wake the machines later, and the router may have more to send."""
 

@@ -1,0 +1,56 @@
+"""The interface through which a router keeps its metadata fresh.
+
+A client asks the brokers (`metadata_refresh.py`); a broker of a cluster is told (`given_metadata.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.routing.metadata import Metadata
+
+__all__ = ["Refresh"]
+
+
+class Refresh(Protocol):
+    """Keep the metadata of a router fresh. The router calls every method, on the driver's side."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """What is kept fresh."""
+        ...
+
+    @property
+    def ended_ms(self) -> int:
+        """When the metadata was last refreshed, or failed to be; -1 before the first time.
+
+        A call to a broker that the cluster does not list waits for a refresh that ends after the call was submitted.
+        """
+        ...
+
+    @property
+    def refusal(self) -> KafkaWireError | None:
+        """Why the last refresh failed, if brokers rejected their peer or cannot be trusted; None otherwise."""
+        ...
+
+    def request(self, on_done: Callable[[KafkaWireError | None], None]) -> None:
+        """Call `on_done` after a refresh that begins later, with the error if it failed."""
+        ...
+
+    def fail(self, error: KafkaWireError) -> None:
+        """Tell callers that wait for a refresh that there will be none."""
+        ...
+
+    def poll(self, now_ms: int) -> int | None:
+        """Do what is due; return the new value of `due_ms`."""
+        ...
+
+    def due_ms(self) -> int | None:
+        """Return when to poll again; None if only an event can change anything."""
+        ...
+
+    def forget_refusal(self) -> None:
+        """Retry after the usual pause, because a broker accepted this peer or a new call needs the metadata."""
+        ...
