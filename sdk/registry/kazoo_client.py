@@ -3,20 +3,24 @@
 kazoo's own handler hands results to one thread and events to another, so that an event can be told after an outcome
 that shows its change. `DirectHandler` calls back on the thread of the connection, where `ZooKeeperRegistry` only
 appends to its inbox. Names of kazoo that are not public are used in this module alone: `_call` queues any request, and
-`_notify_pending` fails what is queued.
+`_notify_pending` fails what is queued. The limit of kazoo's version in pyproject.toml is for them.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import math
 import os
 import select
 import socket
 import threading
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-__all__ = ["ConnectionLog", "DirectHandler", "KazooConnection", "WakePipe"]
+from kafkawire.sdk.clock import monotonic_ms
+
+__all__ = ["ConnectionLog", "DirectHandler", "KazooConnection", "KnownSession", "WakePipe"]
 
 #: Pauses between attempts to connect, each twice the one before up to the last, with some jitter.
 _PAUSE_MIN_SECONDS: Final = 0.1
@@ -25,6 +29,10 @@ _PAUSE_MAX_SECONDS: Final = 2.0
 #: A connection, and the answer to its first request, may take so long, or as long as a session if that is shorter. A
 #: ZooKeeper that is just starting takes connections that it never answers.
 _HANDSHAKE_SECONDS: Final = 6.0
+
+#: So many connections may be lost in a row while a login that has succeeded before is repeated; the next one counts as
+#: a refusal. Some servers refuse a login only by closing the connection.
+_LOGIN_LOSSES_MAX: Final = 5
 
 #: What kazoo says of its connections, which is more than a warning for each attempt.
 _log = logging.getLogger("kafkawire.registry.kazoo")
@@ -38,8 +46,9 @@ class WakePipe:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
         self._lock = threading.Lock()
-        #: So many bytes are sent and not received; the pipe has one byte if there are any.
+        #: So many bytes are sent and not received; the pipe has a byte if there are any.
         self._count = 0
         self._open_ends = 2
 
@@ -56,9 +65,10 @@ class WakePipe:
         with self._lock:
             if self._open_ends < 2:
                 raise BrokenPipeError("the connection was closed")
-            self._count += 1
-            if self._count == 1:
+            # In this order: after an interruption between the two, the reader is woken for nothing, but never asleep.
+            if not self._count:
                 os.write(self._writer, b"\0")
+            self._count += 1
 
     def recv(self, size_bytes: int) -> bytes:
         """Receive a byte.
@@ -67,10 +77,13 @@ class WakePipe:
             OSError: there is none, or the pipe is closed.
         """
         with self._lock:
-            if not self._count or self._open_ends < 2:
-                raise BlockingIOError("no byte was sent")
-            self._count -= 1
-            return os.read(self._reader, 1) if not self._count else b"\0"
+            if self._open_ends < 2:
+                raise BlockingIOError("the connection was closed")
+            self._count = max(self._count - 1, 0)
+            if not self._count:
+                # All of them: a byte that is not counted would wake the reader for ever.
+                os.read(self._reader, 4096)
+            return b"\0"
 
     def close(self) -> None:
         """Close one end; both are closed with the first."""
@@ -79,6 +92,14 @@ class WakePipe:
                 os.close(self._reader)
                 os.close(self._writer)
             self._open_ends -= 1
+
+    def forked(self) -> None:
+        """Close the child's copies of a pipe of the parent, whose threads may have held the lock."""
+        self._lock = threading.Lock()
+        if self._open_ends == 2:
+            os.close(self._reader)
+            os.close(self._writer)
+        self._open_ends = 0
 
 
 class _TimedOut(Exception):
@@ -99,9 +120,20 @@ class DirectHandler:
     def __init__(self) -> None:
         self._is_ended = threading.Event()
         self._sockets: list[socket.socket] = []
+        self._pipe: WakePipe | None = None
         self._lock = threading.Lock()
         #: Whether there is a connection whose first request was not answered.
         self.is_in_handshake = False
+        self._silence_ms = math.inf
+        self._received_at_ms = 0
+
+    def limit_silence(self, silence_ms: float) -> None:
+        """Begin to watch a new connection: it counts as lost once nothing was received for so long.
+
+        kazoo itself looks at its pings only while nothing is sent.
+        """
+        self._silence_ms = silence_ms
+        self._received_at_ms = monotonic_ms()
 
     def abort(self) -> None:
         """End waits, and the connection, at once: kazoo's thread comes to its end."""
@@ -128,8 +160,13 @@ class DirectHandler:
         if self._is_ended.is_set():
             raise ConnectionAbortedError("the registry was closed")
         options["timeout"] = min(options["timeout"], _HANDSHAKE_SECONDS)
-        connected: socket.socket = create_tcp_connection(socket, *arguments, **options)
+        try:
+            connected: socket.socket = create_tcp_connection(socket, *arguments, **options)
+        except TimeoutError as error:
+            # Python's own has no text where kazoo looks for it.
+            raise TimeoutError(errno.ETIMEDOUT, "timed out") from error
         self.is_in_handshake = True
+        self._silence_ms = math.inf
         with self._lock:
             # One connection at a time: a former one is closed.
             self._sockets = [connected]
@@ -139,21 +176,50 @@ class DirectHandler:
         return connected
 
     def select(self, reads: Sequence[Any], writes: Sequence[Any], others: Sequence[Any], timeout: float) -> Any:
-        """Wait for sockets; return those that can be read, those that can be written, and nothing."""
+        """Wait for sockets; return those that can be read, those that can be written, and nothing.
+
+        Raises:
+            _TimedOut: nothing was received for too long.
+        """
         # kazoo's own makes a selector for each call, and there are two calls for each request.
         poll = select.poll()
         for files, event in ((reads, select.POLLIN), (writes, select.POLLOUT)):
             for file in files:
                 poll.register(file, event)
         limit = min(timeout, _HANDSHAKE_SECONDS) if self.is_in_handshake else timeout
-        ready = {number for number, _ in poll.poll(limit * 1000)}
+        limit_ms = min(limit * 1000, self._received_at_ms + self._silence_ms - monotonic_ms())
+        ready = {number for number, _ in poll.poll(math.ceil(max(limit_ms, 0)))}
         found = [[file for file in files if file.fileno() in ready] for files in (reads, writes)]
+        if any(each in found[0] for each in self._sockets):
+            self._received_at_ms = monotonic_ms()
+        elif monotonic_ms() - self._received_at_ms >= self._silence_ms:
+            self._check_silence()
         return *found, []
+
+    def _check_silence(self) -> None:
+        """Raise an error unless there is something to be received, which kazoo does not read while it writes."""
+        poll = select.poll()
+        for each in self._sockets:
+            poll.register(each, select.POLLIN)
+        if not poll.poll(0):
+            raise _TimedOut(f"nothing was received for {monotonic_ms() - self._received_at_ms} ms")
+        self._received_at_ms = monotonic_ms()
 
     def create_socket_pair(self) -> tuple[WakePipe, WakePipe]:
         """Return both ends of what wakes the thread."""
-        pipe = WakePipe()
+        pipe = self._pipe = WakePipe()
         return pipe, pipe
+
+    def forked(self) -> None:
+        """Close the child's copies of the parent's descriptors; the connection itself goes on in the parent."""
+        self._lock = threading.Lock()
+        self._is_ended = threading.Event()
+        self._is_ended.set()
+        for each in self._sockets:
+            each.close()
+        self._sockets = []
+        if self._pipe is not None:
+            self._pipe.forked()
 
     def event_object(self) -> threading.Event:
         """Return an event."""
@@ -181,6 +247,8 @@ class DirectHandler:
 class ConnectionLog(logging.LoggerAdapter[logging.Logger]):
     """Takes kazoo's log lines: errors as they are, the others for debugging.
 
+    Requests and responses have passwords and the content of nodes in them, so only their types and paths are logged.
+
     Attributes:
         last: the last warning, which says why there is no connection; empty if there was none.
     """
@@ -191,6 +259,7 @@ class ConnectionLog(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Log a line."""
+        args = tuple(map(_shown, args))
         if level == logging.WARNING:
             self.last = str(msg) % args if args else str(msg)
         self.logger.log(level if level >= logging.ERROR else min(level, logging.DEBUG), msg, *args, **kwargs)
@@ -198,6 +267,42 @@ class ConnectionLog(logging.LoggerAdapter[logging.Logger]):
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
         """Return a line as it is."""
         return msg, kwargs
+
+
+def _shown(argument: object) -> object:
+    """Return what may be logged of an argument of a line."""
+    if argument is None or isinstance(argument, str | int | float | Exception):
+        return argument
+    kind = type(argument).__name__
+    path = getattr(argument, "path", None)
+    return f"{kind} {path}" if isinstance(path, str) else kind
+
+
+class KnownSession(NamedTuple):
+    """A session that another connection can continue.
+
+    Attributes:
+        session_id: its number.
+        password: what proves that the session is one's own.
+        last_zxid: the last transaction that it has seen.
+    """
+
+    session_id: int
+    password: bytes
+    last_zxid: int
+
+
+class _CloseAnswer:
+    """Notes whether the request to end a session was answered."""
+
+    def __init__(self) -> None:
+        self.is_given = False
+
+    def set(self, response: object) -> None:
+        self.is_given = True
+
+    def set_exception(self, error: Exception) -> None:
+        """Ignore an error: the session ends by its timeout."""
 
 
 class KazooConnection:
@@ -209,8 +314,10 @@ class KazooConnection:
         digests: credentials for the scheme `digest`: `user:password`.
         sasl: options of kazoo for SASL; None for none.
         on_state: called on the thread of the connection with the names of kazoo's states: CONNECTED, SUSPENDED (then
-            `_notify_pending` has failed all requests), EXPIRED_SESSION, AUTH_FAILED, CLOSED.
+            `_notify_pending` has failed all requests), EXPIRED_SESSION, AUTH_FAILED; and with CLOSED if the thread has
+            come to its end although it was neither closed nor refused: the session may exist.
         on_event: called there with kazoo's events of watches.
+        session: the session to continue; None for a new one.
     """
 
     def __init__(
@@ -221,6 +328,7 @@ class KazooConnection:
         sasl: Mapping[str, str] | None,
         on_state: Callable[[str], None],
         on_event: Callable[[Any], None],
+        session: KnownSession | None = None,
     ) -> None:
         from kazoo.client import KazooClient
         from kazoo.protocol.states import KazooState, KeeperState
@@ -230,6 +338,11 @@ class KazooConnection:
         self._on_state = on_state
         self._suspended = KazooState.SUSPENDED
         self._connecting = KeeperState.CONNECTING
+        #: The session: kazoo forgets it when its thread ends.
+        self._session = KnownSession(0, b"", 0) if session is None else session
+        self._is_refused = self._is_closing = False
+        self._has_logged_in = session is not None
+        self._login_losses = 0
         #: The watcher of every request, one for all.
         self.watcher = on_event
         retry = {
@@ -247,30 +360,82 @@ class KazooConnection:
             connection_retry=retry,
             command_retry=dict(retry),
             logger=self.log,
+            client_id=None if session is None else (session.session_id, session.password),
         )
+        if session is not None:
+            self._client.last_zxid = session.last_zxid
+            # kazoo tells no state twice and begins with LOST, so it would not tell that this session has expired.
+            self._client.state = KazooState.SUSPENDED
+        connection = self._client._connection
+        connection._connect = self._login_checked(connection._connect)
+        connection.zk_loop = self._watched(connection.zk_loop)
         # kazoo forgets its watchers when a connection is lost. They stay: the next connection sets them again.
         self._client._reset_watchers = lambda: None
         self._client.add_listener(self._changed)
 
+    def _login_checked(self, connect: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
+        """Tell apart refused credentials and connections that are lost during a login."""
+        from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionClosedRequireSaslError
+
+        def checked(*arguments: Any) -> tuple[float, float]:
+            try:
+                timeouts_ms = connect(*arguments)
+            except AuthFailedError as error:
+                self._login_losses += 1
+                is_lost = isinstance(error.__cause__, ConnectionDropped)
+                if is_lost and self._has_logged_in and self._login_losses <= _LOGIN_LOSSES_MAX:
+                    raise ConnectionDropped(str(error)) from error
+                raise
+            except SessionClosedRequireSaslError as error:
+                raise AuthFailedError("the servers demand a login by SASL") from error
+            self._has_logged_in = True
+            self._login_losses = 0
+            self._handler.limit_silence(timeouts_ms[0])
+            return timeouts_ms
+
+        return checked
+
+    def _watched(self, loop: Callable[[], None]) -> Callable[[], None]:
+        """Tell when kazoo's thread ends by itself."""
+
+        def watched() -> None:
+            try:
+                loop()
+            except Exception as error:
+                self.log.warning("the thread of the connection has failed: %r", error)
+            if not self._is_refused and not self._is_closing:
+                self._on_state("CLOSED")
+
+        return watched
+
+    @property
+    def session(self) -> KnownSession | None:
+        """What another connection needs to continue the session; None if there is none."""
+        return self._session if self._session.session_id else None
+
     @property
     def session_id(self) -> int:
         """The session; 0 if there is none."""
-        return self._client._session_id or 0
+        return self._session.session_id
 
     @property
     def session_password(self) -> bytes:
         """What continues the session on another connection."""
-        password: bytes = self._client._session_passwd
-        return password
+        return self._session.password
 
     @property
     def last_zxid(self) -> int:
         """The last transaction that this session has seen."""
         zxid: int = self._client.last_zxid
-        return zxid
+        return zxid or self._session.last_zxid
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Begin to connect.
+
+        Raises:
+            OSError: there are too many open files.
+            RuntimeError: no thread can be started.
+        """
         self._client.start_async()
 
     def send(self, request: Any, answered: Any) -> None:
@@ -287,13 +452,25 @@ class KazooConnection:
         self._client._notify_pending(self._connecting)
 
     def close(self, timeout_ms: int) -> bool:
-        """End the session; return whether that was done in time. If not, its thread ends soon."""
-        ended = threading.Event()
+        """End the session; return whether the servers have confirmed that in time. If not, the thread ends soon."""
+        from kazoo.protocol.serialization import Close
+
+        self._is_closing = True
+        had_session = bool(self.session_id)
+        ended, answer = threading.Event(), _CloseAnswer()
+        # kazoo does not tell an answer to its own request.
+        methods = {"__bool__": lambda _: True, "deserialize": lambda *_: True}
+        request = type("CloseSession", (Close,), methods)()
+        client = self._client
 
         def stop() -> None:
             try:
-                self._client.stop()
-                self._client.close()
+                if not client._stopped.is_set():
+                    client._stopped.set()
+                    client._queue.append((request, answer))
+                    client._connection._write_sock.send(b"\0")
+                    client._safe_close()
+                client.close()
             except Exception as error:
                 _log.debug("closing: %s", error)
             ended.set()
@@ -301,15 +478,41 @@ class KazooConnection:
         self._handler.spawn(stop)
         in_time = ended.wait(timeout_ms / 1000)
         self._handler.abort()
-        return in_time
+        return in_time and (answer.is_given or not had_session)
+
+    def abandon(self) -> None:
+        """End the thread and its connection, but not the session. Blocks until the thread has ended."""
+        self._is_closing = True
+        self._client._stopped.set()
+        self._handler.abort()
+        try:
+            self._client._safe_close()
+            self._client.close()
+        except Exception as error:
+            _log.debug("abandoning: %s", error)
+
+    def forked(self) -> None:
+        """Release what a child process has of this connection, which belongs to the parent."""
+        self._is_closing = True
+        self._handler.forked()
 
     def _changed(self, state: str) -> None:
         self._handler.is_in_handshake = False
+        client = self._client
         if state == self._suspended:
             self._on_state("SUSPENDED")
+            return
+        # For a lost session, how it was lost.
+        kind: str = client.client_state
+        if kind == "CLOSED":
+            # Its end is told with that of the thread; kazoo then forgets this.
+            self._session = self._session._replace(last_zxid=client.last_zxid)
+            return
+        self._is_refused = kind == "AUTH_FAILED"
+        if kind == "CONNECTED":
+            self._session = KnownSession(client._session_id, client._session_passwd, client.last_zxid)
         else:
-            # For a lost session, how it was lost.
-            self._on_state(self._client.client_state)
-            if not self.session_id:
-                self._client._data_watchers.clear()
-                self._client._child_watchers.clear()
+            self._session = KnownSession(0, b"", 0)
+            client._data_watchers.clear()
+            client._child_watchers.clear()
+        self._on_state(kind)

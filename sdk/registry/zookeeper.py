@@ -13,16 +13,18 @@ Source: `ZooKeeperClient`, `KafkaZkClient.createChrootIfNecessary` in Apache Kaf
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
+from weakref import WeakSet
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
-from kafkawire.sdk.registry.kazoo_client import KazooConnection
+from kafkawire.sdk.registry.kazoo_client import KazooConnection, KnownSession
 from kafkawire.sdk.registry.kazoo_requests import SET_WATCHES_BYTES_MAX, KazooTranslation, SetWatches, code_of
 from kafkawire.sdk.registry.paths import path_problem
 from kafkawire.sdk.registry.registry import (
@@ -55,8 +57,13 @@ logger = logging.getLogger("kafkawire.registry")
 #: Requests that were sent and not answered. A server queues a thousand of all clients before it stops reading.
 IN_FLIGHT_MAX: Final = 100
 
-#: After the credentials were refused, as in Kafka's client.
+#: After the credentials were refused, as in Kafka's client, or kazoo has ended by itself.
 _REFUSED_PAUSE_SECONDS: Final = 1.0
+
+#: The owner's loop does so much in one turn: outcomes, events, callbacks.
+_TURN_MAX: Final = 500
+
+_INT32_MAX: Final = 2**31 - 1
 
 
 class SessionState(Enum):
@@ -85,7 +92,7 @@ SESSION_EDGES: Final = Edges(
             SessionState.OPENING: "the credentials are refused, or the session has expired before",
         },
         SessionState.CONNECTED: {
-            SessionState.SUSPENDED: "the connection is lost",
+            SessionState.SUSPENDED: "the connection is lost, or kazoo has ended",
             SessionState.OPENING: "the session has expired, or the credentials are refused",
         },
         SessionState.SUSPENDED: {
@@ -177,7 +184,7 @@ class ZooKeeperRegistry:
         chroot_acl: the access control list of the nodes of a missing chroot.
 
     Raises:
-        ConfigurationError: `connect` cannot be read, or kazoo is not installed.
+        ConfigurationError: `connect` cannot be read, the timeout is out of range, or kazoo is not installed.
     """
 
     def __init__(
@@ -191,6 +198,8 @@ class ZooKeeperRegistry:
         chroot_acl: tuple[Acl, ...] = OPEN_ACL,
     ) -> None:
         self._hosts, self._chroot = _parsed(connect)
+        if not 0 < session_timeout_ms <= _INT32_MAX:
+            raise ConfigurationError("session_timeout_ms", session_timeout_ms, f"must be from 1 to {_INT32_MAX}")
         self._post = post
         self._session_timeout_ms = session_timeout_ms
         self._digests = tuple(digests)
@@ -200,6 +209,9 @@ class ZooKeeperRegistry:
         #: For the chroot itself.
         self._whole_tree = KazooTranslation("")
         self._connection: KazooConnection | None = None
+        #: Counts those objects: what a former one still tells is ignored.
+        self._incarnation = 0
+        self._is_connect_due = False
         self._listeners: list[SessionListener] = []
         self._watches = WatchTable()
         self._state = SessionState.NEW
@@ -211,14 +223,19 @@ class ZooKeeperRegistry:
         self._in_flight: deque[_Waiting] = deque()
         self._returned: list[_Waiting] = []
         self._pending_bytes = 0
+        #: What was taken from the inbox; and callbacks of the owner, which come before the rest of it.
+        self._taken: deque[Callable[[], None]] = deque()
+        self._calls: deque[Callable[[], None]] = deque()
         # Shared with kazoo's thread.
         self._lock = threading.Lock()
         self._inbox: list[Callable[[], None]] = []
         self._is_posted = False
+        self._has_owner = True
         self._connection_lock = threading.Lock()
         #: Counts connections and their losses: as kazoo's thread knows it, and as the owner does.
         self._newest_connection = 0
         self._known_connection = 0
+        _registries.add(self)
 
     @property
     def session_id(self) -> int:
@@ -277,6 +294,9 @@ class ZooKeeperRegistry:
         else:
             self._pending_bytes += size_bytes
             self._waiting += added
+            if self._is_connect_due:
+                self._is_connect_due = False
+                self._connect()
             self._send()
 
     def close(self, timeout_ms: int) -> None:
@@ -286,7 +306,9 @@ class ZooKeeperRegistry:
         self._session_id = 0
         self._watches.clear()
         self._append(partial(self._fail, RegistryCode.CLOSED))
-        connection, self._connection = self._connection, None
+        with self._connection_lock:
+            connection, self._connection = self._connection, None
+            self._incarnation += 1
         if connection is not None and not connection.close(timeout_ms):
             logger.warning(
                 "%s has not answered within %d ms; the session ends there by its timeout of %d ms",
@@ -294,6 +316,21 @@ class ZooKeeperRegistry:
                 timeout_ms,
                 self._session_timeout_ms,
             )
+
+    def forked(self) -> None:
+        """Refuse everything with CLOSED in a child process: the session belongs to the parent."""
+        # Threads of the parent may have held the locks.
+        self._lock, self._connection_lock = threading.Lock(), threading.Lock()
+        self._state = SESSION_EDGES.follow(self._state, SessionState.CLOSED)
+        self._session_id = 0
+        self._incarnation += 1
+        self._watches.clear()
+        for operations in (self._in_flight, self._returned, self._waiting, self._inbox, self._taken, self._calls):
+            operations.clear()
+        self._is_posted = False
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.forked()
 
     @property
     def _pending_count(self) -> int:
@@ -304,93 +341,138 @@ class ZooKeeperRegistry:
     def _append(self, happened: Callable[[], None]) -> None:
         """Have the owner's thread call a function, after those before it."""
         with self._lock:
+            if not self._has_owner:
+                return
             self._inbox.append(happened)
             if self._is_posted:
                 return
             self._is_posted = True
+        self._post_inbox()
+
+    def _post_inbox(self) -> None:
         try:
             self._post(self._read_inbox)
         except RuntimeError as error:  # the owner's loop has ended
             logger.warning("%s: nobody listens any more: %s", self.describe(), error)
+            self._end_without_owner()
+
+    def _end_without_owner(self) -> None:
+        """End the session, since kazoo's thread would keep it, and its nodes, as long as the process."""
+        with self._lock:
+            self._has_owner = False
+            self._inbox.clear()
+        connection = self._connection
+        if connection is not None:
+            # On another thread: this may be that of the connection, or the owner's.
+            self._start_thread(partial(connection.close, self._session_timeout_ms))
 
     def _read_inbox(self) -> None:
-        while True:
-            with self._lock:
-                happened, self._inbox = self._inbox, []
-                if not happened:
-                    self._is_posted = False
-                    return
-            for each in happened:
+        """Do a part of what is to be done, then let the owner's loop do other things.
+
+        The rest, also after a callback that ends the loop (KeyboardInterrupt), is posted again.
+        """
+        left = _TURN_MAX
+        try:
+            while left:
+                if not self._calls and not self._taken:
+                    with self._lock:
+                        self._taken.extend(self._inbox)
+                        self._inbox.clear()
+                    if not self._taken:
+                        return
+                left -= 1
+                each = (self._calls or self._taken).popleft()
                 try:
                     each()
                 except Exception:
                     logger.exception("%s: a callback failed", self.describe())
+        finally:
+            with self._lock:
+                is_left = self._is_posted = bool(self._calls or self._taken or self._inbox)
+            if is_left:
+                self._post_inbox()
 
-    # Connections. The first three functions are called on kazoo's thread.
+    # Connections. The first two functions are called on kazoo's thread.
 
-    def _changed(self, state: str) -> None:
-        connection = self._connection
-        if connection is None:
-            return
+    def _changed(self, incarnation: int, state: str) -> None:
         with self._connection_lock:
+            connection = self._connection
+            if connection is None or incarnation != self._incarnation:
+                return
             self._newest_connection += 1
             number = self._newest_connection
-        if state == "SUSPENDED":
+        if state in ("SUSPENDED", "CLOSED"):
             # After this, nothing that was queued for the lost connection is left.
             connection.fail_pending()
-            self._append(partial(self._suspended, number, connection.last_zxid))
-        elif state == "CONNECTED":
-            self._append(partial(self._linked, number, connection.session_id))
-        else:
-            self._append(partial(self._lost, number, state))
+        self._append(partial(self._took, incarnation, number, state, connection.session_id, connection.last_zxid))
 
     def _event(self, event: Any) -> None:
         kind = _EVENTS.get(event.type)
         if kind is not None:
             self._append(partial(self._fire, WatchEvent(self._translation.own_path(event.path), kind)))
 
-    def _connect(self) -> None:
+    def _took(self, incarnation: int, number: int, state: str, session_id: int, last_zxid: int) -> None:
+        """Handle a change of the connection, unless the connection is not used any more."""
+        if self._state is SessionState.CLOSED or incarnation != self._incarnation:
+            return
+        self._known_connection = number
+        if state == "CONNECTED":
+            self._linked(session_id)
+        elif state in ("EXPIRED_SESSION", "AUTH_FAILED"):
+            self._lost(is_refused=state == "AUTH_FAILED")
+        else:
+            self._suspended(last_zxid)
+            if state == "CLOSED" and self._connection is not None:
+                # kazoo's thread has ended, and the session has not.
+                self._connect_later(self._connection.session)
+
+    def _connect(self, session: KnownSession | None = None) -> None:
         sasl = self._sasl and {
             "mechanism": "DIGEST-MD5",
             "username": self._sasl.user,
             "password": self._sasl.password.reveal(),
         }
-        self._connection = KazooConnection(
-            self._hosts,
-            self._session_timeout_ms,
-            [digest.reveal() for digest in self._digests],
-            sasl,
-            self._changed,
-            self._event,
-        )
-        self._connection.start()
+        with self._connection_lock:
+            self._incarnation += 1
+            self._connection = KazooConnection(
+                self._hosts,
+                self._session_timeout_ms,
+                [digest.reveal() for digest in self._digests],
+                sasl,
+                partial(self._changed, self._incarnation),
+                self._event,
+                session,
+            )
+        try:
+            self._connection.start()
+        except (OSError, RuntimeError) as error:  # too many open files, or threads
+            logger.warning("%s: cannot begin to connect, and tries again: %s", self.describe(), error)
+            self._connect_later(session)
 
-    def _linked(self, number: int, session_id: int) -> None:
+    def _linked(self, session_id: int) -> None:
         """Prepare a new connection: the watches of the session, or the session itself."""
-        if self._state is SessionState.CLOSED:
-            return
-        self._known_connection = number
         if self._state is SessionState.SUSPENDED:
             self._set_watches()
         else:
             self._prepare(session_id, self._opening(), None)
 
-    def _suspended(self, number: int, last_zxid: int) -> None:
-        self._known_connection = number
-        self._waiting.extendleft(reversed(self._returned))
+    def _suspended(self, last_zxid: int) -> None:
+        # Also what kazoo has lost without failing it: outcomes of a lost connection are ignored.
+        self._waiting.extendleft(reversed([*self._returned, *self._in_flight]))
         self._returned.clear()
+        self._in_flight.clear()
         if self._state is SessionState.CONNECTED:
             self._state = SESSION_EDGES.follow(self._state, SessionState.SUSPENDED)
             self._last_zxid = last_zxid
             logger.warning("the connection to %s is lost", self.describe())
             self._tell(lambda listener: listener.suspended())
 
-    def _lost(self, number: int, state: str) -> None:
-        """Note that the session has expired, or that the credentials were refused."""
-        if self._state is SessionState.CLOSED:
-            return
-        self._known_connection = number
-        is_refused = state == "AUTH_FAILED"
+    def _lost(self, *, is_refused: bool) -> None:
+        """Note that the session has expired, or that the credentials were refused.
+
+        The session ends with refused credentials, as in Kafka's client: its operations must not wait for a login that
+        may never succeed.
+        """
         had_session, self._session_id = bool(self._session_id), 0
         place = self.describe()
         self._state = SESSION_EDGES.follow(self._state, SessionState.OPENING)
@@ -404,30 +486,53 @@ class ZooKeeperRegistry:
             self._tell(lambda listener: listener.refused(error))
         if had_session:
             self._tell(lambda listener: listener.expired())
-        if state in ("AUTH_FAILED", "CLOSED"):
-            self._connect_later()
+        if is_refused:
+            self._connect_later(None)
 
-    def _connect_later(self) -> None:
-        """Begin again after a pause, since kazoo does not."""
-        former, self._connection = self._connection, None
+    def _connect_later(self, session: KnownSession | None) -> None:
+        """Begin again after a pause, since kazoo does not.
+
+        Args:
+            session: the session to continue; None for a new one.
+        """
+        with self._connection_lock:
+            former, self._connection = self._connection, None
+            self._incarnation += 1
 
         def wait() -> None:
             if former is not None:
-                former.close(1_000)
+                former.abandon()
             threading.Event().wait(_REFUSED_PAUSE_SECONDS)
             self._append(again)
 
         def again() -> None:
-            if self._state is SessionState.OPENING and self._connection is None:
-                self._connect()
+            if self._state not in (SessionState.NEW, SessionState.CLOSED) and self._connection is None:
+                self._connect(session)
 
-        threading.Thread(target=wait, name="kafkawire-zookeeper-pause", daemon=True).start()
+        # Without a thread for the pause, the next operation connects.
+        self._is_connect_due = not self._start_thread(wait)
+
+    def _start_thread(self, run: Callable[[], object]) -> bool:
+        """Run a function on a thread of its own; return False if none can be started."""
+        try:
+            threading.Thread(target=run, name="kafkawire-zookeeper-pause", daemon=True).start()
+        except RuntimeError as error:
+            logger.warning("%s: no thread can be started: %s", self.describe(), error)
+            return False
+        return True
 
     # A new session.
 
     def _opening(self) -> Steps[None]:
-        """Find out whether the servers answer this session, and create the chroot if it is missing."""
-        stat = yield from stat_of(self._chroot or "/")
+        """Find out whether the servers answer this session, and create the chroot if it is missing.
+
+        Any answer will do: the servers may not permit this session to look at the root of its paths.
+        """
+        try:
+            stat = yield from stat_of(self._chroot or "/")
+        except RegistryError as error:
+            logger.warning("%s does not show the root of its paths: %s", self.describe(), error)
+            return
         if stat is None:
             try:
                 yield from create_with_parents(self._chroot, acl=self._chroot_acl)
@@ -453,6 +558,8 @@ class ZooKeeperRegistry:
             self._send_request(self._whole_tree.request_of(operation), partial(take, operation))
 
     def _opened(self, session_id: int) -> None:
+        if self._state is SessionState.CLOSED:
+            return
         self._state = SESSION_EDGES.follow(self._state, SessionState.CONNECTED)
         self._session_id = session_id
         logger.info("session %#x with %s is open", session_id, self.describe())
@@ -510,6 +617,8 @@ class ZooKeeperRegistry:
                 self._fire(WatchEvent(path, change))
 
     def _connected(self) -> None:
+        if self._state is SessionState.CLOSED:
+            return
         self._state = SESSION_EDGES.follow(self._state, SessionState.CONNECTED)
         logger.info("session %#x with %s is connected again", self._session_id, self.describe())
         self._tell(lambda listener: listener.connected())
@@ -542,8 +651,15 @@ class ZooKeeperRegistry:
         with self._connection_lock:
             if self._connection is None or self._newest_connection != self._known_connection:
                 return False
-            self._connection.send(request, _Sent(self._append, self._known_connection, take))
+            self._connection.send(request, _Sent(self._append, self._known_connection, partial(self._receive, take)))
             return True
+
+    def _receive(self, take: Callable[[_Sent, Any], None], sent: _Sent, response: Any) -> None:
+        is_open = self._state is not SessionState.CLOSED and sent.connection == self._known_connection
+        if is_open and type(response).__name__ == "SessionClosedRequireSaslError":
+            self._lost(is_refused=True)
+        else:
+            take(sent, response)
 
     def _answered(self, waiting: _Waiting, sent: _Sent, response: Any) -> None:
         if sent.connection != self._known_connection or not self._in_flight or self._in_flight[0] is not waiting:
@@ -564,16 +680,15 @@ class ZooKeeperRegistry:
 
     def _answer(self, waiting: _Waiting, outcome: Outcome) -> None:
         self._pending_bytes -= waiting.size_bytes
-        if isinstance(waiting.operation, GetData | Exists | GetChildren):
+        if self._state is not SessionState.CLOSED and isinstance(waiting.operation, GetData | Exists | GetChildren):
             self._watches.add_for(waiting.operation, outcome)
         submission = waiting.submission
         submission.outcomes.append(outcome)
         if len(submission.outcomes) == submission.count:
-            submission.done(tuple(submission.outcomes))
+            self._calls.append(partial(submission.done, tuple(submission.outcomes)))
 
     def _fire(self, event: WatchEvent) -> None:
-        for watcher in self._watches.take(event):
-            watcher(event)
+        self._calls.extend(partial(watcher, event) for watcher in self._watches.take(event))
 
     def _fail(self, code: RegistryCode) -> None:
         """Fail everything that was not answered."""
@@ -582,22 +697,29 @@ class ZooKeeperRegistry:
             operations.clear()
         place = self.describe()
         for waiting in failed:
-            try:
-                self._answer(waiting, RegistryError(code, path_of(waiting.operation), place))
-            except Exception:
-                logger.exception("%s: a callback failed", place)
+            self._answer(waiting, RegistryError(code, path_of(waiting.operation), place))
 
     def _refuse(self, added: Sequence[_Waiting], submission: _Submission, code: RegistryCode, detail: str) -> None:
         outcomes = tuple(RegistryError(code, path_of(waiting.operation), detail) for waiting in added)
         self._append(partial(submission.done, outcomes))
 
     def _tell(self, tell: Callable[[SessionListener], None]) -> None:
-        for listener in list(self._listeners):
-            try:
+        def told(listener: SessionListener) -> None:
+            if listener in self._listeners:
                 tell(listener)
-            except Exception:
-                logger.exception("%s: a listener failed", self.describe())
 
+        self._calls.extend(partial(told, listener) for listener in self._listeners)
+
+
+_registries: WeakSet[ZooKeeperRegistry] = WeakSet()
+
+
+def _in_child() -> None:
+    for registry in list(_registries):
+        registry.forked()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 _EVENTS: Final = {
     "CREATED": EventKind.CREATED,
@@ -611,7 +733,9 @@ _LOST_CODES: Final = (RegistryCode.SESSION_EXPIRED, RegistryCode.AUTH_FAILED)
 
 
 def _is_lost(response: Any) -> bool:
-    """Return whether a request has no answer."""
+    """Return whether a request has no answer; a transaction has none if one of its operations has none."""
+    if isinstance(response, list):
+        return any(map(_is_lost, response))
     return isinstance(response, Exception) and (
         type(response).__name__ == "ConnectionLoss" or code_of(response) in _LOST_CODES
     )

@@ -15,6 +15,7 @@ import pytest
 from kafkawire.reference_broker.cluster.znode_tree import Notification, ZnodeTree
 from kafkawire.sdk.registry import zookeeper
 from kafkawire.sdk.registry.acls import Acl, Permission
+from kafkawire.sdk.registry.kazoo_client import KnownSession
 from kafkawire.sdk.registry.kazoo_requests import SetWatches
 from kafkawire.sdk.registry.registry import (
     Check,
@@ -78,12 +79,16 @@ class FakeServers:
         accepts: whether connections are made at once.
         refuses_watches: whether watches cannot be set again.
         requests: every request that was answered.
+        refusals: the names of kazoo's errors with which the next requests are answered.
+        start_errors: what the next connections raise when they are started.
     """
 
     def __init__(self) -> None:
         self.tree = ZnodeTree()
         self.answers = self.accepts = True
         self.refuses_watches = False
+        self.refusals: list[str] = []
+        self.start_errors: list[Exception] = []
         self.connections: list[FakeConnection] = []
         self.requests: list[Any] = []
 
@@ -116,23 +121,30 @@ class FakeConnection:
         sasl: Mapping[str, str] | None,
         on_state: Callable[[str], None],
         on_event: Callable[[Any], None],
+        session: KnownSession | None = None,
     ) -> None:
         self.servers = servers
         self.hosts = hosts
         self.session_timeout_ms = session_timeout_ms
         self.sasl = sasl
         self.log = SimpleNamespace(last="")
-        self.session_id = 0
+        self.session_id = 0 if session is None else session.session_id
         self.session_password = b"password"
-        self.last_zxid = 0
+        self.last_zxid = 0 if session is None else session.last_zxid
         self.watcher = self.on_event = on_event
-        self.is_linked = self.is_closed = False
+        self.is_linked = self.is_closed = self.is_abandoned = self.is_forked = False
         self.closes_in_time = True
         self.queue: deque[tuple[Any, Any]] = deque()
         self._credentials = [("digest", digest) for digest in digests]
         self._on_state = on_state
 
+    @property
+    def session(self) -> KnownSession | None:
+        return KnownSession(self.session_id, self.session_password, self.last_zxid) if self.session_id else None
+
     def start(self) -> None:
+        if self.servers.start_errors:
+            raise self.servers.start_errors.pop(0)
         if self.servers.accepts:
             self.link()
 
@@ -157,6 +169,11 @@ class FakeConnection:
         self.is_linked = False
         self.session_id = 0
         self._on_state("AUTH_FAILED")
+
+    def end(self) -> None:
+        """End kazoo's thread by itself; the session goes on."""
+        self.is_linked = False
+        self._on_state("CLOSED")
 
     def send(self, request: Any, answered: Any) -> None:
         self.queue.append((request, answered))
@@ -188,7 +205,18 @@ class FakeConnection:
             self.servers.end_session(self.session_id)
         return self.closes_in_time
 
+    def abandon(self) -> None:
+        self.is_abandoned = True
+        self.is_linked = False
+
+    def forked(self) -> None:
+        self.is_forked = True
+
     def _response(self, request: Any) -> Any:
+        if self.servers.refusals:
+            exceptions = pytest.importorskip("kazoo.exceptions")
+            error: Exception = getattr(exceptions, self.servers.refusals.pop(0))()
+            return error
         if isinstance(request, SetWatches):
             return self._set_watches(request)
         operation = _operation(request)

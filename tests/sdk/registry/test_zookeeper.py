@@ -6,8 +6,13 @@ real ZooKeeper is in tests/kafka/test_zookeeper_registry.py.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,6 +24,7 @@ from kafkawire.sdk.registry.kazoo_requests import SetWatches
 from kafkawire.sdk.registry.registry import (
     Create,
     Created,
+    CreateMode,
     EventKind,
     Exists,
     GetChildren,
@@ -27,8 +33,10 @@ from kafkawire.sdk.registry.registry import (
     SessionListener,
     SetData,
     Stat,
+    Transaction,
     WatchEvent,
 )
+from kafkawire.sdk.registry.watches import WatchKind
 from kafkawire.sdk.registry.zookeeper import (
     IN_FLIGHT_MAX,
     SESSION_EDGES,
@@ -283,18 +291,133 @@ def test_refused_credentials(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) 
     place = "the ZooKeeper at a:1 (Connection dropped: in SASL)"
     assert (notes.told, notes.errors) == (["refused", "opened"], [("AUTH_FAILED", place)])
     assert [str(outcome) for outcome in ended[0]] == [f"AUTH_FAILED: /: {place}"]
-    assert connection.is_closed
     bench.servers.connections[-1].refuse()
     owner.until(lambda: notes.told[2:] == ["refused", "expired", "opened"])
+    # The pause was over, so each connection was released without ending a session that it does not have.
+    assert [each.is_abandoned for each in bench.servers.connections] == [True, True, False]
+    assert not any(each.is_closed for each in bench.servers.connections)
 
 
 def test_a_connection_that_has_ended_by_itself(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session goes on, with its nodes, its watches, and what was not answered."""
+    monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    connection = bench.connection_of(one)
+    session = one.session_id
+    owner.ask_all(one, Create("/e", mode=CreateMode.EPHEMERAL), GetData("/e", owner.note))
+    bench.servers.answers = False
+    ended = owner.submit(one, Exists("/e"))
+    connection.end()
+    bench.servers.answers = True
+    owner.until(lambda: bool(ended))
+    assert isinstance(ended[0][0], Stat)
+    assert (notes.told, one.session_id) == (["opened", "suspended", "connected"], session)
+    assert (connection.is_abandoned, connection.is_closed) == (True, False)
+    owner.ask(two, SetData("/e", b"x"))
+    owner.ask(one, Exists("/"))
+    assert owner.events == [WatchEvent("/e", EventKind.CHANGED)]
+    # What the former connection still tells is ignored.
+    connection.lose()
+    owner.run_all()
+    assert one.state is SessionState.CONNECTED
+
+
+def test_a_connection_that_has_ended_although_it_was_lost_before(
+    bench: FakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
     one, owner = bench.registry(), bench.owner
     notes = SessionNotes(one)
     connection = bench.connection_of(one)
-    connection._on_state("CLOSED")
-    owner.until(lambda: notes.told == ["opened", "expired", "opened"])
+    connection.lose()
+    bench.servers.end_session(connection.session_id)
+    connection.end()
+    owner.until(lambda: notes.told == ["opened", "suspended", "expired", "opened"])
+
+
+@pytest.mark.parametrize("error", ["NoAuthError", "ThrottledOpError", "MarshallingError"])
+def test_any_answer_opens_a_session(error: str, bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.servers.refusals = [error]
+    one, owner = bench.registry(), bench.owner
+    owner.ask(one, Exists("/"))
+    assert one.state is SessionState.CONNECTED
+    assert "does not show the root of its paths" in caplog.text
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_servers_that_demand_a_login(count: int, bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether at the first request or later, these are refused credentials."""
+    monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
+    bench.servers.accepts = not count
+    one, owner = bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    if count:
+        bench.servers.accepts = True
+        bench.servers.refusals = ["SessionClosedRequireSaslError"]
+        bench.servers.connections[0].link()
+        expected = ["refused", "opened"]
+    else:
+        owner.until(lambda: notes.told == ["opened"])
+        bench.servers.refusals = ["SessionClosedRequireSaslError"]
+        assert owner.code(one, Exists("/")) == "AUTH_FAILED"
+        expected = ["opened", "refused", "expired", "opened"]
+    owner.until(lambda: notes.told == expected)
+    assert [name for name, _ in notes.errors] == ["AUTH_FAILED"]
+
+
+def test_a_connection_that_cannot_be_begun(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper, "_REFUSED_PAUSE_SECONDS", 0)
+    bench.servers.start_errors = [OSError("Too many open files"), RuntimeError("can't start new thread")]
+    one, owner = bench.registry(), bench.owner
+    owner.until(lambda: bool(one.session_id))
+    assert [each.is_abandoned for each in bench.servers.connections] == [True, True, False]
+
+
+def test_a_pause_for_which_there_is_no_thread(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        bench.servers.start_errors = [OSError("Too many open files")]
+        one = bench.registry()
+    # The next operation connects.
+    assert isinstance(bench.owner.ask(one, Exists("/")), Stat)
+
+
+def test_what_kazoo_has_lost_is_sent_again(bench: FakeBench) -> None:
+    """Its own queues may lose a request when a connection ends; then nothing fails it."""
+    one, owner = bench.registry(), bench.owner
+    connection = bench.connection_of(one)
+    bench.servers.answers = False
+    ended = owner.submit(one, Create("/a"), Create("/b"))
+    connection.queue.popleft()
+    connection.lose()
+    bench.servers.answers = True
+    connection.link()
+    owner.until(lambda: bool(ended))
+    assert ended == [(Created("/a"), Created("/b"))]
+
+
+def test_a_session_that_ends_inside_a_transaction(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    connection = bench.connection_of(one)
+    bench.servers.answers = False
+    ended = owner.submit(one, Transaction((Create("/a"), Create("/b"))))
+    _, answered = connection.queue.popleft()
+    exceptions = pytest.importorskip("kazoo.exceptions")
+    answered.set([exceptions.RolledBackError(), exceptions.SessionExpiredError()])
+    owner.run_all()
+    assert ended == []
+    bench.servers.end_session(connection.session_id)
+    connection.lose()
+    bench.servers.answers = True
+    connection.link()
+    owner.until(lambda: bool(ended))
+    assert str(ended[0][0]).startswith("SESSION_EXPIRED: /a")
+    owner.until(lambda: notes.told[-1] == "opened")
 
 
 # Limits.
@@ -393,6 +516,12 @@ def test_connect_that_cannot_be_read(connect: str, reason: str) -> None:
     assert str(caught.value).endswith(reason)
 
 
+@pytest.mark.parametrize("timeout_ms", [0, -1, 2**31])
+def test_a_timeout_that_cannot_be_sent(timeout_ms: int) -> None:
+    with pytest.raises(ConfigurationError, match="session_timeout_ms"):
+        ZooKeeperRegistry("a:1", Owner().post, session_timeout_ms=timeout_ms)
+
+
 def test_a_missing_chroot_is_created(bench: FakeBench) -> None:
     owner = bench.owner
     acl = (Acl(Permission.READ | Permission.CREATE, "world", "anyone"),)
@@ -443,6 +572,30 @@ def test_closing(bench: FakeBench) -> None:
     assert len(bench.servers.connections) == 1
 
 
+def test_what_is_in_the_inbox_when_the_registry_is_closed(bench: FakeBench) -> None:
+    """An answer is told, but opens no session, and sets no watch."""
+    bench.servers.accepts = False
+    opening = bench.registry()
+    bench.servers.connections[0].link()
+    bench.owner.turn()
+    opening.close(1_000)
+    bench.servers.accepts = True
+    continued = bench.registry()
+    connection = bench.connection_of(continued)
+    connection.lose()
+    connection.link()
+    bench.owner.turn()
+    continued.close(1_000)
+    read, owner = bench.registry(), bench.owner
+    bench.connection_of(read)
+    ended = owner.submit(read, Exists("/", owner.note))
+    read.close(1_000)
+    owner.run_all()
+    assert isinstance(ended[0][0], Stat)
+    assert not any(read._watches.paths(kind) for kind in WatchKind)
+    assert {one.state for one in (opening, continued, read)} == {SessionState.CLOSED}
+
+
 def test_closing_what_was_not_started() -> None:
     owner = Owner()
     one = ZooKeeperRegistry("a:1", owner.post)
@@ -486,6 +639,100 @@ def test_a_callback_that_fails_does_not_stop_others(bench: FakeBench, caplog: py
     assert caplog.text.count("a defect of the owner") >= 4
 
 
+@pytest.mark.defect
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("place", ["done", "watcher", "listener"])
+def test_a_callback_that_fails_stops_nothing_else(place: str, error: type[BaseException], bench: FakeBench) -> None:
+    """Those after it are called, and operations go on, even if the error ends a turn of the owner's loop."""
+    one, owner = bench.registry(), bench.owner
+    bench.connection_of(one)
+    raised = []
+
+    def fails(*_: object) -> None:
+        raised.append(place)
+        raise error
+
+    class Listener(SessionListener):
+        def connected(self) -> None:
+            fails()
+
+    def turn() -> None:
+        with suppress(KeyboardInterrupt, asyncio.CancelledError):
+            owner.run_all()
+
+    failing, noting = fails, owner.note
+    if place == "listener":
+        one.add_listener(Listener())
+    notes = SessionNotes(one)
+    owner.ask(one, Create("/a"))
+    if place == "watcher":
+        owner.ask(one, GetData("/a", failing))
+    owner.ask(one, GetData("/a", noting))
+    connection = bench.connection_of(one)
+    connection.lose()
+    connection.link()
+    if place == "done":
+        one.submit([Exists("/a")], fails)
+    ended = owner.submit(one, *[SetData("/a", b"x")] * (2 * IN_FLIGHT_MAX))
+    turn()
+    turn()
+    assert raised == [place]
+    assert notes.told == ["suspended", "connected"]
+    assert owner.events == [WatchEvent("/a", EventKind.CHANGED)]
+    assert len(ended) == 1
+
+
+@pytest.mark.defect
+def test_watches_that_cannot_be_set_again_and_a_watcher_that_fails(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+
+    def fails(event: WatchEvent) -> None:
+        raise ValueError("a defect of the owner")
+
+    owner.ask_all(one, Create("/a"), GetData("/a", fails), GetData("/a", owner.note))
+    bench.servers.refuses_watches = True
+    connection = bench.connection_of(one)
+    connection.lose()
+    connection.link()
+    owner.run_all()
+    assert one.state is SessionState.CONNECTED
+    assert owner.events == [WatchEvent("/a", EventKind.CHANGED)]
+
+
+def test_the_loop_of_the_owner_does_other_things_meanwhile(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper, "_TURN_MAX", 10)
+    one, owner = bench.registry(), bench.owner
+    bench.connection_of(one)
+    ended: list[int] = []
+
+    def note(number: int, outcomes: object) -> None:
+        ended.append(number)
+
+    for number in range(100):
+        one.submit([Exists("/")], partial(note, number))
+    seen = []
+    while len(ended) < 100:
+        seen.append(len(ended))
+        owner.turn()
+    assert max(after - before for before, after in pairwise(seen)) <= 10
+    assert ended == list(range(100))
+
+
+def test_a_child_process(bench: FakeBench) -> None:
+    one, owner = bench.registry(), bench.owner
+    connection = bench.connection_of(one)
+    owner.ask(one, Create("/a"))
+    bench.servers.answers = False
+    ended = owner.submit(one, Exists("/a"))
+    one._lock.acquire()  # a thread of the parent was in it
+    one.forked()
+    assert (connection.is_forked, connection.is_closed, one.session_id) == (True, False, 0)
+    sent = len(connection.queue)
+    assert owner.code(one, Exists("/a")) == "CLOSED"
+    one.close(1_000)
+    assert (len(connection.queue), connection.is_closed, ended) == (sent, False, [])
+
+
 def test_an_owner_whose_loop_has_ended(bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
     def closed(function: Callable[[], None]) -> None:
         raise RuntimeError("Event loop is closed")
@@ -495,6 +742,30 @@ def test_an_owner_whose_loop_has_ended(bench: FakeBench, caplog: pytest.LogCaptu
     one.submit([Exists("/")], lambda outcomes: None)
     one.close(1_000)
     assert "nobody listens any more: Event loop is closed" in caplog.text
+
+
+def test_the_session_of_an_owner_whose_loop_has_ended_is_closed(bench: FakeBench) -> None:
+    has_ended: list[bool] = []
+    owner = bench.owner
+
+    def post(function: Callable[[], None]) -> None:
+        if has_ended:
+            raise RuntimeError("Event loop is closed")
+        owner.post(function)
+
+    before = set(threading.enumerate())
+    one = ZooKeeperRegistry("a:1", post)
+    one.start()
+    connection = bench.connection_of(one)
+    owner.run_all()
+    has_ended.append(True)
+    connection.lose()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+    assert connection.is_closed
+    assert not bench.servers.tree.has_session(connection.session_id)
+    connection._on_state("CONNECTED")
+    assert one._inbox == []
 
 
 def test_edges(bench: FakeBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
