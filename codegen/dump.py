@@ -122,8 +122,8 @@ def dump_configs(configs: Configs) -> str:
     lines = [
         "# yaml-language-server: $schema=schema.json",
         "# Configurations of topics, brokers, groups and client metrics subscriptions.",
-        "#   default, min, max, also, one_of, rule: the values that Kafka takes; of a list, each entry is one_of;",
-        "#   update: whether and where a running broker takes a new value; broker: whose value a topic or group gets;",
+        "#   default, min, max, also, one_of, rule: the values that Kafka accepts; of a list, each entry is one_of;",
+        "#   update: whether and where a running broker accepts a value; broker: whose value a topic or group gets;",
         "#   here: it has an effect on the reference broker, which may have a name, a default or a limit of its own;",
         "#   about: its effect, in our own words, which DescribeConfigs returns as a sentence.",
         "configs:",

@@ -14,6 +14,7 @@ __all__ = [
     "TAKEN_CONSTANTS",
     "TAKEN_FIELDS",
     "TAKEN_TYPES",
+    "TAKEN_ZNODE_NAMES",
     "constant_problem",
     "field_problem",
     "near",
@@ -31,6 +32,13 @@ TAKEN_FIELDS = frozenset({"self", "unknown_tags"})
 TAKEN_TYPES = frozenset(
     {"Buffer", "DEFAULT", "FIELDS", "Field", "Final", "IntEnum", "MODULES", "Message", "SCHEMA", "Schema"}
     | {"Sequence", "UnknownTags", "V"}
+)
+
+#: Names that the generated module of znodes imports.
+TAKEN_ZNODE_NAMES = frozenset(
+    {"ALL_VERSIONS", "Access", "Any", "Field", "Final", "INT8", "INT16", "INT32", "INT64", "JsonArray", "JsonContent"}
+    | {"JsonMap", "Mapping", "MappingProxyType", "Mode", "NO_CONTENT", "NO_VERSIONS", "NamedTuple", "SANITIZED"}
+    | {"STRING", "Structure", "TEXT_INT64", "TextContent", "UUID", "Version", "Znode"}
 )
 
 #: Suffixes of message names, which may be left out in a query.

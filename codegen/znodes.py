@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from kafkawire.codegen.located import Located, Problems, read_documents
-from kafkawire.codegen.names import constant_problem, field_problem, type_problem
+from kafkawire.codegen.names import TAKEN_ZNODE_NAMES, constant_problem, field_problem, type_problem
 from kafkawire.codegen.spec import INTEGERS
 from kafkawire.codegen.versions import ALL, NONE, Versions
 
@@ -251,6 +251,8 @@ def _name(item: Located, problem: Callable[[str], str]) -> str:
     name: str = item.require("name", str)
     if reason := problem(name):
         raise item.error(f"name: {reason}", "name")
+    if name in TAKEN_ZNODE_NAMES:
+        raise item.error(f"name: {name!r} is taken: the generated module imports it", "name")
     item.place = name
     return name
 

@@ -46,7 +46,7 @@ class ConfigKey(NamedTuple):
         one_of: the values of a text, or of each entry of a list; empty if there are others.
         any_case: whether letters may be in any case.
         rule: what else a value must be; empty if nothing.
-        update: of a broker's, whether and where a running broker takes a new value.
+        update: of a broker's, whether and where a running broker accepts a new value.
         broker: of a topic's or a group's, the configuration of the broker that is its default; empty if there is none.
         synonyms: other names of the same value, in order of precedence after this one.
         here: None if it has no effect on the reference broker.

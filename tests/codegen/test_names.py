@@ -18,6 +18,7 @@ from kafkawire.codegen.names import (
     TAKEN_CONSTANTS,
     TAKEN_FIELDS,
     TAKEN_TYPES,
+    TAKEN_ZNODE_NAMES,
     constant_problem,
     field_problem,
     near,
@@ -74,12 +75,19 @@ def test_what_generated_modules_import_is_taken() -> None:
     imported = set()
     for package in (messages, tables):
         for path in Path(str(package.__file__)).parent.rglob("*.py"):
-            if path.parent.name == "tables" and path.name.startswith(("record_", "config")):
-                continue  # they hold no types that a schema uses
+            if path.parent.name == "tables" and path.name.startswith(("record_", "config", "znodes")):
+                continue  # no schema of a message uses their types
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ImportFrom) and node.module != "__future__":
                     imported.update(alias.asname or alias.name for alias in node.names)
     assert [name for name in sorted(imported - {"Api"}) if not type_problem(name)] == []
+
+
+def test_names_that_the_module_of_znodes_imports_are_taken() -> None:
+    module = ast.parse((Path(str(tables.__file__)).parent / "znodes.py").read_text())
+    imports = [node for node in module.body if isinstance(node, ast.ImportFrom) and node.module != "__future__"]
+    names = {alias.name for node in imports for alias in node.names}
+    assert {name for name in names if not name.islower()} == TAKEN_ZNODE_NAMES
 
 
 def test_what_message_classes_have_is_taken() -> None:

@@ -131,6 +131,8 @@ def test_a_registry(write: Write) -> None:
 MISTAKES = [
     ("name: LAMPS", "name: lamps", "name: 'lamps' is not", True),
     ("name: SWITCHES", "name: LAMP", "LAMP: the name is used twice", False),
+    ("name: SWITCHES", "name: STRING", "'STRING' is taken: the generated module imports it", False),
+    ("name: Plain", "name: Structure", "'Structure' is taken: the generated module imports it", False),
     ("name: Plain", "name: LampState", "LampState: the name is used twice", False),
     ("path: /switches", "path: switches", "path: 'switches' is not /name/{parameter}/prefix_{parameter}", True),
     ("path: /switches", "path: /lamps", "path: /lamps is used twice", False),
