@@ -75,9 +75,7 @@ class FetchedBatches(NamedTuple):
         batch = self.batches[number]
         if not segment.takes_offsets_of(batch):
             return number, None if segment.size_bytes else batch.base_offset
-        if segment.has_room_for(self.batches[number:], len(self.slice(number, len(self.batches))), now_ms):
-            return len(self.batches), None
-        return (number if segment.is_full_for(batch, now_ms) else number + 1), None
+        return segment.fitting(self.batches, number, now_ms), None
 
     def note(
         self,

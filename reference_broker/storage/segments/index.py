@@ -47,9 +47,10 @@ class _Index:
         """Whether the index has no room for another entry, so that the segment must be rolled."""
         return len(self._keys) >= self._max_entries
 
-    def has_room_for(self, count: int) -> bool:
-        """Return whether the index is not full even with more entries."""
-        return len(self._keys) + count < self._max_entries - 1
+    @property
+    def room(self) -> int:
+        """The number of entries until it is full; less than 0 if it has more than `max_bytes` allows."""
+        return self._max_entries - len(self._keys)
 
     def load(self) -> bool:
         """Read the file.
@@ -157,6 +158,16 @@ class TimeIndex(_Index):
         """Whether only the last entry still fits, which is added when the segment is complete."""
         return len(self._keys) >= self._max_entries - 1
 
+    @property
+    def room(self) -> int:
+        """The number of entries until it is full."""
+        return self._max_entries - 1 - len(self._keys)
+
+    @property
+    def last_timestamp(self) -> int:
+        """The timestamp in the last entry, `NO_TIMESTAMP` without entries."""
+        return self._keys[-1] if self._keys else NO_TIMESTAMP
+
     def append(self, timestamp: int, last_offset: int) -> None:
         """Add an entry for the highest timestamp so far, if one exists and is higher than that of the last entry.
 
@@ -164,7 +175,7 @@ class TimeIndex(_Index):
             timestamp: milliseconds since the epoch.
             last_offset: the last offset of its batch.
         """
-        if timestamp > (self._keys[-1] if self._keys else NO_TIMESTAMP):
+        if timestamp > self.last_timestamp:
             self._add(timestamp, last_offset - self._base_offset)
 
     def offset_before(self, timestamp: int) -> int:

@@ -222,28 +222,44 @@ class Segment:
         """Return whether the offsets of a batch from another log fit, so that the segment can begin with it."""
         return self.base_offset <= batch.base_offset and batch.last_offset - self.base_offset <= INT32_MAX
 
-    def has_room_for(self, batches: Sequence[BatchHeader], size_bytes: int, now_ms: int) -> bool:
-        """Return whether `is_full_for` is certainly false for each of these batches, appended one after another.
+    def fitting(self, batches: Sequence[BatchHeader], first: int, now_ms: int) -> int:
+        """Return which batches of another log fit, appended one after another; see `is_full_for`.
 
         Args:
             batches: their headers.
-            size_bytes: their size.
+            first: number of the first one to append.
             now_ms: the current time.
+
+        Returns:
+            The number of the first batch that does not fit; the number of batches if all do.
         """
-        config = self._config
-        first_timestamp = batches[0].max_timestamp if self._first_timestamp is None else self._first_timestamp
-        if first_timestamp >= 0:
-            age_ms = max(batch.max_timestamp for batch in batches) - first_timestamp
-        else:
-            age_ms = 0 if self._since_ms is None else now_ms - self._since_ms
-        entries = min(len(batches), (self._bytes_since_entry + size_bytes) // (config.index_interval_bytes + 1) + 1)
-        return (
-            self.size_bytes + size_bytes <= config.segment_bytes
-            and self._index.has_room_for(entries)
-            and self._time_index.has_room_for(entries)
-            and batches[-1].last_offset - self.base_offset <= INT32_MAX
-            and age_ms <= config.segment_ms - self._jitter_ms
-        )
+        config, size_bytes, bytes_since_entry = self._config, self.size_bytes, self._bytes_since_entry
+        room, time_room, last_time = self._index.room, self._time_index.room, self._time_index.last_timestamp
+        first_timestamp, max_timestamp = self._first_timestamp, self._max_timestamp
+        appended_age_ms = 0 if self._since_ms is None else now_ms - self._since_ms
+        max_age_ms = config.segment_ms - self._jitter_ms
+        for number in range(first, len(batches)):
+            batch = batches[number]
+            if size_bytes and (
+                size_bytes + batch.size_bytes > config.segment_bytes
+                or room <= 0
+                or time_room <= 0
+                or batch.last_offset - self.base_offset > INT32_MAX
+            ):
+                return number
+            if first_timestamp is None:
+                first_timestamp = batch.max_timestamp
+            age_ms = batch.max_timestamp - first_timestamp if first_timestamp >= 0 else appended_age_ms
+            if size_bytes and age_ms > max_age_ms:
+                return number
+            max_timestamp = max(max_timestamp, batch.max_timestamp)
+            if bytes_since_entry > config.index_interval_bytes:
+                room, bytes_since_entry = room - 1, 0
+                if max_timestamp > last_time:
+                    time_room, last_time = time_room - 1, max_timestamp
+            bytes_since_entry += batch.size_bytes
+            size_bytes += batch.size_bytes
+        return len(batches)
 
     def append_all(self, data: Buffer, batches: Sequence[BatchHeader], now_ms: int) -> None:
         """Append batches of another log as they are, with one write.

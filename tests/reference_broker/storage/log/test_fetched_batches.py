@@ -227,3 +227,11 @@ def test_failed_disk_ends_the_log(call):
     replica.crash()
     assert replica.log.next_offset == before
     assert FOLDER in replica.disk.names("")
+
+
+def test_a_part_takes_one_write_for_each_segment():
+    replica, calls = Replica(), []
+    replica.disk.plan = calls.append
+    replica.follow(b"".join(placed(produced(b"b"), offset) for offset in range(100)), 0)
+    writes = [call for call in calls if call.name == "append" and call.path.endswith(".log")]
+    assert len(writes) == len(replica.log.segments) > 10
