@@ -58,16 +58,19 @@ class HighWatermark:
 
     Args:
         offset: the initial value.
+        end_offset: the end of the log, None if it is not later.
 
     Attributes:
         offset: the first offset that consumers may not read.
         appended_bytes: the size of all batches that were appended.
         readable_bytes: the size of the readable batches.
+        unknown_to: up to here, the sizes of batches are unknown: these were appended, or had been readable, before.
         watchers: notified when more can be read, or when reading has ended.
     """
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, end_offset: int | None = None) -> None:
         self.offset = offset
+        self.unknown_to = offset if end_offset is None else end_offset
         self.appended_bytes = self.readable_bytes = 0
         self._error: BrokerError | None = None
         #: (offset, number, callback); the number keeps callbacks of one offset in order.
@@ -109,6 +112,7 @@ class HighWatermark:
         """Move to `offset`; a lower offset has no effect."""
         if offset <= self.offset:
             return
+        has_unknown = self.offset < self.unknown_to
         self.offset = offset
         size_bytes = 0
         while self._unreadable and self._unreadable[0][0] <= offset:
@@ -116,21 +120,30 @@ class HighWatermark:
         self.readable_bytes += size_bytes
         while self._waiting and self._waiting[0][0] <= self.offset:
             call(heapq.heappop(self._waiting)[2], None)
-        self.watchers.tell(size_bytes)
+        self.watchers.tell(COMPLETES_ANY_FETCH_BYTES if has_unknown else size_bytes)
 
-    def truncate(self, offset: int, end_offset: int, error: BrokerError) -> None:
+    def move_back(self, offset: int) -> None:
+        """Move to a lower offset; the size of the batches that are not readable any more is unknown from then on."""
+        if offset < self.offset:
+            self.unknown_to = max(self.unknown_to, self.offset)
+            self.offset = offset
+
+    def truncate(self, offset: int, end_offset: int, error: BrokerError, *, is_empty: bool = False) -> None:
         """Follow a truncation of the log: records that were waited for are gone.
 
         Args:
             offset: the high watermark, which may be lower.
             end_offset: the new end of the log.
-            error: what those get that wait for an offset after it.
+            error: what those get that wait for records that are gone.
+            is_empty: whether all records are gone; the log may begin at a later offset then.
         """
-        while self._unreadable and self._unreadable[-1][0] > end_offset:
+        kept_to = min(self.offset, end_offset) if is_empty else end_offset
+        while self._unreadable and self._unreadable[-1][0] > kept_to:
             self.appended_bytes -= self._unreadable.pop()[1]
-        self.offset = min(self.offset, offset)
-        gone = [entry for entry in self._waiting if entry[0] > end_offset]
-        self._waiting = [entry for entry in self._waiting if entry[0] <= end_offset]
+        self.move_back(offset)
+        self.unknown_to = min(self.unknown_to, kept_to)
+        gone = [entry for entry in self._waiting if entry[0] > kept_to]
+        self._waiting = [entry for entry in self._waiting if entry[0] <= kept_to]
         heapq.heapify(self._waiting)
         for _, _, callback in sorted(gone, key=lambda entry: entry[:2]):
             call(callback, error)

@@ -73,7 +73,8 @@ class LastStableOffset:
             return
         # The number of bytes between transactions from before this run is unknown.
         size_bytes = COMPLETES_ANY_FETCH_BYTES
-        if stable_bytes is not None and self._stable_bytes is not None:
+        is_known = self.offset >= self._high_watermark.unknown_to
+        if is_known and stable_bytes is not None and self._stable_bytes is not None:
             size_bytes = stable_bytes - self._stable_bytes
         self.offset, self._stable_bytes = offset, stable_bytes
         self._watchers.tell(size_bytes)

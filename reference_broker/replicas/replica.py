@@ -44,7 +44,7 @@ class Replica:
         self.log = log
         self.leader_epoch = log.leader_epoch if leader_epoch is None else leader_epoch
         self._lost = lost
-        self._high_watermark = HighWatermark(log.high_watermark)
+        self._high_watermark = HighWatermark(log.high_watermark, log.next_offset)
         self._last_stable_offset = LastStableOffset(self._high_watermark, log.producers.first_unstable_offset)
         log.own(self)
         if log.error is not None:  # the log could not be opened
@@ -120,7 +120,9 @@ class Replica:
         """Move the offsets back to those of the log; who waits for records that are gone gets an error."""
         log = self.log
         error = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{log.folder} was truncated to {log.next_offset}")
-        self._high_watermark.truncate(log.high_watermark, log.next_offset, error)
+        self._high_watermark.truncate(
+            log.high_watermark, log.next_offset, error, is_empty=log.next_offset <= log.log_start_offset
+        )
         self._last_stable_offset.truncate(log.next_offset, log.producers.first_unstable_offset)
 
     def prepared(self) -> None:

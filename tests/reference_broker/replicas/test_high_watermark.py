@@ -110,3 +110,32 @@ def test_truncation_ends_the_wait_for_what_is_gone():
     mark.appended(3, 8)
     mark.advance(3)
     assert heard[-1] == 8
+
+
+def test_waiters_for_records_that_are_gone_fail_although_the_log_begins_later():
+    mark = HighWatermark(50)
+    outcomes, heard = [], []
+    mark.appended(51, 100)
+    mark.when_reached(51, lambda error: outcomes.append(error and error.code))
+    mark.truncate(1000, 1000, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "truncated"), is_empty=True)
+    assert outcomes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert (mark.offset, mark.appended_bytes, mark.readable_bytes) == (1000, 0, 0)
+    mark.watch(heard.append)
+    mark.appended(1001, 7)
+    mark.advance(1001)
+    assert heard == [7]
+
+
+def test_bytes_that_are_not_known_complete_any_fetch():
+    mark = HighWatermark(3, end_offset=5)
+    heard = []
+    mark.watch(heard.append)
+    mark.appended(6, 10)
+    for offset in (4, 6):
+        mark.advance(offset)
+    mark.appended(7, 20)
+    mark.advance(7)
+    assert heard == [COMPLETES_ANY_FETCH_BYTES, COMPLETES_ANY_FETCH_BYTES, 20]
+    mark.move_back(6)
+    mark.advance(7)
+    assert heard[3:] == [COMPLETES_ANY_FETCH_BYTES]

@@ -153,3 +153,17 @@ def test_truncation():
     moving.high.advance(5)
     moving.stable.advance(None)
     assert moving.stable.offset == 5
+
+
+def test_bytes_that_are_not_known_complete_any_fetch() -> None:
+    high = HighWatermark(3, end_offset=5)
+    stable = LastStableOffset(high)
+    told: list[int] = []
+    stable.watch(told.append)
+    for offset in (4, 5):
+        high.advance(offset)
+        stable.advance(None)
+    high.appended(6, 10)
+    high.advance(6)
+    stable.advance(None)
+    assert told == [COMPLETES_ANY_FETCH_BYTES, COMPLETES_ANY_FETCH_BYTES, 10]

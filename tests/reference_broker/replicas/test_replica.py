@@ -150,3 +150,13 @@ def test_truncation_moves_everything_back():
     assert (bench.log.high_watermark, bench.log.next_offset) == (1, 1)
     bench.append()
     assert (bench.log.high_watermark, bench.reached[-1]) == (2, None)
+
+
+def test_start_elsewhere_acknowledges_nothing_that_is_gone():
+    bench = Bench()
+    bench.append()
+    bench.replica.when_reached(51, lambda error: bench.reached.append(error and error.code))
+    bench.log.start_at(1000, lambda error: None)
+    bench.work.run()
+    assert bench.log.next_offset == 1000
+    assert bench.reached == [None, ErrorCode.NOT_LEADER_OR_FOLLOWER]
