@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from kafkawire.reference_broker.storage.checkpoints import offsets_if_sound, write_offsets
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.sdk.records.java_integers import OFFSET_MAX
 from kafkawire.sdk.storage.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -59,6 +60,8 @@ class DirectoryCheckpoints:
         self.recovery_points: Mapping[Partition, int] = points or {}
         self._starts: Mapping[Partition, int] = found[LOG_START_OFFSETS] or {}
         self._high_watermarks: Mapping[Partition, int] = found[HIGH_WATERMARKS] or {}
+        #: Before a broker joined a cluster, its logs had no followers, and its directory no file of high watermarks.
+        self._was_alone = HIGH_WATERMARKS not in disk.names("")
         # A log that the file lacks was not compacted; if the file is missing, that is unknown for every log.
         self._unnamed = 0 if self.are_points_sound and RECOVERY_POINTS in disk.names("") else None
         #: Deleted topics that may have entries.
@@ -71,8 +74,8 @@ class DirectoryCheckpoints:
         return self._starts.get(place, 0)
 
     def high_watermark_of(self, place: Partition) -> int:
-        """Return the high watermark of a log at startup."""
-        return self._high_watermarks.get(place, 0)
+        """Return the high watermark of a log at startup, which may be after its end."""
+        return self._high_watermarks.get(place, OFFSET_MAX if self._was_alone and place in self.recovery_points else 0)
 
     def recovery_point_of(self, place: Partition) -> int | None:
         """Return the offset before which a log is durable, None if unknown."""
@@ -180,12 +183,13 @@ class DirectoryCheckpoints:
             if starts != self._starts or LOG_START_OFFSETS in self._unsure:
                 self.write(LOG_START_OFFSETS, starts)
                 self._starts = starts
-            if are_known:
-                self.write(RECOVERY_POINTS, points)
-                self.recovery_points, self._unnamed = points, 0
+            # First: recovery points without high watermarks say that there are no followers.
             if high_watermarks and high_watermarks != self._high_watermarks:
                 self.write(HIGH_WATERMARKS, high_watermarks)
                 self._high_watermarks = high_watermarks
+            if are_known:
+                self.write(RECOVERY_POINTS, points)
+                self.recovery_points, self._unnamed = points, 0
             for log in changed:
                 log.epochs.store(self._disk, log.folder)
 

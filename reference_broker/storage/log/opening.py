@@ -151,6 +151,7 @@ def load_log_producers(
         aborted_from=incomplete[0].base_offset if incomplete else None,
         recalled_from=None if is_clean else segments.recent(BATCHES_KEPT + 1, _RECALLED_BYTES).base_offset,
         committed_to=high_watermark,
+        has_markers=segments.has_markers,
     )
     for segment in incomplete:
         segment.transactions.is_complete = True

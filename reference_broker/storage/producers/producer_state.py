@@ -20,6 +20,7 @@ from kafkawire.reference_broker.storage.producers.producer_snapshots import (
 )
 from kafkawire.reference_broker.storage.producers.producers import (
     BATCHES_KEPT,
+    NO_COORDINATOR_EPOCH,
     AppendedBatch,
     CompletedTransaction,
     Producers,
@@ -151,6 +152,7 @@ def load_producers(
     aborted_from: int | None = None,
     recalled_from: int | None = None,
     committed_to: int | None = None,
+    has_markers: Callable[[int, int], bool] = lambda from_offset, end_offset: True,
 ) -> Producers:
     """Return the producers of a log, and remove unneeded snapshots.
 
@@ -166,6 +168,7 @@ def load_producers(
             snapshot contains; None if all were acknowledged.
         committed_to: the high watermark, if it may be before the end: a snapshot does not contain the transactions that
             were ended before it was written, of which later ones are undecided until all replicas have the marker.
+        has_markers: returns whether there may be a marker between two offsets.
     """
     snapshots.find()
     bases = set(base_offsets)
@@ -176,7 +179,9 @@ def load_producers(
     had_snapshots = bool(snapshots.offsets)
     if committed_to is not None and min(snapshots.offsets, default=0) > committed_to and min(bases) > 0:
         committed_to = None  # the records before are gone
-    producers = _latest(snapshots, committed_to)
+    producers = _latest(snapshots)
+    if committed_to is not None and _may_lack_transactions(producers, committed_to, has_markers):
+        producers = _latest(snapshots, committed_to)
     if recalled_from is not None:
         _recall(producers, recalled_from, batches)
     if aborted_from is not None and aborted_from < producers.end_offset:
@@ -191,6 +196,15 @@ def load_producers(
         _note_all(producers, batches, end_offset, aborted, snapshots.where)
     producers.end_offset = end_offset
     return producers
+
+
+def _may_lack_transactions(producers: Producers, committed_to: int, has_markers: Callable[[int, int], bool]) -> bool:
+    """Return whether producers from a snapshot may lack transactions that were ended by markers after an offset.
+
+    Without such a marker, the batches between an older snapshot and this one need not be read.
+    """
+    had_markers = any(producer.coordinator_epoch != NO_COORDINATOR_EPOCH for producer in producers)
+    return had_markers and producers.end_offset > committed_to and has_markers(committed_to, producers.end_offset)
 
 
 def _recall(producers: Producers, from_offset: int, batches: StoredBatches) -> None:

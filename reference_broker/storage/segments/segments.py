@@ -188,6 +188,25 @@ class Segments:
             for header in segment.headers(0):
                 yield segment.file, header
 
+    def has_markers(self, from_offset: int, end_offset: int) -> bool:
+        """Return whether there is a control batch between two offsets, or perhaps one, since a batch is damaged.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        try:
+            for segment in self.since(from_offset):
+                if segment.base_offset >= end_offset or (first := segment.find(from_offset)) is None:
+                    continue
+                for header in segment.headers(first.position):
+                    if header.base_offset >= end_offset:
+                        break
+                    if header.is_control:
+                        return True
+        except DecodeError:
+            return True
+        return False
+
     def producer_batches(self, from_offset: int, end_offset: int) -> Iterator[tuple[File, BatchHeader]]:
         """Yield the headers of the batches that determine the state of producers, between two offsets.
 

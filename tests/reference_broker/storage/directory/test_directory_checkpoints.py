@@ -460,3 +460,34 @@ def test_truncation_that_a_crash_has_interrupted_is_completed_with_all_checkpoin
         disk = disk.crash(number)
         assert clustered(disk).topics["t"].logs[0].next_offset == log.next_offset
     assert ends == {3, 9}
+
+
+def test_logs_of_a_broker_that_was_alone_are_committed_when_it_joins_a_cluster():
+    disk = MemoryDisk()
+    directory = on(disk)
+    (log,) = create(directory, "t", 1).logs
+    for _ in range(3):
+        append(log, b"x")
+    directory.close()
+    log = clustered(disk).log("t", 0)
+    assert (log.high_watermark, log.next_offset, log.is_replicated) == (3, 3, True)
+
+
+def test_first_checkpoint_of_a_cluster_never_says_that_followers_have_more():
+    def begun():
+        disk = MemoryDisk()
+        directory = clustered(disk)
+        (log,) = create(directory, "t", 1, {"flush.messages": "1"}).logs
+        append(log, b"x")
+        return disk, directory
+
+    disk, directory = begun()
+    before = disk.calls
+    directory.checkpoint()
+    for number in range(before + 1, disk.calls + 1):
+        disk, directory = begun()
+        disk.plan = cut_power_at(number)
+        with pytest.raises(PowerCut):
+            directory.checkpoint()
+        log = clustered(disk.crash(number)).log("t", 0)
+        assert (log.high_watermark, log.next_offset) == (0, 1)

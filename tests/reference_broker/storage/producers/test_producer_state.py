@@ -277,3 +277,41 @@ def test_batches_before_the_last_one_are_found_again(
     assert known is not None
     assert batches_of(0) == list(known.batches)[-len(expected) :]
     assert [batch.last_sequence for batch in batches_of(None)] == expected[-1:]
+
+
+@pytest.mark.parametrize(
+    ("committed_to", "marker_from", "read_from"),
+    [(8, None, []), (7, 7, []), (6, 6, [3]), (2, 2, [0])],
+    ids=["all decided", "ended before", "ended after", "before each snapshot"],
+)
+def test_older_snapshot_counts_only_while_a_later_marker_is_undecided(
+    disk: MemoryDisk, committed_to: int, marker_from: int | None, read_from: list[int]
+) -> None:
+    for at in (3, END):
+        snapshots_of(disk).prepared(STORED.producers(at))()
+    asked = []
+
+    def has_markers(from_offset: int, end_offset: int) -> bool:
+        asked.append((from_offset, end_offset))
+        return any(header.is_control for header in STORED.headers[from_offset:end_offset])
+
+    STORED.asked.clear()
+    load_producers(
+        snapshots_of(disk),
+        [0, 3],
+        END,
+        STORED.batches,
+        is_clean=True,
+        committed_to=committed_to,
+        has_markers=has_markers,
+    )
+    assert STORED.asked == read_from
+    assert asked == ([] if marker_from is None else [(marker_from, END)])
+
+
+def test_snapshot_of_producers_without_transactions_is_complete(disk: MemoryDisk) -> None:
+    stored = Stored([produced(b"0", producer_id=1, producer_epoch=0, base_sequence=number) for number in range(4)])
+    for at in (1, 4):
+        snapshots_of(disk).prepared(stored.producers(at))()
+    load_producers(snapshots_of(disk), [0, 1], 4, stored.batches, is_clean=True, committed_to=3)
+    assert stored.asked == []
