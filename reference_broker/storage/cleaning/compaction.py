@@ -84,6 +84,7 @@ class Compaction:
         self._log = log
         self._to_clean = to_clean
         self._now_ms = now_ms
+        self._truncations = log.truncations
 
     def run(self) -> Generator[Wait, Any, Compacted]:
         """Compact the log: a job, see `background_jobs.py`.
@@ -192,7 +193,8 @@ class Compaction:
         """Replace a group of segments by the written one, in the log's turn; return its size."""
         log, disk, base_offset = self._log, self._disk, cleaned.base_offset
         try:
-            if not set(group).issubset(log.segments):
+            # A newer value that makes one of these needless may be gone, or may go next.
+            if log.is_unsettled or log.truncations != self._truncations or not set(group).issubset(log.segments):
                 raise OSError("the log was truncated in the meantime")
             yield from self._blocking(lambda: prepare(disk, log.folder, base_offset, others))
         except Exception:

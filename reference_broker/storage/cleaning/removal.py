@@ -44,6 +44,8 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
     def blocking(work: Callable[[], Any]) -> Wait:
         return in_background(directory.queue, work, is_there)
 
+    if log.is_unsettled:
+        return
     segments, end_offset = log.segments, log.next_offset
 
     def find() -> int:
@@ -52,14 +54,16 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
     count = (yield blocking(find)) or 0
     if count == len(segments) and log.next_offset != end_offset:
         count -= 1  # the last segment got records in the meantime
+    going = segments.first_of(count)
+    if log.segments.first_of(count) != going:
+        return  # the log was truncated, so that other segments may have to stay
     if count and count == len(log.segments):
         yield lambda done: log.roll(lambda: done(None))
         if count == len(log.segments):
             return  # a new segment could not be created for now
-    if not count or not is_there():
+    if not count or not is_there() or log.segments.first_of(count) != going:
         return
     # A pending sync of their indexes would write them after their removal.
-    going = log.segments.first_of(count)
     yield lambda done: log.store(going, lambda: done(None))
     yield lambda done: log.turns.take(lambda: done(None))
     try:

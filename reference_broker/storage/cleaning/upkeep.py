@@ -156,9 +156,7 @@ class Upkeep:
         try:
             yield from self._compact(log, to_clean, begun_ms)
         except Exception as error:
-            if log.truncations != truncations and log.error is None:
-                return True  # its segments may have gone while they were read
-            self._fail(log, error)
+            self._fail(log, truncations, error)
             return not is_short_of_descriptors(error)  # the same log would be the dirtiest again, immediately
         return True
 
@@ -167,16 +165,20 @@ class Upkeep:
         for _, _, log in list(self._directory.logs()):
             has_old = log.config.has_retention or log.log_start_offset > log.segments.first.base_offset
             if log.config.is_compacted and has_old and log.error is None:
+                truncations = log.truncations
                 try:
                     yield from self._remove_old(log, begun_ms)
                 except Exception as error:
-                    self._fail(log, error)
+                    self._fail(log, truncations, error)
 
     def _dirtiest(self, begun_ms: int) -> Generator[Wait, Any, _Dirty | None]:
         found = None
         for topic, number, log in list(self._directory.logs()):
             if not log.config.is_compacted or len(log.segments) == 1 or log.error is not None or log in self._failed:
                 continue
+            if log.is_unsettled:  # what is dirty now may be gone soon
+                continue
+            truncations = log.truncations
             # This includes segments whose indexes a reader has found to be lost; compaction stops at the first of them.
             unstored = [segment for segment in log.segments if segment.is_sealed and not segment.is_stored]
             if unstored:
@@ -188,7 +190,7 @@ class Upkeep:
             try:
                 to_clean = yield in_background(self._directory.queue, look, partial(_is_there, log))
             except Exception as error:
-                self._fail(log, error)
+                self._fail(log, truncations, error)
                 continue
             if (
                 to_clean is not None
@@ -216,9 +218,18 @@ class Upkeep:
     # Errors.
 
     def _add(self, log: PartitionLog, job: Job) -> None:
-        self._jobs.add(job, partial(self._fail, log))
+        self._jobs.add(job, partial(self._fail, log, log.truncations))
 
-    def _fail(self, log: PartitionLog, error: Exception) -> None:
+    def _fail(self, log: PartitionLog, truncations: int, error: Exception) -> None:
+        """Log the error of a log, unless it was truncated: its segments may have gone while they were read.
+
+        Args:
+            log: the log.
+            truncations: their number when the work began.
+            error: the error.
+        """
+        if log.is_unsettled or log.truncations != truncations:
+            return
         if is_short_of_descriptors(error) and log.error is None:
             services = self._directory.services
             where, now_ms = services.disk.describe(log.folder), services.clock()
