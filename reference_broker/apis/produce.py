@@ -249,12 +249,17 @@ def _append(
         parts.arrived()
 
     def append(verification: Verification | None) -> None:
+        try:
+            replica.check()  # again: this broker may not lead any more when the coordinator answers
+        except BrokerError as error:
+            reached(error)
+            return
         log.append(data, header, call.now_ms, appended, verification=verification)
 
     if header.is_transactional:
         transactional.append(Unverified((name, partition.index), log, header, append, reached))
     else:
-        append(None)
+        log.append(data, header, call.now_ms, appended)
     return response
 
 

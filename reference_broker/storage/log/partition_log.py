@@ -18,6 +18,7 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from kafkawire.reference_broker.config.topic_configs import NEVER_MS, LogConfig
@@ -64,8 +65,7 @@ class PartitionLog:
         problem: the reason if its folder cannot be used; the log is then offline, and its files are not used.
 
     Attributes:
-        folder: see above.
-        config: see above.
+        folder, config: see above.
         segments: replaced when they change.
         epochs: the leader epochs by offset.
         producers: see `Producers`.
@@ -78,7 +78,7 @@ class PartitionLog:
         on_sealed: called when the recovery point has passed a complete segment, so that a checkpoint is useful.
         on_truncated: called with the log and its new end; calls back once no checkpoint says more.
         turns: see `Turns`.
-        truncations: their number.
+        truncations: the number of those that have begun to change files.
         truncated_bytes: bytes that recovery cut off.
     """
 
@@ -262,8 +262,13 @@ class PartitionLog:
         if leader_epoch < self.leader_epoch or self.is_unsettled:
             reason = "it is being truncated" if self.is_unsettled else f"its last epoch is {self.leader_epoch}"
             raise LocalProtocolError(f"{self.folder} cannot begin leader epoch {leader_epoch}: {reason}")
+        self.follow()  # a fetched part that waits would be appended behind the start of this epoch
         if leader_epoch > self.leader_epoch:
             self.epochs.begin(leader_epoch, self.next_offset)
+
+    def follow(self) -> None:
+        """End a role: appends that wait for a segment, or for a truncation, are refused."""
+        self._refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} has another role now"))
 
     def begin_at(self, offset: int) -> None:
         """Move the start of the log; earlier records are no longer readable.
@@ -425,12 +430,11 @@ class PartitionLog:
             done: see `append`; the error may be INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
         data, batch = build_marker(marker, now_ms)
+        make = partial(self._append_marker, data, batch, now_ms, done, marker, transaction_version)
         if self._takes(batch, now_ms):
-            self._append_marker(data, batch, now_ms, done, marker, transaction_version)
-            return
-        self._wait(
-            batch, now_ms, done, lambda: self._append_marker(data, batch, now_ms, done, marker, transaction_version)
-        )
+            make()
+        else:
+            self._wait(batch, now_ms, done, make)
 
     def _takes(self, batch: BatchHeader, now_ms: int) -> bool:
         """Return whether a batch can be appended now."""
@@ -547,9 +551,9 @@ class PartitionLog:
         while end < len(fetched.batches):
             number, (end, base_offset) = end, fetched.fit(end, self.segments.last, now_ms)
             if end == number:
-                # Before all other appends that wait.
-                self._waiting.appendleft(self._following(fetched, number, self.next_offset, now_ms, done))
+                self._waiting.appendleft(self._following(fetched, number, self.next_offset, now_ms, done))  # first
                 self._roll(base_offset)
+                self.moved()  # the rest may be refused
                 return
             if (error := self._write_fetched(fetched, number, end, now_ms)) is not None:
                 done(error)
@@ -564,9 +568,7 @@ class PartitionLog:
     def _following(
         self, fetched: FetchedBatches, number: int, from_offset: int, now_ms: int, done: Done
     ) -> WaitingAppend:
-        def follow() -> None:
-            self._follow(fetched, number, from_offset, now_ms, done)
-
+        follow = partial(self._follow, fetched, number, from_offset, now_ms, done)
         return WaitingAppend(fetched.batches[number], now_ms, done, follow)
 
     def _write_fetched(self, fetched: FetchedBatches, number: int, end: int, now_ms: int) -> BrokerError | None:
@@ -590,8 +592,7 @@ class PartitionLog:
         """
 
         def plan() -> Truncation | None:
-            is_shorter = offset < self.next_offset
-            return Truncation(min(self.log_start_offset, offset), offset) if is_shorter else None
+            return Truncation(min(self.log_start_offset, offset), offset) if offset < self.next_offset else None
 
         self._truncate(plan, done)
 
@@ -622,7 +623,6 @@ class PartitionLog:
     def take_truncated(self, found: TruncatedLog, truncation: Truncation) -> None:
         """Use the state after a truncation. Called by `Truncations`."""
         where, before = self._services.disk.describe(self.folder), self.next_offset
-        self.truncations += 1
         self.segments, self.next_offset, self.producers = found
         self.segments.last.configure(self.config)
         self.log_start_offset = truncation.start_offset

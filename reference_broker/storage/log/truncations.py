@@ -54,6 +54,10 @@ class _Log(Protocol):
     @property
     def next_offset(self) -> int: ...
     @property
+    def truncations(self) -> int: ...
+    @truncations.setter
+    def truncations(self, number: int) -> None: ...
+    @property
     def on_truncated(self) -> Callable[[Any, int, Settled], None] | None: ...
     @property
     def turns(self) -> Turns: ...
@@ -93,7 +97,10 @@ class Truncations:
         def decide() -> None:
             truncation = plan() if log.error is None else None
             if truncation is not None:
-                self._cut(log, truncation, done)
+                log.truncations += 1
+                before = log.segments
+                going = before if truncation.is_complete else before.since(truncation.end_offset)
+                self._cut(log, truncation, done, self._reader.hold(going))
                 return
             if log.error is None:
                 log.epochs.end_at(log.next_offset)
@@ -102,20 +109,27 @@ class Truncations:
         # Neither a sync nor a roll may write to files that go.
         log.turns.take(lambda: self._files.when_quiet(decide))
 
-    def _cut(self, log: _Log, truncation: Truncation, done: Settled) -> None:
+    def _cut(self, log: _Log, truncation: Truncation, done: Settled, release: Callable[[], None]) -> None:
+        """Change the files, unless the log has ended; readers wait for `release` meanwhile."""
+        if log.error is not None:  # its folder may belong to another topic by now
+            release()
+            self._end(log, done)
+            return
         disk, folder, config, snapshots = self._services.disk, log.folder, log.config, log.snapshots
         before, high_watermark, found = log.segments, log.high_watermark, list[TruncatedLog]()
-        release = self._reader.hold(before if truncation.is_complete else before.since(truncation.end_offset))
 
         def work() -> None:
             found.append(truncate_log(disk, folder, config, snapshots, before, high_watermark, truncation))
 
+        def again() -> None:
+            self._cut(log, truncation, done, release)
+
         def worked(error: Exception | None) -> None:
             if error is not None and is_short_of_descriptors(error) and log.error is None:
                 self._services.tell_shortage(folder, error)
-                deadline_ms = self._services.clock() + RETRY_MS
-                self._services.timers.at(deadline_ms, lambda now_ms: self._cut(log, truncation, done))
-                release()
+                self._services.timers.at(
+                    self._services.clock() + RETRY_MS, lambda now_ms: self._files.when_quiet(again)
+                )
                 return
             if error is not None:
                 log.fail(error)

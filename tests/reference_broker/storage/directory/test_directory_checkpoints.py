@@ -469,7 +469,7 @@ def test_logs_of_a_broker_that_was_alone_are_committed_when_it_joins_a_cluster()
     for _ in range(3):
         append(log, b"x")
     directory.close()
-    log = clustered(disk).log("t", 0)
+    (log,) = clustered(disk).topics["t"].logs
     assert (log.high_watermark, log.next_offset, log.is_replicated) == (3, 3, True)
 
 
@@ -489,5 +489,5 @@ def test_first_checkpoint_of_a_cluster_never_says_that_followers_have_more():
         disk.plan = cut_power_at(number)
         with pytest.raises(PowerCut):
             directory.checkpoint()
-        log = clustered(disk.crash(number)).log("t", 0)
+        (log,) = clustered(disk.crash(number)).topics["t"].logs
         assert (log.high_watermark, log.next_offset) == (0, 1)

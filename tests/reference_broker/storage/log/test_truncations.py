@@ -10,8 +10,9 @@ import errno
 import pytest
 
 from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.disk.disk import read_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.storage.log.truncation import TRUNCATION
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.reference_broker.storage.segments.segments import Read
@@ -212,3 +213,91 @@ def test_closed_during_a_truncation(log, work):
     assert log.is_offline, "so the shutdown is not clean"
     work.run()
     assert ended == [log.error]
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_appends_that_wait_for_a_segment_end_with_the_role(log, work, role):
+    outcomes: dict[str, Appended | BrokerError] = {}
+    if role == "leader":
+        part = b"".join(placed(produced(b"%d" % number * 60), 20 + number, 5) for number in range(9))
+        log.append_as_follower(part, 20, 5, NOW_MS, lambda result: outcomes.update(waiting=result))
+        appended_to = log.next_offset
+        log.lead(8)
+    else:
+        data = produced(b"x" * 500)
+        log.append(data, parse_header(data), NOW_MS, lambda result: outcomes.update(waiting=result))
+        appended_to = log.next_offset
+        log.follow()
+    refused = outcomes["waiting"]
+    assert isinstance(refused, BrokerError)
+    assert refused.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    work.run()
+    assert log.next_offset == appended_to
+    if role == "leader":
+        assert log.epochs.entries()[-1] == (8, appended_to)
+        data = produced(b"new")
+        log.append(data, parse_header(data), NOW_MS, lambda result: outcomes.update(new=result))
+        work.run()
+        assert [header.leader_epoch for _, header in log.headers()][-1] == 8
+    else:
+        log.append_as_follower(
+            placed(produced(b"f"), 20, 5), 20, 5, NOW_MS, lambda result: outcomes.update(fetched=result)
+        )
+        assert isinstance(outcomes["fetched"], Appended)
+
+
+class Owner:
+    """An owner that counts what it hears; see `LogOwner`."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def __getattr__(self, name: str):
+        return lambda *arguments: self.heard.append(name)
+
+
+def test_owner_hears_of_each_segment_of_a_part(log, work):
+    owner = Owner()
+    log.own(owner)
+    part = b"".join(placed(produced(b"%d" % number * 60), 20 + number) for number in range(9))
+    log.append_as_follower(part, 20, 0, NOW_MS, lambda result: None)
+    assert log.next_offset > 20, "the rest waits for a segment"
+    assert owner.heard[-1] == "moved"
+
+
+def short_of_descriptors(call):
+    if call.name == "create" and TRUNCATION in call.path:
+        raise OSError(errno.EMFILE, "planned", call.path)
+
+
+def test_retry_leaves_a_folder_alone_whose_log_has_ended(log, work):
+    services, ended = log._services, []
+    services.disk.plan = short_of_descriptors
+    log.truncate_to(12, ended.append)
+    work.run()
+    deleted = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "deleted")
+    log.end(deleted)
+    services.disk.plan = None
+    before = {name: read_file(services.disk, f"{FOLDER}/{name}") for name in services.disk.names(FOLDER)}
+    services.timers.fire(10_000)
+    work.run()
+    assert ended == [deleted]
+    assert {name: read_file(services.disk, f"{FOLDER}/{name}") for name in services.disk.names(FOLDER)} == before
+
+
+def test_readers_wait_until_the_retry(log, work):
+    services = log._services
+    services.disk.plan = short_of_descriptors
+    log.truncate_to(12, lambda error: None)
+    work.run()
+    with pytest.raises(NotPrepared):
+        log.read(15, 1000, at_least_one=True, up_to=20)
+    services.disk.plan = None
+    services.timers.fire(10_000)
+    work.run()
+    assert log.read(11, 1000, at_least_one=True, up_to=12).records is not None
+
+
+def test_truncation_counts_from_its_beginning(log, work):
+    log.truncate_to(12, lambda error: None)
+    assert log.truncations == 1, "what reads its files now may fail"
