@@ -127,15 +127,19 @@ class DirectoryCheckpoints:
     def _without_gone(self, offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
         return {place: offset for place, offset in offsets.items() if place[0] not in self._gone}
 
-    def lower_cleaned(self, place: Partition, offset: int) -> None:
-        """Let the cleaner's checkpoint not say more than a truncated log has.
+    def lower_cleaned(self, ends: Mapping[Partition, int]) -> None:
+        """Let the cleaner's checkpoint not say more than truncated logs have.
+
+        Args:
+            ends: the ends of these logs.
 
         Raises:
             OSError: the disk failed.
         """
         offsets = offsets_if_sound(self._disk, CLEANER_OFFSETS, _FILES[CLEANER_OFFSETS])
-        if offsets is not None and offsets.get(place, 0) > offset:
-            self.write(CLEANER_OFFSETS, {**offsets, place: offset})
+        lowered = {place: end for place, end in ends.items() if offsets is not None and offsets.get(place, 0) > end}
+        if lowered:
+            self.write(CLEANER_OFFSETS, {**(offsets or {}), **lowered})
 
     # Writing.
 

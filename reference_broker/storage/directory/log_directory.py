@@ -133,6 +133,8 @@ class LogDirectory:
         self._defaults = dict(defaults or {})
         self.queue = BackgroundQueue(services.background)
         self._is_forgetting = False
+        #: Truncated logs, their new ends, and what to call once no checkpoint says more.
+        self._truncated_waiting: list[tuple[PartitionLog, int, Callable[[BrokerError | None], None]]] = []
         self._checkpoint_waiting: list[Callable[[BrokerError | None], None]] = []
         try:
             self._lock = self._disk.lock(LOCK)
@@ -214,10 +216,13 @@ class LogDirectory:
     def _settle_truncations(self) -> None:
         """Let no checkpoint say more than the logs have whose truncation a crash has interrupted."""
         unsettled = [(name, number, log) for name, number, log in self.logs() if log.is_unsettled]
-        for name, number, log in unsettled:
-            self.checkpoints.lower_cleaned((name, number), log.next_offset)
-        if unsettled:
-            self.checkpoints.work(self.logs())()
+        try:
+            if unsettled:
+                self.checkpoints.lower_cleaned({(name, number): log.next_offset for name, number, log in unsettled})
+                self.checkpoints.work(self.logs())()
+        except OSError as error:
+            for _, _, log in unsettled:
+                log.fail(error)  # a full disk does not affect other partitions
         for _, _, log in unsettled:
             log.settle()
 
@@ -505,19 +510,28 @@ class LogDirectory:
     def _truncated(self, log: PartitionLog, offset: int, done: Callable[[BrokerError | None], None]) -> None:
         for callback in self.when_truncated:
             callback(log, offset)
+        self._truncated_waiting.append((log, offset, done))
+        if len(self._truncated_waiting) > 1:
+            return
+        waiting: list[tuple[PartitionLog, int, Callable[[BrokerError | None], None]]] = []
 
         def prepare() -> Callable[[], None]:
-            places = [(name, number) for name, number, each in self.logs() if each is log]
+            waiting[:], self._truncated_waiting = self._truncated_waiting, []
+            truncated = {each: end for each, end, _ in waiting}
+            ends = {(name, number): truncated[each] for name, number, each in self.logs() if each in truncated}
             write = self.checkpoints.work(self.logs())
 
             def work() -> None:
-                for place in places:
-                    self.checkpoints.lower_cleaned(place, offset)
+                self.checkpoints.lower_cleaned(ends)
                 write()
 
             return work
 
-        self.queue.do(prepare, lambda error: done(None if error is None else storage_error(error)), place=1)
+        def written(error: Exception | None) -> None:
+            for _, _, waiting_done in waiting:
+                waiting_done(None if error is None else storage_error(error))
+
+        self.queue.do(prepare, written, place=1)
 
     def begin_end(self) -> None:
         """Leave the remaining files of deleted topics to the next startup."""

@@ -13,6 +13,7 @@ from kafkawire.reference_broker.storage.directory.log_directory import LogDirect
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.storage.log.recovery import open_segments
+from kafkawire.reference_broker.storage.log.truncation import Truncation, begin_truncation
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -491,3 +492,38 @@ def test_first_checkpoint_of_a_cluster_never_says_that_followers_have_more():
             directory.checkpoint()
         (log,) = clustered(disk.crash(number)).topics["t"].logs
         assert (log.high_watermark, log.next_offset) == (0, 1)
+
+
+def test_truncated_logs_share_a_checkpoint():
+    disk, work = MemoryDisk(), HeldWork()
+    directory = LogDirectory(LogServices(disk, work), 1, lambda: bytes(15) + b"\1", {}, is_replicated=True)
+    directory.create("t", 9, {}, lambda topic: None)
+    work.run()
+    told: list[int] = []
+    for number, log in enumerate(directory.topics["t"].logs):
+        append(log, b"x")
+        log.truncate_to(0, lambda error, number=number: told.append(number))
+    work.run(9)
+    writes = []
+    disk.plan = lambda call: writes.append(call.path) if "recovery-point" in call.path else None
+    work.run()
+    assert told == list(range(9))
+    assert len([path for path in writes if path.endswith("recovery-point-offset-checkpoint")]) <= 2
+
+
+def test_full_disk_takes_only_truncated_logs_offline_at_startup():
+    disk = MemoryDisk()
+    directory = clustered(disk)
+    for log in create(directory, "t", 2).logs:
+        append(log, b"x")
+        log.sync()
+    directory.close()
+    begin_truncation(disk, "t-0", Truncation(0, 0))
+
+    def full(call):
+        if call.path.startswith("recovery-point") and call.name == "create":
+            raise OSError(28, "planned", call.path)
+
+    disk.plan = full
+    logs = clustered(disk).topics["t"].logs
+    assert [log.is_offline for log in logs] == [True, False]
