@@ -39,13 +39,15 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
     """
 
     def is_there() -> bool:
-        return log.error is None
+        # After a truncation, other segments may have to stay.
+        return log.error is None and log.truncations == truncations
 
     def blocking(work: Callable[[], Any]) -> Wait:
         return in_background(directory.queue, work, is_there)
 
     if log.is_unsettled:
         return
+    truncations = log.truncations
     segments, end_offset = log.segments, log.next_offset
 
     def find() -> int:
@@ -54,20 +56,21 @@ def remove_old(directory: LogDirectory, log: PartitionLog, retired: Retired, now
     count = (yield blocking(find)) or 0
     if count == len(segments) and log.next_offset != end_offset:
         count -= 1  # the last segment got records in the meantime
-    going = segments.first_of(count)
-    if log.segments.first_of(count) != going:
-        return  # the log was truncated, so that other segments may have to stay
+    if not is_there():
+        return
     if count and count == len(log.segments):
         yield lambda done: log.roll(lambda: done(None))
         if count == len(log.segments):
             return  # a new segment could not be created for now
-    if not count or not is_there() or log.segments.first_of(count) != going:
+    if not count or not is_there():
         return
+    going = log.segments.first_of(count)
     # A pending sync of their indexes would write them after their removal.
     yield lambda done: log.store(going, lambda: done(None))
     yield lambda done: log.turns.take(lambda: done(None))
     try:
-        yield from _remove_first(directory, log, going, retired)
+        if is_there():
+            yield from _remove_first(directory, log, going, retired)
     finally:
         log.turns.give()
 

@@ -295,3 +295,28 @@ def test_truncation_in_the_meantime(end):
         assert bases(files) == log.segments.base_offsets
         assert log.log_start_offset <= log.high_watermark == log.next_offset <= end
         assert values(log) == [b"%02d" % number for number in range(log.segments.first.base_offset, log.next_offset)]
+
+
+def test_count_of_old_segments_does_not_apply_to_new_ones():
+    disk = MemoryDisk()
+    filled(disk)[0].close()
+    work = HeldWork()
+    directory = opened(disk.crash(), work)
+    (log,) = directory.topics["t"].logs
+    log.config = dataclasses.replace(log.config, retention_bytes=8 * BATCH_BYTES)
+    remove(directory, log)
+    log.truncate_to(13, lambda error: None)
+    work.run()
+    assert (log.log_start_offset, log.next_offset) == (0, 13), "without three segments, less would stay than should"
+
+
+def test_log_that_is_being_truncated_waits_for_the_next_check():
+    disk = MemoryDisk()
+    filled(disk)[0].close()
+    work = HeldWork()
+    directory = opened(disk.crash(), work)
+    (log,) = directory.topics["t"].logs
+    log.truncate_to(19, lambda error: None)
+    pending = len(work.pending)
+    remove(directory, log)
+    assert len(work.pending) == pending

@@ -434,3 +434,17 @@ def test_compacted_log_whose_first_segments_were_deleted_by_clients_lets_them_go
     log_of(bench).begin_at(7)
     bench.advance(BACKOFF_MS)
     assert bases(bench)[0] == 6
+
+
+def test_truncation_during_a_compaction_does_not_exclude_the_log(caplog):
+    bench = BrokerBench(MemoryDisk())
+    bench.create(cleanup_policy="compact")
+    log = log_of(bench)
+    upkeep = bench.core.upkeep
+    before = log.truncations
+    log.truncations += 1
+    upkeep._fail(log, before, OSError("a segment has gone"))
+    assert not upkeep._failed
+    assert "upkeep failed" not in caplog.text
+    upkeep._fail(log, log.truncations, OSError("broken"))
+    assert upkeep._failed == {log}
