@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig
-from kafkawire.reference_broker.storage.disk.disk import Disk
+from kafkawire.reference_broker.storage.disk.disk import Disk, File
 from kafkawire.reference_broker.storage.log.epochs import LeaderEpochs, load_epochs, load_told_epochs
 from kafkawire.reference_broker.storage.log.recovery import PartitionCheckpoints, open_segments
 from kafkawire.reference_broker.storage.log.truncation import (
@@ -17,6 +17,7 @@ from kafkawire.reference_broker.storage.log.truncation import (
     begin_truncation,
     cut_files,
     pending_truncation,
+    resolve,
 )
 from kafkawire.reference_broker.storage.producers.producer_state import Snapshots, load_producers
 from kafkawire.reference_broker.storage.producers.producers import BATCHES_KEPT, CompletedTransaction, Producers
@@ -198,8 +199,16 @@ def truncate_log(
         OSError: the disk failed; after a lack of file descriptors, this may be repeated.
     """
     known = {segment.base_offset: segment for segment in segments}
-    begin_truncation(disk, folder, truncation)
-    cut = cut_files(disk, folder, config, truncation, lambda base_offset: known[base_offset].file)
+
+    def file_of(base_offset: int) -> File:
+        return known[base_offset].file
+
+    # A repetition would no longer find the batch that the first attempt has removed.
+    decided = pending_truncation(disk, folder)
+    if decided is None:
+        begin_truncation(disk, folder, decided := resolve(disk, folder, truncation, file_of))
+    truncation = decided
+    cut = cut_files(disk, folder, config, truncation, file_of)
     kept = [segment for segment in segments if segment.base_offset < cut.tail.base_offset]
     is_empty = cut.end_offset <= truncation.start_offset
     left = Segments([cut.tail] if is_empty else [*kept, cut.tail])

@@ -525,8 +525,8 @@ class PartitionLog:
             from_offset: the offset that was fetched, the end of this log; see `FetchedBatches.can_follow`.
             leader_epoch: see `check_fetched`.
             now_ms: the current time.
-            done: called once, usually before this returns, with the offsets of the batches (without any, the last is
-                lower), or with the error: OFFSET_OUT_OF_RANGE, they cannot follow; or one of `check_fetched`.
+            done: called once, usually before this returns and before a sync, with the offsets of the batches (without
+                any, the last is lower), or the error: OFFSET_OUT_OF_RANGE, they cannot follow; or `check_fetched`'s.
         """
         try:
             self._check()
@@ -613,7 +613,7 @@ class PartitionLog:
 
     def settle(self) -> None:
         """Forget a truncation that the opening has completed: no checkpoint says more."""
-        self._truncations.settle(self, lambda error: None)
+        self.turns.take(lambda: self._truncations.settle(self, lambda error: None))
 
     @property
     def is_unsettled(self) -> bool:

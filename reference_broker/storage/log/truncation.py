@@ -29,7 +29,16 @@ from kafkawire.sdk.records.survey import Survey
 from kafkawire.sdk.storage.checkpoints import LEADER_EPOCHS
 from kafkawire.sdk.storage.file_names import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 
-__all__ = ["TRUNCATION", "Cut", "Truncation", "begin_truncation", "cut_files", "end_truncation", "pending_truncation"]
+__all__ = [
+    "TRUNCATION",
+    "Cut",
+    "Truncation",
+    "begin_truncation",
+    "cut_files",
+    "end_truncation",
+    "pending_truncation",
+    "resolve",
+]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -71,12 +80,40 @@ class Cut(NamedTuple):
 
 
 def begin_truncation(disk: Disk, folder: str, truncation: Truncation) -> None:
-    """Decide on a truncation, durably.
+    """Decide on a truncation, see `resolve`, durably.
 
     Raises:
         OSError: the disk failed.
     """
     replace_file(disk, f"{folder}/{TRUNCATION}", b"%d %d\n" % truncation)
+
+
+def resolve(
+    disk: Disk,
+    folder: str,
+    truncation: Truncation,
+    file_of: Callable[[int], File | None] = lambda base_offset: None,
+) -> Truncation:
+    """Return a truncation that ends at the start of a batch, so that it may be repeated; nothing is changed.
+
+    Args:
+        disk: holds the files.
+        folder: the partition's folder.
+        truncation: the wanted bounds.
+        file_of: see `cut_files`.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    start_offset, end_offset = truncation
+    bases = [base for name in disk.names(folder) if (base := offset_in(name, LOG_SUFFIX)) is not None]
+    last = max((base for base in bases if base <= end_offset), default=None)
+    if truncation.is_complete or last is None:
+        return Truncation(start_offset, start_offset)
+    batch = _first_from(file_of(last) or disk.open(f"{folder}/{file_name(last)}{LOG_SUFFIX}"), last, end_offset)
+    if batch is not None:
+        end_offset = min(end_offset, batch.base_offset)
+    return Truncation(start_offset, max(start_offset, end_offset))  # without only records before the start
 
 
 def pending_truncation(disk: Disk, folder: str) -> Truncation | None:

@@ -8,6 +8,7 @@ Source: `UnifiedLog.truncateTo`, `truncateFullyAndStartAt` in Apache Kafka.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -26,6 +27,8 @@ from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["Plan", "Settled", "Truncations"]
+
+logger = logging.getLogger("kafkawire.broker")
 
 #: Called once with None, or with the error that prevents it.
 Settled = Callable[[BrokerError | None], None]
@@ -98,6 +101,12 @@ class Truncations:
             truncation = plan() if log.error is None else None
             if truncation is not None:
                 log.truncations += 1
+                if truncation.end_offset < log.high_watermark and not truncation.is_complete:
+                    where, text = (
+                        self._services.disk.describe(log.folder),
+                        "%s: truncating to %d, below high watermark %d",
+                    )
+                    logger.warning(text, where, truncation.end_offset, log.high_watermark)
                 before = log.segments
                 going = before if truncation.is_complete else before.since(truncation.end_offset)
                 self._cut(log, truncation, done, self._reader.hold(going))

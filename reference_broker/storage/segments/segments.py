@@ -82,7 +82,11 @@ class Segments:
     @property
     def size_bytes(self) -> int:
         """The size of all batches."""
-        return sum(segment.size_bytes for segment in self._segments)
+        size_bytes = 0
+        for segment in self._segments:
+            with contextlib.suppress(FileNotFoundError):  # a truncation may have removed it
+                size_bytes += segment.size_bytes
+        return size_bytes
 
     @property
     def stored_to(self) -> int:

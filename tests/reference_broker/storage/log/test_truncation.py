@@ -7,6 +7,7 @@ power goes, or the process dies, at each call of the disk, and the log is opened
 from __future__ import annotations
 
 import dataclasses
+import errno
 
 import pytest
 
@@ -20,6 +21,7 @@ from kafkawire.reference_broker.storage.log.truncation import (
     cut_files,
     end_truncation,
     pending_truncation,
+    resolve,
 )
 from kafkawire.reference_broker.storage.producers.markers import Marker
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
@@ -191,3 +193,40 @@ def test_damage_before_the_end_ends_the_log_there(caplog):
     cut = cut_files(replica.disk, FOLDER, SMALL, Truncation(0, 5))
     assert cut.end_offset == cut.tail.next_offset == 2, "the second batch is damaged"
     assert "cutting off" in caplog.text
+
+
+@pytest.mark.parametrize("offset", [60, 61, 62, 63, 64])
+def test_repetition_cuts_where_the_first_attempt_did(offset):
+    once, replica = filled(), filled()
+    once.truncate_to(offset)
+    failures, results = [], []
+
+    def plan(call):
+        if call.name == "truncate":
+            replica.disk.plan = fail
+
+    def fail(call):
+        if call.name in ("open", "create", "names"):
+            failures.append(call)
+            raise OSError(errno.EMFILE, "planned", call.path)
+
+    replica.disk.plan = plan
+    replica.log.truncate_to(offset, results.append)
+    assert failures
+    assert not results
+    replica.disk.plan = None
+    replica.log._services.timers.fire(10**13)
+    assert results == [None]
+    assert state_of(replica.log) == state_of(once.log)
+
+
+def test_resolved_truncation_ends_at_a_batch():
+    disk = filled().disk
+    for start, end, expected in (
+        (0, 61, (0, 60)),
+        (0, 60, (0, 60)),
+        (60, 61, (60, 60)),
+        (7, 7, (7, 7)),
+        (0, 99, (0, 99)),
+    ):
+        assert resolve(disk, FOLDER, Truncation(start, end)) == expected

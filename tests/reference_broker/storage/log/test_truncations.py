@@ -13,7 +13,7 @@ from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.disk import read_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
-from kafkawire.reference_broker.storage.log.truncation import TRUNCATION
+from kafkawire.reference_broker.storage.log.truncation import TRUNCATION, Truncation, begin_truncation
 from kafkawire.reference_broker.storage.segments.search_preparation import NotPrepared
 from kafkawire.reference_broker.storage.segments.segments import Read
 from kafkawire.reference_broker.storage.services import LogServices
@@ -301,3 +301,30 @@ def test_readers_wait_until_the_retry(log, work):
 def test_truncation_counts_from_its_beginning(log, work):
     log.truncate_to(12, lambda error: None)
     assert log.truncations == 1, "what reads its files now may fail"
+
+
+def test_truncation_below_the_high_watermark_is_reported(log, work, caplog):
+    log.truncate_to(10, lambda error: None)
+    work.run()
+    assert "below high watermark" not in caplog.text
+    log.truncate_to(4, lambda error: None)
+    assert "truncating to 4, below high watermark 10" in caplog.text
+
+
+def test_size_is_known_while_files_go(log, work):
+    log.truncate_to(1, lambda error: None)
+    work.pending[0][0]()  # not yet reported
+    for segment in log.segments:
+        segment.release()
+    assert log.size_bytes >= 0
+
+
+def test_others_have_no_turn_before_an_interrupted_truncation_is_settled(log, work):
+    begin_truncation(log._services.disk, FOLDER, Truncation(0, 12))
+    again = PartitionLog(log._services, FOLDER, SMALL, is_clean=False, high_watermark=10)
+    again.settle()
+    taken = []
+    again.turns.take(lambda: taken.append(again.is_unsettled))
+    assert not taken
+    work.run()
+    assert taken == [False]
