@@ -1,4 +1,4 @@
-"""The listeners of a broker, and the addresses that their clients are given.
+"""The listeners of a broker, the addresses that their clients are given, and which of them brokers use.
 
     listeners            = INTERNAL://:9093,EXTERNAL://0.0.0.0:9092
     advertised.listeners = INTERNAL://broker:9093,EXTERNAL://kafka.example.com:9092
@@ -9,6 +9,8 @@ Source: Apache Kafka, `SocketServerConfigs.LISTENERS_DOC`, `AbstractKafkaConfig`
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from typing import NamedTuple
 
 from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.options import BrokerOptions
@@ -16,7 +18,7 @@ from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import Option, number
 from kafkawire.sdk.transport.wire import MAX_PORT, Address
 
-__all__ = ["ANY_HOSTS", "PLAINTEXT", "read_listeners"]
+__all__ = ["ANY_HOSTS", "PLAINTEXT", "ListenerRoles", "read_listener_roles", "read_listeners"]
 
 #: Hosts that stand for all addresses of the machine, which clients cannot connect to.
 ANY_HOSTS = ("", "0.0.0.0", "::")
@@ -30,6 +32,74 @@ _MISSING = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT: Option = number(0, 0, MAX_PORT)
 
 _ENTRY = re.compile(r"(?P<name>[A-Za-z0-9_.\-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?P<port>[0-9]+)")
+
+
+class ListenerRoles(NamedTuple):
+    """The listeners through which brokers talk to each other.
+
+    Attributes:
+        between_brokers: the name of the listener for all requests but the controller's.
+        control_plane: the name of the listener for the requests of the controller; None if they use the other one.
+    """
+
+    between_brokers: str
+    control_plane: str | None = None
+
+    @property
+    def controller(self) -> str:
+        """The name of the listener for requests of and to the controller."""
+        return self.control_plane or self.between_brokers
+
+
+def read_listener_roles(
+    names: Collection[str],
+    *,
+    inter_broker_listener_name: str | None = None,
+    security_inter_broker_protocol: str | None = None,
+    control_plane_listener_name: str | None = None,
+) -> ListenerRoles:
+    """Return the roles of a broker's listeners.
+
+    Args:
+        names: the names of the listeners.
+        inter_broker_listener_name: the listener between brokers; None if not configured.
+        security_inter_broker_protocol: the protocol that names this listener instead; None if not configured.
+        control_plane_listener_name: the listener of the control plane; None if not configured.
+
+    Raises:
+        ConfigurationError: both of the first two options are configured, a listener does not exist, a protocol is not
+            supported, or one listener would have both roles.
+
+    Source:
+        Apache Kafka 3.9, `KafkaConfig`.
+    """
+    option = "inter.broker.listener.name"
+    if inter_broker_listener_name is not None and security_inter_broker_protocol is not None:
+        reason = "security.inter.broker.protocol is configured, too, but one of them names the listener"
+        raise ConfigurationError(option, inter_broker_listener_name, reason)
+    if inter_broker_listener_name is not None:
+        between_brokers = _listener(option, inter_broker_listener_name, names)
+    else:
+        option, protocol = "security.inter.broker.protocol", security_inter_broker_protocol or PLAINTEXT
+        if protocol.upper() in _MISSING:
+            raise ConfigurationError(option, protocol, f"only {PLAINTEXT} is supported")
+        if protocol.upper() != PLAINTEXT:
+            raise ConfigurationError(option, protocol, f"expected one of {', '.join((PLAINTEXT, *_MISSING))}")
+        between_brokers = _listener(option, protocol, names)
+    if control_plane_listener_name is None:
+        return ListenerRoles(between_brokers)
+    option = "control.plane.listener.name"
+    control_plane = _listener(option, control_plane_listener_name, names)
+    if control_plane == between_brokers:
+        raise ConfigurationError(option, control_plane_listener_name, "it is the listener between brokers already")
+    return ListenerRoles(between_brokers, control_plane)
+
+
+def _listener(option: str, name: str, names: Collection[str]) -> str:
+    """Return the name of a listener as it is written elsewhere."""
+    if name.upper() not in names:
+        raise ConfigurationError(option, name, f"there is no listener {name.upper()}, only {', '.join(names)}")
+    return name.upper()
 
 
 def read_listeners(options: BrokerOptions, host: str, port: int, this_host: str) -> list[Listener]:

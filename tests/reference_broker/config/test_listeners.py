@@ -1,13 +1,13 @@
-"""Listeners are parsed as in Kafka, and each advertises the right address.
+"""Listeners are parsed as in Kafka, each advertises the right address, and brokers use the configured ones.
 
-Method: tables of options with the listeners, or the error, that they produce.
+Method: tables of options with the listeners or roles, or the error, that they produce.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.config.listeners import read_listeners
+from kafkawire.reference_broker.config.listeners import ListenerRoles, read_listener_roles, read_listeners
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.sdk.errors import ConfigurationError
 
@@ -84,3 +84,45 @@ def test_the_option_that_asks_for_a_protocol_is_named(options, option):
     with pytest.raises(ConfigurationError) as refused:
         listeners(**options)
     assert refused.value.option == option
+
+
+INTER, SECURITY, CONTROL = (
+    "inter_broker_listener_name",
+    "security_inter_broker_protocol",
+    "control_plane_listener_name",
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "controller"),
+    [
+        ({}, ListenerRoles("PLAINTEXT"), "PLAINTEXT"),
+        ({INTER: "a"}, ListenerRoles("A"), "A"),
+        ({SECURITY: "PLAINTEXT"}, ListenerRoles("PLAINTEXT"), "PLAINTEXT"),
+        ({SECURITY: "plaintext", CONTROL: "b"}, ListenerRoles("PLAINTEXT", "B"), "B"),
+        ({INTER: "A", CONTROL: "PLAINTEXT"}, ListenerRoles("A", "PLAINTEXT"), "PLAINTEXT"),
+    ],
+)
+def test_roles(options, expected, controller):
+    found = read_listener_roles(["PLAINTEXT", "A", "B"], **options)
+    assert found == expected
+    assert found.controller == controller
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "option", "reason"),
+    [
+        (["A"], {INTER: "A", SECURITY: "PLAINTEXT"}, INTER, "security.inter.broker.protocol is configured, too"),
+        (["A", "B"], {}, SECURITY, "there is no listener PLAINTEXT, only A, B"),
+        (["A", "B"], {INTER: "c"}, INTER, "there is no listener C, only A, B"),
+        (["SSL"], {SECURITY: "SSL"}, SECURITY, "only PLAINTEXT is supported"),
+        (["HTTP"], {SECURITY: "HTTP"}, SECURITY, "expected one of PLAINTEXT, SSL"),
+        (["A"], {INTER: "A", CONTROL: "B"}, CONTROL, "there is no listener B, only A"),
+        (["A"], {INTER: "A", CONTROL: "a"}, CONTROL, "it is the listener between brokers already"),
+    ],
+)
+def test_refused_roles(names, options, option, reason):
+    with pytest.raises(ConfigurationError, match=reason) as refused:
+        read_listener_roles(names, **options)
+    assert refused.value.option == option.replace("_", ".")
+    assert repr(options.get(option, "PLAINTEXT")) in str(refused.value), "what was given, or the default"
