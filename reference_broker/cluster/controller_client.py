@@ -1,0 +1,202 @@
+"""Ask the controller, wherever it is: AlterPartition, AllocateProducerIds, ControlledShutdown.
+
+A request is repeated, after growing pauses, while it meets a broker that is not the controller, or none, or the
+connection is lost. Its outcome is the first other response, an error that repeating cannot mend, or that its time is
+over. When the controller has moved, a request is sent to the new one at once, since the former may be paused and may
+never answer. So a request may be carried out more than once; epochs make this harmless.
+
+Source: `NodeToControllerChannelManager` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from kafkawire.reference_broker.cluster.controller.broker_requests import Later
+from kafkawire.reference_broker.cluster.links import Cancel, Done, Links
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Node, Purpose
+from kafkawire.sdk.routing.retry import Attempts, Backoff, may_pass
+
+__all__ = ["PENDING_MAX", "ControllerClient"]
+
+#: Requests without an outcome: more than a broker has, whose own parts send one at a time of each kind.
+PENDING_MAX: Final = 500
+
+
+class ControllerClient:
+    """Ask the controller of the cluster. No method but `close` calls back before it returns.
+
+    Args:
+        broker_id: this broker.
+        links: to the other brokers.
+        own: takes a request if this broker is the controller; its response says NOT_CONTROLLER if it is not.
+        later: the timer of repeated requests.
+        now_ms: the time.
+        backoff: the pauses between attempts.
+        response_timeout_ms: the limit for one response, after which a request is sent again.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        links: Links,
+        own: Callable[[Message, Done], None],
+        later: Later,
+        now_ms: Callable[[], int],
+        backoff: Backoff,
+        response_timeout_ms: int,
+    ) -> None:
+        self.broker_id = broker_id
+        self.links = links
+        self.own = own
+        self.later = later
+        self.now_ms = now_ms
+        self.response_timeout_ms = response_timeout_ms
+        self.controller_id: int | None = None
+        self._backoff = backoff
+        self._pending: dict[_Request, None] = {}
+        self._closed: KafkaWireError | None = None
+
+    def moved(self, controller_id: int | None) -> None:
+        """Send all requests to another controller.
+
+        Args:
+            controller_id: the node id of the controller; None if there is none, in which case requests wait.
+        """
+        if controller_id == self.controller_id:
+            return
+        self.controller_id = controller_id
+        for request in list(self._pending):
+            request.begin_again()
+
+    def ask(self, message: Message, done: Done, timeout_ms: int, version: int | None = None) -> Cancel:
+        """Send a request.
+
+        Args:
+            message: a request whose response has an error code of its own.
+            done: called once: with the response, whose error code is not NOT_CONTROLLER, or with an error.
+            timeout_ms: the limit for all attempts.
+            version: of the request; None for the highest that both sides know, which a removed API does not have.
+
+        Returns:
+            A function that abandons the request: `done` is not called.
+        """
+        refusal = self._closed
+        if refusal is None and len(self._pending) >= PENDING_MAX:
+            refusal = LocalProtocolError(f"{PENDING_MAX} requests to the controller wait, that is the limit")
+        if refusal is not None:
+            return self.later(0, partial(done, refusal))
+        attempts = Attempts(self._backoff, self.now_ms() + timeout_ms)
+        request = _Request(self, message, version, done, attempts, self._pending.pop)
+        self._pending[request] = None
+        request.begin(timeout_ms)
+        return request.cancel
+
+    def close(self, error: KafkaWireError) -> None:
+        """End all requests, and refuse more, with an error."""
+        self._closed = error
+        for request in list(self._pending):
+            request.end(error)
+
+
+class _Request:
+    """A request and its attempts, of which at most one is under way."""
+
+    def __init__(
+        self,
+        client: ControllerClient,
+        message: Message,
+        version: int | None,
+        done: Done,
+        attempts: Attempts,
+        forget: Callable[[_Request], None],
+    ) -> None:
+        self._client = client
+        self._message = message
+        self._version = version
+        self._done = done
+        self._attempts = attempts
+        self._forget = forget
+        self._number = 0
+        self._is_over = False
+        self._stop: Cancel = _nothing
+        self._stop_deadline: Cancel = _nothing
+
+    def begin(self, timeout_ms: int) -> None:
+        """Make the first attempt."""
+        self._stop_deadline = self._client.later(timeout_ms, self._expire)
+        self._attempt()
+
+    def begin_again(self) -> None:
+        """Give up the attempt, or the pause, and begin the next one."""
+        self._stop()
+        self._attempts.succeeded()
+        self._attempt()
+
+    def cancel(self) -> None:
+        """End without an outcome."""
+        if not self._is_over:
+            self._is_over = True
+            self._stop()
+            self._stop_deadline()
+            self._forget(self)
+
+    def end(self, outcome: Message | Exception) -> None:
+        """End with an outcome."""
+        if not self._is_over:
+            self.cancel()
+            self._done(outcome)
+
+    def _attempt(self) -> None:
+        client = self._client
+        self._number += 1
+        self._stop = _nothing
+        answered = partial(self._answered, self._number)
+        if client.controller_id is None:
+            return  # until it is known, or the time is over
+        if client.controller_id == client.broker_id:
+            self._stop = client.later(0, partial(client.own, self._message, answered))
+            return
+        left_ms = (self._attempts.deadline_ms or 0) - client.now_ms()
+        self._stop = client.links.ask(
+            Node(client.controller_id),
+            self._message,
+            answered,
+            version=self._version,
+            timeout_ms=max(min(client.response_timeout_ms, left_ms), 1),
+            purpose=Purpose.CONTROL,
+        )
+
+    def _answered(self, number: int, outcome: Message | Exception) -> None:
+        if self._is_over or number != self._number:
+            return
+        error = _not_controller(outcome) if isinstance(outcome, Message) else outcome
+        if not isinstance(error, KafkaWireError) or not may_pass(error):
+            self.end(outcome)
+        elif self._attempts.failed(error, now_ms := self._client.now_ms()):
+            self._stop = self._client.later(self._attempts.not_before_ms - now_ms, self._attempt)
+        else:
+            self._expire()
+
+    def _expire(self) -> None:
+        cause = self._attempts.last_error
+        api = self._message.SCHEMA.name.removesuffix("Request")
+        reason = "it is not known" if self._client.controller_id is None else "it has not answered"
+        error = RequestTimedOut(f"{api} to the controller: {cause or reason}, and the time is over")
+        error.__cause__ = cause
+        self.end(error)
+
+
+def _not_controller(response: Message) -> BrokerError | None:
+    """Return the error of a broker that is not the controller; None for any other response."""
+    is_other = getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NOT_CONTROLLER
+    return None if is_other else BrokerError(ErrorCode.NOT_CONTROLLER, "the broker has not been the controller")
+
+
+def _nothing() -> None:
+    """Stop nothing, since nothing is under way."""
