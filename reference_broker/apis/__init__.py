@@ -6,18 +6,19 @@ import pkgutil
 from collections.abc import Iterable
 from importlib import import_module
 
-from kafkawire.reference_broker.requests.api_handlers import REGISTERED, ApiHandler, ServedApis
+from kafkawire.reference_broker.requests.api_handlers import REGISTERED, ApiHandler, Scope, ServedApis
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS, ApiRegistry
 
 __all__ = ["load"]
 
 
-def load(handlers: Iterable[ApiHandler] = ()) -> ServedApis:
+def load(handlers: Iterable[ApiHandler] = (), scope: Scope = Scope.ALONE) -> ServedApis:
     """Import the handlers of Kafka's APIs, and return them with the given ones.
 
     Args:
         handlers: for other APIs, or for Kafka's APIs that have no handler here.
+        scope: whether the broker is alone or in a cluster; handlers of the other scope are left out.
 
     Raises:
         TypeError: a handler is not an `ApiHandler`.
@@ -27,8 +28,10 @@ def load(handlers: Iterable[ApiHandler] = ()) -> ServedApis:
         import_module(f"{__name__}.{module.name}")
     own = _checked(handlers)
     apis = ApiRegistry(KAFKA_APIS, *({handler.api.key: handler.api} for handler in own)) if own else KAFKA_APIS
-    served = dict(REGISTERED)
+    served = {key: each for key, each in REGISTERED.items() if each.scope in (scope, Scope.BOTH)}
     for handler in own:
+        if handler.scope not in (scope, Scope.BOTH):
+            continue
         if handler.api.key in served:
             raise LocalProtocolError(f"{handler!r}: {served[handler.api.key]!r} already serves it")
         served[handler.api.key] = handler

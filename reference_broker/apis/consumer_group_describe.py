@@ -11,7 +11,7 @@ from kafkawire.reference_broker.groups.consumer.changes import preferred_assigno
 from kafkawire.reference_broker.groups.consumer.group import NOTHING, ConsumerGroup, Partitions
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.authorized_operations import GROUP_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
@@ -33,7 +33,7 @@ Described = ConsumerGroupDescribeResponse.DescribedGroup
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
-@serves(ApiKey.CONSUMER_GROUP_DESCRIBE)
+@serves(ApiKey.CONSUMER_GROUP_DESCRIBE, scope=Scope.ALONE)
 def handle(
     call: Call, request: ConsumerGroupDescribeRequest, *, metadata: MetadataCache, groups: GroupCoordinator
 ) -> Work[Message | DelayedOperation]:

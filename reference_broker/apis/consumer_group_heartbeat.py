@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import ConsumerHeartbeat
-from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.work.pieces import Work
@@ -24,7 +24,7 @@ __all__ = ["handle"]
 _IDS_OF_MEMBERS_SINCE = since(ConsumerGroupHeartbeatRequest, "subscribed_topic_regex")
 
 
-@serves(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+@serves(ApiKey.CONSUMER_GROUP_HEARTBEAT, scope=Scope.ALONE)
 def handle(call: Call, request: ConsumerGroupHeartbeatRequest, *, groups: GroupCoordinator) -> Work[DelayedOperation]:
     """Handle ConsumerGroupHeartbeat."""
     delayed = DelayedOperation()

@@ -27,7 +27,7 @@ Topic = CreatePartitionsRequest.CreatePartitionsTopic
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-@serves(ApiKey.CREATE_PARTITIONS)
+@serves(ApiKey.CREATE_PARTITIONS, only_on_controller=True)
 def handle(
     call: Call, request: CreatePartitionsRequest, *, metadata: MetadataCache, topics: TopicController
 ) -> Work[CreatePartitionsResponse | DelayedOperation]:

@@ -34,7 +34,7 @@ __all__ = ["handle"]
 _REPLICATION_FACTOR = 1
 
 
-@serves(ApiKey.CREATE_TOPICS)
+@serves(ApiKey.CREATE_TOPICS, only_on_controller=True)
 def handle(
     call: Call, request: CreateTopicsRequest, *, options: BrokerOptions, topics: TopicController
 ) -> Work[CreateTopicsResponse | DelayedOperation]:

@@ -27,7 +27,7 @@ from kafkawire.sdk.protocol.uuids import ZERO_UUID
 __all__ = ["handle"]
 
 
-@serves(ApiKey.DELETE_TOPICS)
+@serves(ApiKey.DELETE_TOPICS, only_on_controller=True)
 def handle(
     call: Call, request: DeleteTopicsRequest, *, metadata: MetadataCache, topics: TopicController
 ) -> Work[DeleteTopicsResponse | DelayedOperation]:

@@ -15,7 +15,7 @@ from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, Metadat
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
-from kafkawire.reference_broker.requests.api_handlers import serves
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.authorized_operations import TOPIC_OPERATIONS
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.work.pieces import Work
@@ -37,7 +37,7 @@ Described = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
-@serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+@serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS, scope=Scope.ALONE)
 def handle(
     call: Call, request: DescribeTopicPartitionsRequest, *, metadata: MetadataCache
 ) -> Work[DescribeTopicPartitionsResponse]:

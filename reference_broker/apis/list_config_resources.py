@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.requests.api_handlers import serves, since
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.list_config_resources import (
@@ -26,7 +26,7 @@ _KINDS = tuple(sorted(set(ConfigResourceType) - {ConfigResourceType.UNKNOWN}, re
 _FIRST_WITH_KINDS = since(ListConfigResourcesRequest, "resource_types")
 
 
-@serves(ApiKey.LIST_CONFIG_RESOURCES)
+@serves(ApiKey.LIST_CONFIG_RESOURCES, scope=Scope.ALONE)
 def handle(
     call: Call, request: ListConfigResourcesRequest, *, dynamic_configs: DynamicConfigs, metadata: MetadataCache
 ) -> Work[ListConfigResourcesResponse]:

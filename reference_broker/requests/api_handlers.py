@@ -7,6 +7,7 @@ such as `groups` or `topics`, and gets them when the broker starts: the signatur
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from inspect import Parameter, isasyncgenfunction, iscoroutinefunction, signature
 from typing import Any, Final, NamedTuple, TypeVar
@@ -16,10 +17,10 @@ from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import ApiRegistry
 from kafkawire.sdk.protocol.schema import Api, Message
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["PARTS", "REGISTERED", "ApiHandler", "Handler", "ServedApis", "serves", "since"]
+__all__ = ["PARTS", "REGISTERED", "ApiHandler", "Handler", "Scope", "ServedApis", "serves", "since"]
 
 #: The parts of a broker that a handler may name.
 PARTS: Final = frozenset(
@@ -46,6 +47,18 @@ PARTS: Final = frozenset(
 Handler = Callable[..., Answer | Work[Answer]]
 
 
+class Scope(Enum):
+    """The brokers that serve an API.
+
+    ALONE: a broker without a cluster, which has the APIs of Apache Kafka 4. CLUSTER: a broker in a cluster with
+    ZooKeeper, which has those of Apache Kafka 3. BOTH: either.
+    """
+
+    BOTH = "both"
+    ALONE = "alone"
+    CLUSTER = "cluster"
+
+
 class ApiHandler:
     """A function that serves an API.
 
@@ -57,26 +70,37 @@ class ApiHandler:
             yields after each entry of the request: other connections get a turn after some of the yields. A
             `BrokerError` that it raises is answered with its code, a `RemoteProtocolError` closes the connection unless
             it is a `DecodeError`, and anything else, or None, is answered with UNKNOWN_SERVER_ERROR.
-        versions: the versions to serve; None for all stable ones.
+        versions: the versions to serve, also removed ones; None for all stable ones.
         advertised_from: the lowest version advertised to clients, if it differs from the lowest one served; it may no
             longer exist, for clients that look for it.
+        scope: the brokers that serve the API.
+        only_on_controller: whether a broker that is not the controller answers NOT_CONTROLLER instead.
 
     Raises:
         TypeError: `api` is not an `Api`, `handle` not a plain function of two arguments and parts of a broker,
-            `versions` not a `VersionRange`, or `advertised_from` not an int.
+            `versions` not a `VersionRange`, `advertised_from` not an int, or `scope` not a `Scope`.
         LocalProtocolError: the API does not have all these versions, or `advertised_from` is negative or above them.
 
     Attributes:
         api: see above.
         handle: see above.
+        only_on_controller: see above.
+        scope: see above.
         versions: the versions served.
         advertised: the versions advertised to clients.
     """
 
-    __slots__ = ("_parts", "advertised", "api", "handle", "versions")
+    __slots__ = ("_parts", "advertised", "api", "handle", "only_on_controller", "scope", "versions")
 
     def __init__(
-        self, api: Api, handle: Handler, versions: VersionRange | None = None, *, advertised_from: int | None = None
+        self,
+        api: Api,
+        handle: Handler,
+        versions: VersionRange | None = None,
+        *,
+        advertised_from: int | None = None,
+        scope: Scope = Scope.BOTH,
+        only_on_controller: bool = False,
     ) -> None:
         if not isinstance(api, Api):
             raise TypeError(f"{api!r:.60} is not an Api: take one from a generated table, such as APIS[ApiKey.…]")
@@ -86,15 +110,19 @@ class ApiHandler:
             raise TypeError(f"{api.name}: versions is {versions!r:.60}, a VersionRange is needed")
         if advertised_from is not None and not _is_int(advertised_from):
             raise TypeError(f"{api.name}: advertised_from is {advertised_from!r:.60}, an int is needed")
-        served = api.stable_versions if versions is None else versions
+        if not isinstance(scope, Scope):
+            raise TypeError(f"{api.name}: scope is {scope!r:.60}, a Scope is needed")
+        served, known = (api.stable_versions, api.versions) if versions is None else (versions, api.known_versions)
         advertised = served if advertised_from is None else VersionRange(advertised_from, served.last)
-        if not served or api.versions & served != served:
-            raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, {api.versions} exist")
+        if not served or known & served != served:
+            raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, {known} exist")
         if not advertised or advertised.first < 0:
             text = f"advertised from {advertised_from}, it can be from 0 to {served.last}"
             raise LocalProtocolError(f"{api.name} ({api.key}): {text}")
         self.api = api
         self.handle = handle
+        self.only_on_controller = only_on_controller
+        self.scope = scope
         self.versions = served
         self.advertised = advertised
         self._parts = _parts_of(handle)
@@ -167,12 +195,24 @@ H = TypeVar("H", bound=Handler)
 
 
 def serves(
-    key: ApiKey, versions: VersionRange | None = None, *, advertised_from: int | None = None
+    key: ApiKey,
+    versions: VersionRange | None = None,
+    *,
+    advertised_from: int | None = None,
+    scope: Scope = Scope.BOTH,
+    only_on_controller: bool = False,
 ) -> Callable[[H], H]:
     """Register the function below as the handler of one of Kafka's APIs; see `ApiHandler`."""
 
     def register(handle: H) -> H:
-        REGISTERED[key] = ApiHandler(APIS[key], handle, versions, advertised_from=advertised_from)
+        REGISTERED[key] = ApiHandler(
+            KNOWN_APIS[key],
+            handle,
+            versions,
+            advertised_from=advertised_from,
+            scope=scope,
+            only_on_controller=only_on_controller,
+        )
         return handle
 
     return register

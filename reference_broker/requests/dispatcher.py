@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -10,7 +11,7 @@ from kafkawire.reference_broker.requests.api_handlers import Handler, ServedApis
 from kafkawire.reference_broker.requests.call import Call, RequestServices
 from kafkawire.reference_broker.requests.delayed_operations import Answer
 from kafkawire.reference_broker.requests.long_requests import begin
-from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain
+from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain, only_on_controller
 
 __all__ = ["Dispatcher"]
 
@@ -23,6 +24,7 @@ class Dispatcher:
         parts: the parts that handlers may name, all of `PARTS`.
         services: shared by all requests.
         frame_bytes_max: the largest request.
+        is_controller: whether this broker is the controller; a broker that is alone always is.
 
     Attributes:
         apis: all known APIs.
@@ -32,13 +34,21 @@ class Dispatcher:
     """
 
     def __init__(
-        self, served: ServedApis, parts: Mapping[str, Any], services: RequestServices, frame_bytes_max: int
+        self,
+        served: ServedApis,
+        parts: Mapping[str, Any],
+        services: RequestServices,
+        frame_bytes_max: int,
+        is_controller: Callable[[], bool] = lambda: True,
     ) -> None:
         self.apis = served.apis
         self.frame_bytes_max = frame_bytes_max
         self.served = {key: each.versions for key, each in served.handlers.items()}
         self.services = services
         self._handlers: dict[int, Handler] = {key: each.with_parts(parts) for key, each in served.handlers.items()}
+        for key, each in served.handlers.items():
+            if each.only_on_controller:
+                self._handlers[key] = partial(only_on_controller, is_controller, self._handlers[key])
         self._answer = chain(ELEMENTS, self._dispatch)
 
     def handle(self, call: Call, message: Any) -> Answer:

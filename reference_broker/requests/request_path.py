@@ -24,7 +24,7 @@ from kafkawire.sdk.errors import BrokerError, DecodeError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["ELEMENTS", "Element", "Following", "answer_errors", "chain", "log_requests"]
+__all__ = ["ELEMENTS", "Element", "Following", "answer_errors", "chain", "log_requests", "only_on_controller"]
 
 #: A line for each request, at the level DEBUG; Kafka calls it the request log.
 _requests = logging.getLogger("kafkawire.broker.requests")
@@ -75,6 +75,17 @@ def log_requests(following: Following, call: Call, message: Any) -> Answer:
             "%s version %d, client id %r, from %s: %s", call.api.name, call.version, call.client_id, call.peer, outcome
         )
     return answer
+
+
+def only_on_controller(is_controller: Callable[[], bool], following: Following, call: Call, message: Any) -> Answer:
+    """Pass on requests while this broker is the controller: an element of some APIs, once it has its first argument.
+
+    Raises:
+        BrokerError: NOT_CONTROLLER; the client finds the controller with Metadata.
+    """
+    if not is_controller():
+        raise BrokerError(ErrorCode.NOT_CONTROLLER)
+    return following(call, message)
 
 
 #: From the outside in.

@@ -35,9 +35,12 @@ __all__ = ["FRAME_BYTES_MAX", "SENDFILE_BYTES_MIN", "TURN_MS", "WRITE_BYTES", "S
 #: fewer.
 SENDFILE_BYTES_MIN = 32 * 1024
 
-#: Largest request of an API that carries no records. A commit or a group assignment for 100,000 partitions takes a
+#: Largest request of most APIs. A commit or a group assignment for 100,000 partitions takes a
 #: third of it.
 FRAME_BYTES_MAX = 16 * 1024 * 1024
+
+#: APIs whose requests may be larger: records, and the state of all partitions of a cluster.
+_LARGE_REQUESTS = frozenset({ApiKey.PRODUCE, ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
 
 #: Responses of this size are not held back for those of later requests: the client can read them in the meantime.
 WRITE_BYTES = 64 * 1024
@@ -154,7 +157,7 @@ class Session:
         if key not in self._dispatcher.served:
             raise RemoteProtocolError(f"API key {key} is not served here")
         limit_bytes = self._dispatcher.frame_bytes_max
-        return limit_bytes if key == ApiKey.PRODUCE else min(limit_bytes, FRAME_BYTES_MAX)
+        return limit_bytes if key in _LARGE_REQUESTS else min(limit_bytes, FRAME_BYTES_MAX)
 
     # Called by the wire.
 

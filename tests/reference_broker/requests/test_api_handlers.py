@@ -16,12 +16,12 @@ from examples.own_api.tables.apis import APIS as OWN
 from examples.own_api.tables.apis import ApiKey as OwnKey
 from kafkawire.reference_broker import apis
 from kafkawire.reference_broker.apis import load
-from kafkawire.reference_broker.requests.api_handlers import PARTS, ApiHandler, since
+from kafkawire.reference_broker.requests.api_handlers import PARTS, REGISTERED, ApiHandler, Scope, serves, since
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest
-from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.apis import APIS, KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
 GREET = OWN[OwnKey.GREET]
@@ -126,6 +126,67 @@ def test_own_handlers_stand_beside_the_brokers():
     assert (added.handle, added.versions, added.advertised) == (handle, (0, 1), (1, 1))
     assert repr(added) == "<handler of Greet (910) versions 0-1>"
     assert OwnKey.GREET not in load().handlers, "they are those of one broker"
+
+
+@pytest.fixture
+def registered():
+    """Handlers of three scopes for APIs that have none yet: a controller's request, and one that it answers."""
+    load()
+    before = dict(REGISTERED)
+    serves(ApiKey.UPDATE_METADATA, VersionRange(0, 8), scope=Scope.CLUSTER)(handle)
+    serves(ApiKey.ELECT_LEADERS, scope=Scope.CLUSTER, only_on_controller=True)(handle)
+    serves(ApiKey.DESCRIBE_QUORUM, scope=Scope.ALONE)(handle)
+    yield before
+    for key in (ApiKey.UPDATE_METADATA, ApiKey.ELECT_LEADERS, ApiKey.DESCRIBE_QUORUM):
+        del REGISTERED[key]
+
+
+ONLY_ALONE = {
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.LIST_CONFIG_RESOURCES,
+}
+
+
+def test_a_broker_serves_the_apis_of_its_scope(registered):
+    alone, cluster = load(), load(scope=Scope.CLUSTER)
+    assert {*alone.handlers} == {*registered, ApiKey.DESCRIBE_QUORUM}
+    assert {*cluster.handlers} == {*registered, ApiKey.UPDATE_METADATA, ApiKey.ELECT_LEADERS} - ONLY_ALONE
+    for served in (alone, cluster):
+        assert list(served.handlers) == sorted(served.handlers)
+        served.apis.check_served({key: each.versions for key, each in served.handlers.items()})
+
+
+def test_scopes_of_own_handlers():
+    own = [ApiHandler(GREET, handle, scope=scope) for scope in Scope]
+    found = [[OwnKey.GREET in load([each], scope).handlers for each in own] for scope in (Scope.ALONE, Scope.CLUSTER)]
+    assert found == [[True, True, False], [True, False, True]]
+    assert own[0].scope is ApiHandler(GREET, handle).scope is Scope.BOTH
+
+
+def test_apis_of_the_controller():
+    handlers = load().handlers
+    marked = {key for key, each in handlers.items() if each.only_on_controller}
+    assert marked == {ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS}
+
+
+def test_a_handler_may_name_removed_versions(registered):
+    added = REGISTERED[ApiKey.UPDATE_METADATA]
+    assert added.versions == added.advertised == (0, 8)
+    fetch = KNOWN_APIS[ApiKey.FETCH]
+    assert ApiHandler(fetch, handle, VersionRange(0, 5)).versions == (0, 5)
+    assert ApiHandler(fetch, handle).versions.first == fetch.versions.first > 0
+    with pytest.raises(LocalProtocolError, match="versions none are served, none exist"):
+        ApiHandler(KNOWN_APIS[ApiKey.UPDATE_METADATA], handle)
+    with pytest.raises(LocalProtocolError, match="versions 0-9 are served, 0-8 exist"):
+        ApiHandler(KNOWN_APIS[ApiKey.UPDATE_METADATA], handle, VersionRange(0, 9))
+
+
+def test_wrong_scope():
+    wrong: Any = "alone"
+    with pytest.raises(TypeError, match="Greet: scope is 'alone', a Scope is needed"):
+        ApiHandler(GREET, handle, scope=wrong)
 
 
 def test_stable_versions_are_served_unless_said_otherwise():

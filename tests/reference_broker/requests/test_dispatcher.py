@@ -3,6 +3,8 @@
 Method: the example's API, served by handlers of the test.
 """
 
+from typing import Any
+
 import pytest
 
 from examples.own_api.messages.greet import GreetRequest, GreetResponse
@@ -14,6 +16,11 @@ from kafkawire.reference_broker.requests.delayed_operations import DelayedOperat
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
 from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
+from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.schema import Api, Message
+from kafkawire.sdk.protocol.tables.apis import APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench, all_steps
 
 GREET = OWN[OwnKey.GREET]
@@ -49,6 +56,27 @@ def test_what_takes_long_is_done_in_pieces(bench, entries):
         all_steps(answer)
         answer = answer.response
     assert answer == GreetResponse(throttle_time_ms=entries)
+
+
+def test_some_apis_are_the_controllers(bench):
+    """The broker may become the controller, or cease to be it, at any time; other APIs do not ask."""
+    asked = []
+
+    def is_controller():
+        asked.append(None)
+        return len(asked) % 2 == 0
+
+    dispatcher = Dispatcher(load(), bench.core.parts, bench.core.requests.services, 1_000, is_controller)
+
+    def answer(api: Api, request: Message) -> Any:
+        return dispatcher.handle(bench.call(Request(api, api.versions.last, 0, "c", request, 10)), request)
+
+    topics = [DeleteTopicsRequest.DeleteTopicState("t"), DeleteTopicsRequest.DeleteTopicState("u")]
+    for code in (ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        response = answer(APIS[ApiKey.DELETE_TOPICS], DeleteTopicsRequest(topics))
+        assert [(each.name, each.error_code) for each in response.responses] == [("t", code), ("u", code)]
+    assert answer(APIS[ApiKey.API_VERSIONS], ApiVersionsRequest("c", "1")).error_code == ErrorCode.NONE
+    assert len(asked) == 2
 
 
 def test_what_is_served_is_known(bench):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
-from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain
+from kafkawire.reference_broker.requests.request_path import ELEMENTS, chain, only_on_controller
 from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest
@@ -101,6 +102,15 @@ def test_defect_of_a_delayed_operation_is_answered_too(asked, caplog):
 def test_what_breaks_the_protocol_closes_the_connection(asked):
     with pytest.raises(RemoteProtocolError, match="nonsense"):
         asked.with_handler(failing(RemoteProtocolError("nonsense")))
+
+
+def test_only_the_controller_passes_on_requests_of_some_apis(asked):
+    is_controller = False
+    element = partial(only_on_controller, lambda: is_controller)
+    response = asked.with_handler(lambda call, message: MetadataResponse(), [*ELEMENTS, element])
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [("t", ErrorCode.NOT_CONTROLLER)]
+    is_controller = True
+    assert asked.with_handler(lambda call, message: MetadataResponse(), [*ELEMENTS, element]) == MetadataResponse()
 
 
 def test_request_log(asked, caplog):

@@ -26,6 +26,7 @@ from kafkawire.sdk.protocol.messages.produce import ProduceRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.record_formats import Compression
+from kafkawire.sdk.protocol.versions import VersionRange
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.raw_client import produce_request
 from tests.reference_broker.requests.recording_wire import Wire
@@ -357,9 +358,15 @@ def test_session_that_ends_takes_no_more_but_sends_what_is_delayed(client):
     assert not client.session.held_bytes
 
 
+#: Requests of a controller, with the state of all partitions.
+CONTROL = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
+
+
 def test_frame_limits(client):
     limit_bytes = client.bench.core.options.max_frame_bytes
     assert client.session.frame_bytes_max(ApiKey.PRODUCE) == limit_bytes
+    client.session._dispatcher.served |= dict.fromkeys(CONTROL, VersionRange(0, 1))
+    assert {client.session.frame_bytes_max(key) for key in CONTROL} == {limit_bytes}
     assert client.session.frame_bytes_max(ApiKey.JOIN_GROUP) == FRAME_BYTES_MAX < limit_bytes
     with pytest.raises(RemoteProtocolError, match="API key 99 is not served here"):
         client.session.frame_bytes_max(99)
