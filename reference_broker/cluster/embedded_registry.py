@@ -44,6 +44,9 @@ logger = logging.getLogger("kafkawire.broker")
 #: As `zookeeper.session.timeout.ms` of Kafka.
 SESSION_TIMEOUT_MS: Final = 18_000
 
+#: So many operations of a session are carried out in one turn of the owner's loop.
+_TURN_MAX: Final = 1_000
+
 
 class RegistryCall(NamedTuple):
     """An operation that has reached the registry, just before it takes effect.
@@ -215,7 +218,12 @@ class EmbeddedRegistry:
         position = self._position
         # A snapshot has the transactions in it.
         is_snapshot = journal.is_compaction_due
-        content = journal.compacted_content(self._tree) if is_snapshot else journal.frame_of(self._unwritten)
+        try:
+            content = journal.compacted_content(self._tree) if is_snapshot else journal.frame_of(self._unwritten)
+        except Exception as error:
+            logger.exception("the registry cannot be encoded")
+            self._written(position, error)
+            return
         self._unwritten = []
         write = journal.replace if is_snapshot else journal.append
         self._background(lambda: write(content), lambda error: self._written(position, error))
@@ -310,7 +318,7 @@ class EmbeddedSession:
         return f"the registry in this process, as {self._name}"
 
     def start(self) -> None:
-        if not self._is_started:
+        if not self._is_started and not self._is_closed:
             self._is_started = True
             self._open()
 
@@ -423,11 +431,23 @@ class EmbeddedSession:
         self._watches.clear()
 
     def _tell_listeners(self, tell: Callable[[SessionListener], None]) -> None:
-        def told() -> None:
-            for listener in list(self._listeners):
+        def told(listener: SessionListener) -> None:
+            if listener in self._listeners:
                 tell(listener)
 
-        self._post(told)
+        self._post(lambda: self._call_all(deque(partial(told, listener) for listener in self._listeners)))
+
+    def _call_all(self, calls: deque[Callable[[], None]]) -> None:
+        """Call callbacks of the owner: one that fails, or ends the owner's loop, does not stop those after it."""
+        try:
+            while calls:
+                try:
+                    calls.popleft()()
+                except Exception:
+                    logger.exception("%s: a callback failed", self.describe())
+        finally:
+            if calls:
+                self._post(partial(self._call_all, calls))
 
     # Operations.
 
@@ -439,10 +459,15 @@ class EmbeddedSession:
     def _deliver(self) -> None:
         """Carry out what was not yet, until the connection is lost."""
         self._is_delivering = False
+        left = _TURN_MAX
         while self._sent < len(self._waiting) and self._session_id and self.silent_since_ms is None:
             if self._registry.error is not None:
                 self.tell()
                 return
+            if not left:
+                self._deliver_soon()
+                return
+            left -= 1
             operation, _ = self._waiting[self._sent]
             fault = self._registry.fault_of(self._session_id, operation)
             if isinstance(fault, Fault):
@@ -485,8 +510,7 @@ class EmbeddedSession:
             self._watches.add_for(operation, outcome)
 
     def _fire(self, event: WatchEvent) -> None:
-        for watcher in self._watches.take(event):
-            watcher(event)
+        self._call_all(deque(partial(watcher, event) for watcher in self._watches.take(event)))
 
     def _fail(self, code: RegistryCode) -> None:
         """Fail everything that waits."""

@@ -5,7 +5,8 @@
 A frame that is torn by a crash can only be the last one, since the next is written after its sync. So a damaged frame
 is cut off if nothing but damage follows, and refused otherwise: a later frame proves that it was durable.
 
-`compact` replaces the file by one that begins with a snapshot of the tree.
+A compaction replaces the file by one that begins with a snapshot of the tree. The first one follows each loading: what
+was read may be in the memory of the operating system only.
 """
 
 from __future__ import annotations
@@ -89,11 +90,11 @@ class RegistryJournal:
     # Reading.
 
     def load(self) -> ZnodeTree:
-        """Return the tree, empty if there is no journal yet; a torn tail is cut off.
+        """Return the tree, empty if there is no journal yet; it is durable, and a torn tail is cut off.
 
         Raises:
             DamagedFile: the journal is damaged elsewhere.
-            OSError: it cannot be read, or cut.
+            OSError: it cannot be read or written.
         """
         try:
             file = self._disk.open(self._path)
@@ -109,7 +110,6 @@ class RegistryJournal:
                 nodes += [_stored_node(value) for value in values]
             elif kind == "snapshot":
                 tree = ZnodeTree(nodes, values[0])
-                self._compacted_bytes = frame.end
             elif tree is not None:
                 for value in values:
                     tree.apply(_transaction(value))
@@ -124,9 +124,9 @@ class RegistryJournal:
                 self._disk.describe(self._path),
                 len(content) - end,
             )
-            file.truncate(end)
-            file.sync()
-        self._file, self._size_bytes = file, end
+        # A process that was killed may have written what it did not sync, and a failed sync may have lost what is still
+        # read: so it is written once more, before anything of it is told.
+        self.replace(self.compacted_content(tree))
         return tree
 
     def _frames(self, content: bytes) -> Iterator[_Frame]:

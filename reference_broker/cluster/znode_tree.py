@@ -287,6 +287,7 @@ class ZnodeTree:
                 if not watches[path]:
                     del watches[path]
         if not self._ephemerals.get(session_id):
+            self._ephemerals.pop(session_id, None)
             return None, ()
         self.zxid += 1
         change = NodeChange(ChangeKind.CLOSE_SESSION, "", session_id=session_id)

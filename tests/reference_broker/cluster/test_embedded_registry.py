@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
 from kafkawire.reference_broker.cluster import embedded_registry
 from kafkawire.reference_broker.cluster.embedded_registry import EmbeddedSession, Fault, RegistryCall
+from kafkawire.reference_broker.cluster.registry_journal import RegistryJournal
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.registry.registry import (
     Check,
@@ -27,6 +30,7 @@ from kafkawire.sdk.registry.registry import (
     GetData,
     RegistryCode,
     RegistryError,
+    SessionListener,
     SetData,
     Stat,
     WatchEvent,
@@ -236,7 +240,72 @@ def test_too_many_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     assert owner.ask(one, Create("/b", bytes(100))) == Created("/b")
 
 
+# Callbacks.
+
+
+@pytest.mark.parametrize("error", [pytest.param(ValueError, marks=pytest.mark.defect), KeyboardInterrupt])
+def test_a_callback_that_fails_stops_no_other(error: type[BaseException]) -> None:
+    bench = EmbeddedBench()
+    one, owner = bench.registry(), bench.owner
+
+    def fails(*_: object) -> None:
+        raise error
+
+    class Listener(SessionListener):
+        def suspended(self) -> None:
+            fails()
+
+    one.add_listener(Listener())
+    notes = SessionNotes(one)
+    owner.ask_all(one, Create("/a"), GetData("/a", fails), GetData("/a", owner.note))
+    owner.submit(one, SetData("/a", b"x"))
+    one.disconnect()
+    for _ in range(3):
+        with suppress(KeyboardInterrupt):
+            owner.run_all()
+    one.reconnect()
+    for _ in range(3):
+        with suppress(KeyboardInterrupt):
+            owner.run_all()
+    assert notes.told == ["opened", "suspended", "connected"]
+    assert owner.events == [WatchEvent("/a", EventKind.CHANGED)]
+
+
+def test_the_loop_of_the_owner_does_other_things_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_registry, "_TURN_MAX", 10)
+    bench = EmbeddedBench()
+    one, owner = bench.registry(), bench.owner
+    owner.run_all()
+    ended = owner.submit(one, *[Exists("/")] * 100)
+    counts = [bench.embedded.calls]
+    while not ended:
+        owner.turn()
+        counts.append(bench.embedded.calls)
+    assert max(after - before for before, after in pairwise(counts)) == 10
+
+
+def test_a_closed_registry_is_not_started() -> None:
+    bench = EmbeddedBench()
+    one = bench.embedded.session(bench.owner.post)
+    one.close(0)
+    one.start()
+    bench.owner.run_all()
+    assert (one.session_id, bench.embedded.tree.sessions) == (0, [])
+
+
 # Durability.
+
+
+@pytest.mark.defect
+def test_what_cannot_be_encoded_ends_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(journal: RegistryJournal, *_: object) -> bytes:
+        raise ValueError("a defect of the journal")
+
+    bench = EmbeddedBench(MemoryDisk())
+    one, owner = bench.registry(), bench.owner
+    owner.ask(one, Create("/a"))
+    monkeypatch.setattr(RegistryJournal, "frame_of", fails)
+    assert owner.code(one, SetData("/a", b"x")) == "STORAGE_FAILED"
 
 
 def test_nothing_is_told_before_it_is_durable() -> None:
