@@ -55,5 +55,6 @@ def _is_refused(character: str) -> bool:
         character <= "\u001f"
         or "\u007f" <= character <= "\u009f"
         or "\ud800" <= character <= "\uf8ff"
-        or "\ufff0" <= character <= "\uffff"
+        # Those above U+FFFF are surrogates in Java.
+        or character >= "\ufff0"
     )

@@ -570,11 +570,33 @@ def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | N
         problem = path_problem(part.path, is_sequential=is_sequential)
         if problem is not None:
             return RegistryError(RegistryCode.BAD_ARGUMENTS, part.path, problem)
+        problem = _value_problem(part)
+        if problem is not None:
+            return RegistryError(RegistryCode.BAD_ARGUMENTS, part.path, problem)
     size_bytes = request_size_bytes(operation, prefix_bytes)
     if size_bytes > REQUEST_BYTES_MAX:
         detail = f"the request takes {size_bytes} bytes; at most {REQUEST_BYTES_MAX} are allowed"
         return RegistryError(RegistryCode.REQUEST_TOO_LARGE, path_of(operation), detail)
     return None
+
+
+def _value_problem(operation: Operation | Check) -> str | None:
+    """Return what of an operation, apart from its path, has no form in ZooKeeper's protocol; None if nothing."""
+    if isinstance(operation, Create | SetData) and not isinstance(operation.data, bytes | None):
+        return f"the data is of type {type(operation.data).__name__}; it must be bytes"
+    if isinstance(operation, SetData | Delete | Check | SetAcl) and not _is_int32(operation.version):
+        return f"the version {operation.version!r} is no 32-bit number"
+    if isinstance(operation, Create | SetAcl):
+        for entry in operation.acl:
+            if not _is_int32(entry.permissions):
+                return f"the permissions {entry.permissions!r} are no 32-bit number"
+            if any("\ud800" <= character <= "\udfff" for character in entry.scheme + entry.id):
+                return f"the identity {entry.scheme}:{entry.id!r} has characters that cannot be encoded"
+    return None
+
+
+def _is_int32(value: object) -> bool:
+    return isinstance(value, int) and -(2**31) <= value < 2**31
 
 
 def request_size_bytes(operation: Operation, prefix_bytes: int = 0) -> int:
@@ -602,9 +624,9 @@ def _size_bytes(operation: Operation | Check, prefix_bytes: int) -> int:
     size = _INT_BYTES + prefix_bytes + len(path_of(operation).encode("utf-8", "surrogatepass"))
     match operation:
         case Create():
-            size += _INT_BYTES + len(operation.data or b"") + _acl_bytes(operation.acl) + _INT_BYTES
+            size += _INT_BYTES + _data_bytes(operation.data) + _acl_bytes(operation.acl) + _INT_BYTES
         case SetData():
-            size += _INT_BYTES + len(operation.data or b"") + _INT_BYTES
+            size += _INT_BYTES + _data_bytes(operation.data) + _INT_BYTES
         case SetAcl():
             size += _acl_bytes(operation.acl) + _INT_BYTES
         case Delete() | Check():
@@ -616,5 +638,11 @@ def _size_bytes(operation: Operation | Check, prefix_bytes: int) -> int:
     return size
 
 
+def _data_bytes(data: object) -> int:
+    # Anything else is refused in its turn, not while it is submitted.
+    return len(data) if isinstance(data, bytes) else 0
+
+
 def _acl_bytes(acl: tuple[Acl, ...]) -> int:
-    return _INT_BYTES + sum(3 * _INT_BYTES + len(entry.scheme.encode()) + len(entry.id.encode()) for entry in acl)
+    texts = (text for entry in acl for text in (entry.scheme, entry.id))
+    return _INT_BYTES + 3 * _INT_BYTES * len(acl) + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)

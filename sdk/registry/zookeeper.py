@@ -601,7 +601,7 @@ class ZooKeeperRegistry:
         for kind in WatchKind:
             for path in self._watches.paths(kind):
                 full = self._translation.full_path(path)
-                if size_bytes + len(full) > SET_WATCHES_BYTES_MAX:
+                if size_bytes + len(full.encode()) > SET_WATCHES_BYTES_MAX:
                     add()
                 chunk[kind].append(full)
                 size_bytes += len(full.encode())
@@ -755,6 +755,8 @@ def _parsed(connect: str) -> tuple[str, str]:
     for server in hosts.split(","):
         host, colon, port = server.strip().rpartition(":")
         is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65_536
-        if not colon or not host or not is_port:
+        is_address = host.startswith("[") and host.endswith("]") and ":" in host
+        is_host = bool(host) and (is_address or not any(each in host for each in "[]:"))
+        if not colon or not is_host or not is_port:
             raise ConfigurationError("zookeeper_connect", connect, f"{server.strip()!r} is no host:port")
     return ",".join(server.strip() for server in hosts.split(",")), chroot

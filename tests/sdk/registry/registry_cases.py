@@ -7,7 +7,7 @@ session: an event comes before any outcome that shows its change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import pytest
 
@@ -141,6 +141,14 @@ def errors_have_codes(bench: RegistryBench) -> None:
         (Create("no slash"), "BAD_ARGUMENTS"),
         (Delete("/a/"), "BAD_ARGUMENTS"),
         (Transaction((Check("//", 0),)), "BAD_ARGUMENTS"),
+        (Create("/\U0001f600"), "BAD_ARGUMENTS"),
+        (SetData("/a", b"", 2**31), "BAD_ARGUMENTS"),
+        (Delete("/a", -(2**31) - 1), "BAD_ARGUMENTS"),
+        (SetAcl("/a", OPEN_ACL, 2**31), "BAD_ARGUMENTS"),
+        (Transaction((Check("/a", 2**31),)), "BAD_ARGUMENTS"),
+        (Create("/y", acl=(Acl(Permission.ALL, "digest", "a:\ud800"),)), "BAD_ARGUMENTS"),
+        (Create("/y", cast(bytes, "text")), "BAD_ARGUMENTS"),
+        (SetData("/a", cast(bytes, 1)), "BAD_ARGUMENTS"),
     ):
         error = _error(owner.ask(one, operation))
         assert (error.code.name, type(operation)) == (code, type(operation)), operation

@@ -506,6 +506,8 @@ def test_connect(connect: str, described: str) -> None:
         ("a:65536", "'a:65536' is no host:port"),
         (":1", "':1' is no host:port"),
         ("a:1,,b:1", "'' is no host:port"),
+        ("::1:2181", "'::1:2181' is no host:port"),
+        ("[bad:1", "'[bad:1' is no host:port"),
         ("a:1/c/", "the chroot '/c/': a path does not end with a slash"),
         ("a:1//c", "the chroot '//c': a path has no empty names"),
     ],
