@@ -15,6 +15,7 @@ from kafkawire.reference_broker.cluster.controller.cluster_reader import Cluster
 from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica
 from kafkawire.reference_broker.cluster.controller.leader_elections import Occasion
 from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker
+from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
 from kafkawire.reference_broker.cluster.controller.refusals import Refused
@@ -23,11 +24,11 @@ from kafkawire.reference_broker.cluster.controller.states import PartitionState,
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.tables.znodes import LOG_DIR_EVENT, LOG_DIR_EVENTS
+from kafkawire.sdk.protocol.tables.znodes import BROKER_IDS, LOG_DIR_EVENT, LOG_DIR_EVENTS
 from kafkawire.sdk.registry.content import DamagedZnode
 from kafkawire.sdk.registry.paths import child_path
-from kafkawire.sdk.registry.registry import Delete, Deleted, Watcher
-from kafkawire.sdk.registry.steps import Steps, checked, found, list_children, read_all
+from kafkawire.sdk.registry.registry import Data, RegistryError
+from kafkawire.sdk.registry.steps import Steps
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["BrokerChanges"]
@@ -49,7 +50,7 @@ class BrokerChanges:
         replica_states: starts and stops replicas.
         deletions: of topics; brokers can hold or resume them.
         reassignments: brokers can resume them.
-        watcher: of the announcements of failed log directories.
+        lookout: watches the announcements of failed log directories.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class BrokerChanges:
         replica_states: ReplicaStates,
         deletions: TopicDeletions,
         reassignments: Reassignments,
-        watcher: Watcher,
+        lookout: Lookout,
     ) -> None:
         self._context = context
         self._reader = reader
@@ -70,7 +71,7 @@ class BrokerChanges:
         self._replica_states = replica_states
         self._deletions = deletions
         self._reassignments = reassignments
-        self._watcher = watcher
+        self._lookout = lookout
 
     def compare(self) -> Steps[None]:
         """Compare the registered brokers with the known ones, and act on the differences.
@@ -78,7 +79,11 @@ class BrokerChanges:
         A broker with a later epoch has restarted: it counts as gone and as new.
         """
         known = self._context.brokers
-        registered = yield from self._reader.brokers()
+        try:
+            registered = yield from self._reader.brokers(known)
+        except RegistryError as error:
+            self._lookout.failed(BROKER_IDS.path(), error)
+            return
         new = [broker for broker_id, broker in registered.items() if broker_id not in known]
         gone = [broker_id for broker_id in known if broker_id not in registered]
         bounced = [
@@ -163,20 +168,19 @@ class BrokerChanges:
 
     def take_log_dir_events(self) -> Steps[None]:
         """Ask the brokers that announced failed log directories for the state of their replicas."""
-        children = yield from list_children(LOG_DIR_EVENTS.path(), self._watcher)
-        paths = [child_path(LOG_DIR_EVENTS.path(), name) for name in (() if children is None else children.names)]
+        names = (yield from self._lookout.names(LOG_DIR_EVENTS.path())) or ()
+        paths = [child_path(LOG_DIR_EVENTS.path(), name) for name in names]
         if not paths:
             return
         broker_ids = set()
-        for path, data in zip(paths, (yield from read_all(paths)), strict=True):
+        for path, data in zip(paths, (yield from self._lookout.read_each(paths)), strict=True):
             try:
-                if data is not None:
+                if isinstance(data, Data):
                     broker_ids.add(LOG_DIR_EVENT.decode(data.data, path).broker_id)
             except DamagedZnode as error:
                 _log.error("the announcement of a failed log directory is ignored: %s", error)
         yield from self._replica_states.change(self._context.replicas_on(broker_ids), ReplicaState.ONLINE)
-        for result in (yield from checked(self._context.check, [Delete(path) for path in paths])):
-            found(result, Deleted)
+        yield from delete_each(self._context.check, paths)
 
     def take_response(self, broker_id: int, response: LeaderAndIsrResponse) -> Steps[None]:
         """Note which replicas a broker has in failed log directories.

@@ -35,6 +35,7 @@ __all__ = [
     "RequestBatch",
     "RequestKind",
     "RequestVersions",
+    "Timer",
 ]
 
 _log = logging.getLogger("kafkawire.broker")
@@ -53,6 +54,8 @@ _STOP_REPLICA_BY_PARTITION: Final = 3
 
 #: Calls an action after so many milliseconds; returns a function that prevents the call.
 Later = Callable[[int, Callable[[], None]], Callable[[], None]]
+#: As `Later`; returns None if the timer could not be set.
+Timer = Callable[[int, Callable[[], None]], Callable[[], None] | None]
 
 
 class RequestVersions(NamedTuple):
@@ -139,7 +142,7 @@ class BrokerRequests:
         listener: str,
         context: Context,
         channels: Channels,
-        later: Later,
+        later: Timer,
         answered: Callable[[int, ControlRequest, Message], None],
         overflowed: Callable[[int], None],
         versions: RequestVersions = CURRENT_VERSIONS,
@@ -194,7 +197,7 @@ class _Queue:
         self,
         broker_id: int,
         channels: Channels,
-        later: Later,
+        later: Timer,
         answered: Callable[[int, ControlRequest, Message], None],
     ) -> None:
         self._broker_id = broker_id
@@ -203,6 +206,8 @@ class _Queue:
         self._answered = answered
         self._requests: deque[ControlRequest] = deque()
         self._cancel_retry: Callable[[], None] | None = None
+        self._attempts = 0
+        self._is_under_way = False
         self._is_closed = False
 
     @property
@@ -213,7 +218,8 @@ class _Queue:
     def put(self, request: ControlRequest) -> None:
         """Send a request after those that were put before it."""
         self._requests.append(request)
-        if len(self._requests) == 1:
+        # Without a timer to repeat a request, the next one that is put repeats it.
+        if not self._is_under_way and self._cancel_retry is None:
             self._send()
 
     def close(self) -> None:
@@ -224,11 +230,19 @@ class _Queue:
 
     def _send(self) -> None:
         self._cancel_retry = None
-        self._channels.send(self._broker_id, self._requests[0], self._done)
+        self._is_under_way = True
+        self._attempts += 1
+        attempt = self._attempts
+
+        def done(response: Message | Exception) -> None:
+            # A second response to the same attempt would count as one to the next request.
+            if not self._is_closed and self._is_under_way and attempt == self._attempts:
+                self._done(response)
+
+        self._channels.send(self._broker_id, self._requests[0], done)
 
     def _done(self, response: Message | Exception) -> None:
-        if self._is_closed:
-            return
+        self._is_under_way = False
         if isinstance(response, Exception):
             _log.warning("a request to broker %d is repeated: %s", self._broker_id, response)
             self._cancel_retry = self._later(RETRY_BACKOFF_MS, self._send)

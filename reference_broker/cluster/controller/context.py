@@ -134,7 +134,8 @@ class Context:
         topics: the names of all topics.
         topic_ids: the id of each topic.
         topic_names: the topic of each id.
-        assignments: the replicas of each partition, by topic.
+        topic_versions: the version of the node of each topic when it was last read or written.
+        assignments: the replicas of each partition, by topic; a topic that cannot be read is left out.
         leaderships: of each partition that ever had a leader.
         reassigned: partitions with a reassignment in progress.
         partition_states: of each partition.
@@ -153,6 +154,7 @@ class Context:
         self.topics: dict[str, None] = {}
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
+        self.topic_versions: dict[str, int] = {}
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
         self.leaderships: dict[TopicPartition, Leadership] = {}
         self.reassigned: dict[TopicPartition, None] = {}
@@ -206,6 +208,7 @@ class Context:
     def remove_topic(self, topic: str) -> None:
         """Forget a topic."""
         self.topics.pop(topic, None)
+        self.topic_versions.pop(topic, None)
         self.deletions.pop(topic, None)
         self.deletions_started.discard(topic)
         self.deletions_held.discard(topic)

@@ -22,12 +22,14 @@ from kafkawire.reference_broker.cluster.controller.broker_requests import (
 )
 from kafkawire.reference_broker.cluster.controller.cluster_reader import ClusterReader
 from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica, ReplicaAssignment
-from kafkawire.reference_broker.cluster.controller.election import Incumbent, elect, incumbent
+from kafkawire.reference_broker.cluster.controller.election import Incumbent, elect, incumbent, last_epoch
 from kafkawire.reference_broker.cluster.controller.events import Answer, Event, Events
 from kafkawire.reference_broker.cluster.controller.isr_changes import IsrChanges
 from kafkawire.reference_broker.cluster.controller.leader_changes import LeaderChanges
 from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore
+from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each, raise_if_of_all
 from kafkawire.reference_broker.cluster.controller.noticed_topics import NoticedTopics
+from kafkawire.reference_broker.cluster.controller.outward_calls import GuardedChannels, call_out, guarded_timer
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.producer_ids import allocate
 from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
@@ -66,28 +68,23 @@ from kafkawire.sdk.registry.content import DamagedZnode
 from kafkawire.sdk.registry.paths import child_path, parent_of
 from kafkawire.sdk.registry.registry import (
     SESSION_ENDED,
-    Delete,
-    Deleted,
     EventKind,
     Registry,
+    RegistryCode,
     RegistryError,
     SessionListener,
     WatchEvent,
 )
-from kafkawire.sdk.registry.steps import (
-    CheckFailed,
-    Steps,
-    checked,
-    create_with_parents,
-    delete,
-    found,
-    list_children,
-    read,
-    set_data,
-)
+from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, CheckFailed, Steps, create_with_parents, read, set_data
 from kafkawire.sdk.routing.partitions import TopicPartition
 
-__all__ = ["FIRST_REBALANCE_DELAY_MS", "REELECTION_DELAY_MS", "Controller", "ControllerSettings"]
+__all__ = [
+    "FIRST_REBALANCE_DELAY_MS",
+    "LOOK_AGAIN_DELAY_MS",
+    "REELECTION_DELAY_MS",
+    "Controller",
+    "ControllerSettings",
+]
 
 T = TypeVar("T")
 
@@ -95,6 +92,9 @@ _log = logging.getLogger("kafkawire.broker")
 
 #: After the fail-over, as in Apache Kafka.
 FIRST_REBALANCE_DELAY_MS: Final = 5_000
+
+#: A node that could not be read is read again after this pause.
+LOOK_AGAIN_DELAY_MS: Final = 2_000
 
 #: A controller that has resigned because an event failed lets others stand for election first, and does not repeat a
 #: permanent failure without a pause.
@@ -153,7 +153,7 @@ class Controller(SessionListener):
     ) -> None:
         self._settings = settings
         self._registry = registry
-        self._later = later
+        self._later = guarded_timer(later)
         self._now_ms = now_ms
         self._register = register
         self._is_active = False
@@ -162,21 +162,28 @@ class Controller(SessionListener):
         self._waits_for_reelection = False
         self._cancel_rebalance: Callable[[], None] | None = None
         self._cancel_reelection: Callable[[], None] | None = None
+        self._looks_later: set[str] = set()
         self._events = Events(registry, self._event_failed)
+        self._lookout = Lookout(self._watched, self._look_later)
         self.context = Context()
-        self._assemble(channels, new_topic_id, is_unclean_allowed)
+        self._assemble(GuardedChannels(channels), new_topic_id, is_unclean_allowed)
 
     def _assemble(
         self, channels: Channels, new_topic_id: Callable[[], bytes], is_unclean_allowed: Callable[[], bool]
     ) -> None:
         """Make the parts, from those that know little to those that use the others."""
         settings, context, later = self._settings, self.context, self._later
-        self._reader = ClusterReader(self._watched)
+        self._reader = ClusterReader(self._lookout)
         self._requests = BrokerRequests(
             settings.broker_id, settings.listener, context, channels, later, self._answered, self._overflowed
         )
         self._store = LeadershipStore(context, settings.acl)
-        self._partition_states = PartitionStates(context, self._requests, self._store, is_unclean_allowed)
+        self._partition_states = PartitionStates(
+            context,
+            self._requests,
+            self._store,
+            lambda: bool(call_out("unclean.leader.election.enable", is_unclean_allowed)),
+        )
         self._replica_states = ReplicaStates(context, self._requests, self._store)
         self._deletions = TopicDeletions(
             context, self._requests, self._partition_states, self._replica_states, is_enabled=settings.deletes_topics
@@ -188,8 +195,7 @@ class Controller(SessionListener):
             self._partition_states,
             self._replica_states,
             self._deletions,
-            self._watched,
-            lambda: self._put("reassignments ordered in the registry", self._take_reassignments),
+            self._lookout,
         )
         self._brokers = BrokerChanges(
             context,
@@ -199,7 +205,7 @@ class Controller(SessionListener):
             self._replica_states,
             self._deletions,
             self._reassignments,
-            self._watched,
+            self._lookout,
         )
         self._topics = NoticedTopics(
             context,
@@ -207,16 +213,13 @@ class Controller(SessionListener):
             self._partition_states,
             self._replica_states,
             self._deletions,
+            self._lookout,
             new_topic_id,
             deletes_topics=settings.deletes_topics,
         )
-        self._isr_changes = IsrChanges(context, self._store, self._brokers, self._reassignments, self._watched)
+        self._isr_changes = IsrChanges(context, self._store, self._brokers, self._reassignments, self._lookout)
         self._leader_changes = LeaderChanges(
-            context,
-            self._partition_states,
-            settings.imbalance_percentage,
-            self._watched,
-            lambda: self._put("elections ordered in the registry", self._leader_changes.take_order),
+            context, self._partition_states, settings.imbalance_percentage, self._lookout
         )
         self._by_node: Mapping[str, Callable[[], Steps[None]]] = {
             BROKER_IDS.path(): self._brokers.compare,
@@ -253,21 +256,22 @@ class Controller(SessionListener):
     def close(self) -> None:
         """Stop at once; clients get NOT_CONTROLLER. The end of the session makes another broker the controller."""
         self._registry.remove_listener(self)
-        self._events.close()
         self._resign()
+        self._events.close()
         if self._cancel_reelection is not None:
             self._cancel_reelection()
 
     def expired(self) -> None:
         """Resign: the session is gone, with the registrations of the broker and of the controller."""
-        self._events.preempt()
         self._incumbent = None
         self._is_registered = False
         self._resign()
+        self._events.preempt()
 
     def opened(self) -> None:
         """Register the broker in the new session, and stand for election."""
-        self._put("new session", self._register_and_stand, needs_controller=False)
+        self._is_registered = False
+        self._put("new session", self._stand, needs_controller=False)
 
     # Requests.
 
@@ -326,7 +330,9 @@ class Controller(SessionListener):
         def steps(answer: Answer[AllocateProducerIdsResponse]) -> Steps[None]:
             try:
                 answer.give((yield from allocate(self.context, request)))
-            except (Refused, DamagedZnode) as error:
+            except (Refused, DamagedZnode, RegistryError) as error:
+                if isinstance(error, RegistryError):
+                    raise_if_of_all(error)
                 _log.error("no producer ids are handed out: %s", error)
                 answer.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -432,20 +438,29 @@ class Controller(SessionListener):
         """Turn a fired watch into an event."""
         path = event.path
         if path == CONTROLLER.path():
-            is_gone = event.kind is EventKind.DELETED
-            steps = self._stand if is_gone else self._look
-            self._put("no controller" if is_gone else "another controller", steps, needs_controller=False)
-        elif path in self._by_node:
-            is_order = path in (PARTITION_REASSIGNMENTS.path(), PREFERRED_REPLICA_ELECTION.path())
-            if is_order and event.kind is not EventKind.CREATED:
-                return  # the controller writes and deletes the node itself, and looks again then
+            # A controller that was elected may be gone before the node is read: the broker stands in any case.
+            self._put("another controller", self._stand, needs_controller=False)
+        elif path in self._by_node or event.kind is EventKind.CHANGED:
+            self._look_at(path)
+
+    def _look_at(self, path: str) -> None:
+        """Act on what a node has now."""
+        if path in self._by_node:
             self._put(path, self._by_node[path])
-        elif event.kind is EventKind.CHANGED and parent_of(path) == BROKER_IDS.path():
+        elif parent_of(path) == BROKER_IDS.path():
             (broker_id,) = BROKER.parameters(path)
             self._put(path, lambda: self._brokers.refresh(broker_id))
-        elif event.kind is EventKind.CHANGED and parent_of(path) == TOPICS.path():
+        elif parent_of(path) == TOPICS.path():
             (topic,) = TOPIC.parameters(path)
             self._put(path, lambda: self._topics.refresh(topic))
+
+    def _look_later(self, path: str) -> None:
+        def look() -> None:
+            self._looks_later.discard(path)
+            self._look_at(path)
+
+        if path not in self._looks_later and self._later(LOOK_AGAIN_DELAY_MS, look) is not None:
+            self._looks_later.add(path)
 
     def _answered(self, broker_id: int, request: ControlRequest, response: Message) -> None:
         """Turn a response of a broker into an event."""
@@ -493,22 +508,20 @@ class Controller(SessionListener):
 
     def _event_failed(self, event: Event, error: Exception) -> None:
         """Resign, so that no event sees what the failed one left half done."""
-        was_active = self._is_active
+        was_active, version = self._is_active, self.context.epoch_version
+        self._resign()
         if isinstance(error, CheckFailed) or (isinstance(error, RegistryError) and error.code in SESSION_ENDED):
             _log.info("this broker is not the controller any more: %s: %s", event.name, error)
             if event.answer is not None:
                 event.answer.refuse(ErrorCode.NOT_CONTROLLER)
-            self._resign()
             if isinstance(error, CheckFailed):
-                self._put("another controller", self._look, needs_controller=False)
+                self._put("another controller", self._stand, needs_controller=False)
             return
         is_defect = not isinstance(error, KafkaWireError)
         _log.error(
             "an event of the controller failed: %s: %s", event.name, error, exc_info=error if is_defect else None
         )
         if was_active:
-            version = self.context.epoch_version
-            self._resign()
             self._put("resignation", lambda: self._leave(version), needs_controller=False)
         elif not self._waits_for_reelection:
             self._stand_later()
@@ -518,16 +531,19 @@ class Controller(SessionListener):
     def _stand(self) -> Steps[None]:
         """Become the controller if there is none."""
         yield from self._look()
-        if self._waits_for_reelection or self._incumbent is not None or self._is_active:
-            return
         if not self._is_registered:
+            # If this fails, it is tried again after a pause, under any controller.
             yield from self._register()
             self._is_registered = True
+        if self._waits_for_reelection or self._incumbent is not None or self._is_active:
+            return
         settings = self._settings
         session_id = self._registry.session_id
         elected = yield from elect(settings.broker_id, session_id, self._now_ms(), settings.acl)
         if elected is None:
             yield from self._look()
+            if self._incumbent is None and not self._waits_for_reelection:
+                self._stand_later()  # the other controller is gone already
             return
         self.context.epoch, self.context.epoch_version = elected
         self._incumbent = Incumbent(settings.broker_id, session_id)
@@ -542,25 +558,25 @@ class Controller(SessionListener):
         if self._is_active and self._incumbent != own:
             self._resign()
         elif self._incumbent == own and not self._is_active:
-            # An election or an event failed half-way. Only this session can own the node, so that nothing else is hit.
-            if not self._waits_for_reelection:
-                self._stand_later()
-            yield from delete(CONTROLLER.path())
-            self._incumbent = None
+            # An election or an event failed half-way.
+            yield from self._leave_unfinished(own)
 
-    def _register_and_stand(self) -> Steps[None]:
-        yield from self._register()
-        self._is_registered = True
-        yield from self._stand()
+    def _leave_unfinished(self, own: Incumbent) -> Steps[None]:
+        # A broker that is elected after the epoch was read changes the epoch, so that its registration is not hit.
+        _, version = yield from last_epoch(self._settings.acl)
+        self._incumbent = yield from incumbent(self._watched)
+        if self._incumbent == own:
+            yield from self._leave(version)
+            self._incumbent = None
 
     def _resign(self) -> None:
         """Forget everything that a controller knows."""
-        if self._cancel_rebalance is not None:
-            self._cancel_rebalance()
-            self._cancel_rebalance = None
         self._is_active = False
-        self._requests.close()
         self.context.reset()
+        cancel, self._cancel_rebalance = self._cancel_rebalance, None
+        if cancel is not None:
+            cancel()
+        self._requests.close()
 
     def _give_up(self) -> Steps[None]:
         """Resign, and let another broker be elected."""
@@ -574,8 +590,7 @@ class Controller(SessionListener):
             self._stand_later()
         check = self.context.check._replace(version=epoch_version)
         try:
-            (result,) = yield from checked(check, (Delete(CONTROLLER.path()),))
-            found(result, Deleted)
+            yield from delete_each(check, (CONTROLLER.path(),))
         except CheckFailed as error:
             _log.info("another controller is elected already: %s", error)
 
@@ -584,8 +599,8 @@ class Controller(SessionListener):
             self._waits_for_reelection = False
             self._put("no controller", self._stand, needs_controller=False)
 
-        self._waits_for_reelection = True
         self._cancel_reelection = self._later(REELECTION_DELAY_MS, stand)
+        self._waits_for_reelection = self._cancel_reelection is not None
 
     def _take_over(self) -> Steps[None]:
         """Read the cluster, tell all brokers, and complete what an earlier controller began."""
@@ -593,7 +608,7 @@ class Controller(SessionListener):
         yield from self._enable_features()
         yield from self._drop_announcements()
         yield from self._read_cluster()
-        marked = yield from self._reader.deletions()
+        marked = (yield from self._reader.deletions()) or ()
         offline = {
             partition.topic
             for partition, broker_id in context.replicas_of(context.partitions())
@@ -606,13 +621,13 @@ class Controller(SessionListener):
         yield from self._partition_states.start()
         yield from self._reassignments.start()
         yield from self._deletions.proceed()
-        yield from self._leader_changes.start()
+        yield from self._leader_changes.take_order()
         if self._settings.rebalances_leaders:
             self._cancel_rebalance = self._later(FIRST_REBALANCE_DELAY_MS, self._rebalance_due)
 
     def _read_cluster(self) -> Steps[None]:
         context = self.context
-        context.brokers.update((yield from self._reader.brokers()))
+        context.brokers.update((yield from self._reader.brokers({})))
         yield from self._topics.load((yield from self._reader.topic_names()))
         read_states = yield from self._store.read(list(context.partitions()))
         context.leaderships.update(
@@ -623,27 +638,39 @@ class Controller(SessionListener):
 
     def _enable_features(self) -> Steps[None]:
         """Create the node of the features of the cluster, or bring it to the current version."""
+        try:
+            for _ in range(ATTEMPTS_MAX):
+                if (yield from self._are_features_current()):
+                    return
+        except DamagedZnode as error:
+            _log.error("the features of the cluster cannot be read: %s", error)
+        except RegistryError as error:
+            raise_if_of_all(error)
+            _log.error("the features of the cluster stay as they are: %s", error)
+
+    def _are_features_current(self) -> Steps[bool]:
+        """Return whether the node of the features is current, or was made so; False if another program wrote it."""
         path = FEATURE.path()
         data = yield from read(path)
         if data is None:
-            yield from create_with_parents(path, FEATURE.encode(FinalizedFeatures({})), self._settings.acl)
-            return
-        try:
-            stored = FEATURE.decode(data.data, path)
-        except DamagedZnode as error:
-            _log.error("the features of the cluster cannot be read: %s", error)
-            return
+            return (yield from create_with_parents(path, FEATURE.encode(FinalizedFeatures({})), self._settings.acl))
+        stored = FEATURE.decode(data.data, path)
         current = FinalizedFeatures(stored.features if stored.status else {})
-        if stored != current:
+        if stored == current:
+            return True
+        try:
             yield from set_data(path, FEATURE.encode(current), data.stat.version)
+        except RegistryError as error:
+            if error.code is not RegistryCode.BAD_VERSION:
+                raise
+            return False
+        return True
 
     def _drop_announcements(self) -> Steps[None]:
         """Delete the announcements for an earlier controller, since everything is read now."""
         for parent in (LOG_DIR_EVENTS.path(), ISR_CHANGES.path()):
-            children = yield from list_children(parent, self._watched)
-            deletions = [Delete(child_path(parent, name)) for name in (() if children is None else children.names)]
-            for result in (yield from checked(self.context.check, deletions)) if deletions else ():
-                found(result, Deleted)
+            names = (yield from self._lookout.names(parent)) or ()
+            yield from delete_each(self.context.check, [child_path(parent, name) for name in names])
 
     def _take_reassignments(self) -> Steps[None]:
         yield from self._reassignments.take_orders()

@@ -31,7 +31,7 @@ from kafkawire.sdk.registry.registry import (
 )
 from kafkawire.sdk.registry.steps import Steps, expected, found, perform, read
 
-__all__ = ["Elected", "Incumbent", "elect", "incumbent"]
+__all__ = ["Elected", "Incumbent", "elect", "incumbent", "last_epoch"]
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -92,7 +92,7 @@ def elect(broker_id: int, session_id: int, now_ms: int, acl: tuple[Acl, ...] = O
         DamagedZnode: the epoch cannot be read.
         RegistryError: the nodes cannot be written.
     """
-    epoch, version = yield from _last_epoch(acl)
+    epoch, version = yield from last_epoch(acl)
     registration = CONTROLLER.encode(ControllerRegistration(broker_id, now_ms))
     create = Create(CONTROLLER.path(), registration, CreateMode.EPHEMERAL, acl)
     increment = SetData(CONTROLLER_EPOCH.path(), CONTROLLER_EPOCH.encode(epoch + 1), version)
@@ -110,8 +110,13 @@ def elect(broker_id: int, session_id: int, now_ms: int, acl: tuple[Acl, ...] = O
     return None
 
 
-def _last_epoch(acl: tuple[Acl, ...]) -> Steps[tuple[int, int]]:
-    """Return the last epoch, and the version of its node, which is created if it does not exist."""
+def last_epoch(acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[tuple[int, int]]:
+    """Return the last epoch, and the version of its node, which is created if it does not exist.
+
+    Raises:
+        DamagedZnode: the epoch cannot be read.
+        RegistryError: the node cannot be read or created.
+    """
     path = CONTROLLER_EPOCH.path()
     data = yield from read(path)
     if data is None:

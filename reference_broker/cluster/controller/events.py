@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from kafkawire.reference_broker.cluster.controller.outward_calls import call_out
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.registry.registry import Registry
 from kafkawire.sdk.registry.steps import Run, Steps, run
@@ -41,10 +42,10 @@ class Answer(Generic[T]):
         self._refused = refused
 
     def give(self, answer: T) -> None:
-        """Answer, unless it has been done."""
+        """Answer, unless it has been done; what the client's function raises is logged."""
         done, self._done = self._done, None
         if done is not None:
-            done(answer)
+            call_out("the receiver of an answer", lambda: done(answer))
 
     def refuse(self, error_code: ErrorCode) -> None:
         """Answer with an error, unless it has been answered."""
@@ -146,7 +147,7 @@ class Events:
 
     def _failure_of(self, event: Event) -> Callable[[Exception], None]:
         def fail(error: Exception) -> None:
-            self._failed(event, error)
+            call_out("the controller's handling of a failed event", lambda: self._failed(event, error))
             self._end(event)
 
         return fail

@@ -6,12 +6,13 @@ Source: `KafkaController.tryProcessAlterPartition`, `processIsrChangeNotificatio
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kafkawire.reference_broker.cluster.controller.broker_changes import BrokerChanges
 from kafkawire.reference_broker.cluster.controller.context import Context, Leadership
 from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore
+from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each
 from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kafkawire.sdk.protocol.tables.enums import LeaderRecoveryState
@@ -20,8 +21,8 @@ from kafkawire.sdk.protocol.tables.znodes import ISR_CHANGE, ISR_CHANGES
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.registry.content import DamagedZnode
 from kafkawire.sdk.registry.paths import child_path
-from kafkawire.sdk.registry.registry import Delete, Deleted, Watcher
-from kafkawire.sdk.registry.steps import Steps, checked, found, list_children, read_all
+from kafkawire.sdk.registry.registry import Data
+from kafkawire.sdk.registry.steps import Steps
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["IsrChanges"]
@@ -43,7 +44,7 @@ class IsrChanges:
         store: writes them.
         brokers: are told.
         reassignments: are complete once their target is in sync.
-        watcher: of the announcements of leaders of old releases.
+        lookout: watches the announcements of leaders of old releases.
     """
 
     def __init__(
@@ -52,13 +53,13 @@ class IsrChanges:
         store: LeadershipStore,
         brokers: BrokerChanges,
         reassignments: Reassignments,
-        watcher: Watcher,
+        lookout: Lookout,
     ) -> None:
         self._context = context
         self._store = store
         self._brokers = brokers
         self._reassignments = reassignments
-        self._watcher = watcher
+        self._lookout = lookout
 
     def alter(
         self, request: AlterPartitionRequest, version: int
@@ -93,7 +94,7 @@ class IsrChanges:
             writes = yield from self._store.write(accepted)
             self._context.leaderships.update(writes.done)
             results.update(writes.done)
-            results.update((partition, ErrorCode.INVALID_UPDATE_VERSION) for partition in writes.stale)
+            results.update((yield from self._compared(accepted, writes.stale)))
             for partition, error in writes.failed.items():
                 _log.error("the ISR of %s was not stored: %s", partition, error)
                 results[partition] = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -101,16 +102,32 @@ class IsrChanges:
         self._fill(response, {partition: results[partition] for partition in wanted}, version)
         return response, [partition for partition, result in results.items() if isinstance(result, Leadership)]
 
+    def _compared(
+        self, wanted: Mapping[TopicPartition, Leadership], stale: Sequence[TopicPartition]
+    ) -> Steps[_Results]:
+        """Return the results of writes that expected another version: what is stored may be what was wanted.
+
+        The outcome of the first attempt may have been lost, and the write sent twice.
+        """
+        results: _Results = dict.fromkeys(stale, ErrorCode.INVALID_UPDATE_VERSION)
+        for partition, stored in (yield from self._store.read_to_change(stale)).items():
+            if isinstance(stored, Leadership):
+                self._context.leaderships[partition] = stored
+                own = (self._context.epoch, stored.partition_epoch)
+                if stored == wanted[partition]._replace(controller_epoch=own[0], partition_epoch=own[1]):
+                    results[partition] = stored
+        return results
+
     def take_announcements(self) -> Steps[None]:
         """Read the leaderships that leaders of old releases wrote themselves, and tell all brokers."""
-        children = yield from list_children(ISR_CHANGES.path(), self._watcher)
-        paths = [child_path(ISR_CHANGES.path(), name) for name in (() if children is None else children.names)]
+        names = (yield from self._lookout.names(ISR_CHANGES.path())) or ()
+        paths = [child_path(ISR_CHANGES.path(), name) for name in names]
         if not paths:
             return
         partitions: dict[TopicPartition, None] = {}
-        for path, data in zip(paths, (yield from read_all(paths)), strict=True):
+        for path, data in zip(paths, (yield from self._lookout.read_each(paths)), strict=True):
             try:
-                changed = () if data is None else ISR_CHANGE.decode(data.data, path).partitions
+                changed = ISR_CHANGE.decode(data.data, path).partitions if isinstance(data, Data) else ()
             except DamagedZnode as error:
                 _log.error("the announcement of a changed ISR is ignored: %s", error)
                 continue
@@ -123,8 +140,7 @@ class IsrChanges:
                     self._context.leaderships[partition] = leadership
             self._brokers.tell(partitions)
             yield from self._reassignments.complete_if_in_sync(partitions)
-        for result in (yield from checked(self._context.check, [Delete(path) for path in paths])):
-            found(result, Deleted)
+        yield from delete_each(self._context.check, paths)
 
     def _wanted(
         self, request: AlterPartitionRequest, version: int, response: AlterPartitionResponse

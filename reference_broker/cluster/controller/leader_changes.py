@@ -6,11 +6,12 @@ Source: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLead
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from kafkawire.reference_broker.cluster.controller.context import Context
 from kafkawire.reference_broker.cluster.controller.leader_elections import Occasion, elect_preferred
 from kafkawire.reference_broker.cluster.controller.leadership_store import StateChangeFailed
+from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
 from kafkawire.reference_broker.cluster.controller.states import PartitionState
@@ -19,8 +20,8 @@ from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, ElectionType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import PREFERRED_REPLICA_ELECTION
 from kafkawire.sdk.registry.content import DamagedZnode
-from kafkawire.sdk.registry.registry import Delete, Deleted, Watcher
-from kafkawire.sdk.registry.steps import Steps, checked, found, read, stat_of
+from kafkawire.sdk.registry.registry import Data
+from kafkawire.sdk.registry.steps import Steps
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["LeaderChanges"]
@@ -35,8 +36,7 @@ class LeaderChanges:
         context: has the leaders.
         partition_states: elects them.
         imbalance_percentage: `leader.imbalance.per.broker.percentage`.
-        watcher: of the node with the orders of old tools.
-        ordered: called when that node was deleted, and has to be watched again.
+        lookout: watches the node with the orders of old tools.
     """
 
     def __init__(
@@ -44,14 +44,12 @@ class LeaderChanges:
         context: Context,
         partition_states: PartitionStates,
         imbalance_percentage: int,
-        watcher: Watcher,
-        ordered: Callable[[], None],
+        lookout: Lookout,
     ) -> None:
         self._context = context
         self._partition_states = partition_states
         self._imbalance_percentage = imbalance_percentage
-        self._watcher = watcher
-        self._ordered = ordered
+        self._lookout = lookout
 
     def elect(
         self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
@@ -79,16 +77,17 @@ class LeaderChanges:
             results[partition] = _result(elected.get(partition), kind)
         return results
 
-    def start(self) -> Steps[None]:
-        """Carry out the order that was there before this controller."""
-        yield from self._carry_out()
-        yield from self._remove_order()
-
     def take_order(self) -> Steps[None]:
-        """Carry out what `/admin/preferred_replica_election` orders, and watch that node."""
-        if (yield from stat_of(PREFERRED_REPLICA_ELECTION.path(), self._watcher)) is not None:
-            yield from self._carry_out()
-            yield from self._remove_order()
+        """Carry out what `/admin/preferred_replica_election` orders, delete the order, and watch that node."""
+        path = PREFERRED_REPLICA_ELECTION.path()
+        if (yield from self._lookout.stat(path)) is None:
+            return
+        (data,) = yield from self._lookout.read_each((path,))
+        if not isinstance(data, Data):
+            return
+        ordered = [each for each in _order(data) if self._refusal(each, ElectionType.PREFERRED) is None]
+        yield from self._partition_states.change(ordered, PartitionState.ONLINE, Occasion.PREFERRED)
+        yield from delete_each(self._context.check, (path,))
 
     def rebalance(self) -> Steps[None]:
         """Elect the preferred leaders of each broker that leads too few of its partitions."""
@@ -123,24 +122,14 @@ class LeaderChanges:
             return Refusal(ErrorCode.ELECTION_NOT_NEEDED) if leader == replicas[0] else None
         return Refusal(ErrorCode.ELECTION_NOT_NEEDED) if context.is_live(leader) else None
 
-    def _carry_out(self) -> Steps[None]:
-        chosen = [each for each in (yield from self._order()) if self._refusal(each, ElectionType.PREFERRED) is None]
-        yield from self._partition_states.change(chosen, PartitionState.ONLINE, Occasion.PREFERRED)
 
-    def _order(self) -> Steps[Sequence[TopicPartition]]:
-        path = PREFERRED_REPLICA_ELECTION.path()
-        data = yield from read(path)
-        try:
-            ordered = () if data is None else PREFERRED_REPLICA_ELECTION.decode(data.data, path).partitions
-        except DamagedZnode as error:
-            _log.error("no preferred leader is elected, since the order cannot be read: %s", error)
-            return ()
-        return list(dict.fromkeys(TopicPartition(*each) for each in ordered))
-
-    def _remove_order(self) -> Steps[None]:
-        (result,) = yield from checked(self._context.check, (Delete(PREFERRED_REPLICA_ELECTION.path()),))
-        found(result, Deleted)
-        self._ordered()
+def _order(data: Data) -> Sequence[TopicPartition]:
+    try:
+        ordered = PREFERRED_REPLICA_ELECTION.decode(data.data, PREFERRED_REPLICA_ELECTION.path()).partitions
+    except DamagedZnode as error:
+        _log.error("no preferred leader is elected, since the order cannot be read: %s", error)
+        return ()
+    return list(dict.fromkeys(TopicPartition(*each) for each in ordered))
 
 
 def _result(result: object, kind: ElectionType) -> Refusal:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kafkawire.reference_broker.cluster.controller.context import Context, Leadership
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.errors import EncodeError, KafkaWireError
 from kafkawire.sdk.protocol.tables.znodes import PARTITION, PARTITION_STATE, PARTITIONS, PartitionState
 from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
 from kafkawire.sdk.registry.content import DamagedZnode
@@ -134,13 +134,13 @@ class LeadershipStore:
             CheckFailed: another controller was elected.
             RegistryError: the session has ended.
         """
-        own = self._in_own_epoch(leaderships)
+        writes = Writes({}, {}, [])
+        own, contents = self._encoded(leaderships, writes.failed)
         changes = [
-            SetData(PARTITION_STATE.path(*partition), _content(leadership), leadership.partition_epoch)
+            SetData(PARTITION_STATE.path(*partition), contents[partition], leadership.partition_epoch)
             for partition, leadership in own.items()
         ]
         results = yield from checked(self._context.check, changes)
-        writes = Writes({}, {}, [])
         for (partition, leadership), result in zip(own.items(), results, strict=True):
             if isinstance(result, Stat):
                 writes.done[partition] = leadership._replace(partition_epoch=result.version)
@@ -162,14 +162,13 @@ class LeadershipStore:
             CheckFailed: another controller was elected.
             RegistryError: the session has ended.
         """
-        own = self._in_own_epoch(leaderships)
+        writes = FirstWrites({}, {}, {})
+        own, contents = self._encoded(leaderships, writes.failed)
         parents = [*dict.fromkeys(PARTITIONS.path(partition.topic) for partition in own)]
         parents += [PARTITION.path(*partition) for partition in own]
-        states = [(PARTITION_STATE.path(*partition), _content(leadership)) for partition, leadership in own.items()]
         changes: list[Change] = [Create(path, acl=self._acl) for path in parents]
-        changes += [Create(path, content, acl=self._acl) for path, content in states]
+        changes += [Create(PARTITION_STATE.path(*each), content, acl=self._acl) for each, content in contents.items()]
         results = yield from checked(self._context.check, changes)
-        writes = FirstWrites({}, {}, {})
         for partition, result in zip(own, results[len(parents) :], strict=True):
             if isinstance(result, RegistryError):
                 writes.failed[partition] = result
@@ -193,9 +192,24 @@ class LeadershipStore:
             del writes.failed[partition]
             (writes.done if stored == own[partition] else writes.existing)[partition] = stored
 
-    def _in_own_epoch(self, leaderships: Mapping[TopicPartition, Leadership]) -> dict[TopicPartition, Leadership]:
-        epoch = self._context.epoch
-        return {partition: each._replace(controller_epoch=epoch) for partition, each in leaderships.items()}
+    def _encoded(
+        self, leaderships: Mapping[TopicPartition, Leadership], failed: dict[TopicPartition, KafkaWireError]
+    ) -> tuple[dict[TopicPartition, Leadership], dict[TopicPartition, bytes]]:
+        """Return leaderships in the epoch of this controller, and their contents, without those that cannot be encoded.
+
+        A leader epoch that another program wrote may have no successor.
+        """
+        own: dict[TopicPartition, Leadership] = {}
+        contents: dict[TopicPartition, bytes] = {}
+        for partition, leadership in leaderships.items():
+            in_epoch = leadership._replace(controller_epoch=self._context.epoch)
+            try:
+                contents[partition] = _content(in_epoch)
+            except EncodeError as error:
+                failed[partition] = error
+            else:
+                own[partition] = in_epoch
+        return own, contents
 
 
 def _leadership(partition: TopicPartition, outcome: Outcome) -> Leadership | None:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafkawire.reference_broker.cluster.controller.cluster_reader import ClusterReader, StoredTopic
 from kafkawire.reference_broker.cluster.controller.context import Context
+from kafkawire.reference_broker.cluster.controller.lookout import Lookout, raise_if_of_all
+from kafkawire.reference_broker.cluster.controller.outward_calls import call_out
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.reassignments import stored_assignment
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
 from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
-from kafkawire.sdk.protocol.tables.znodes import PARTITIONS, TOPIC
-from kafkawire.sdk.registry.registry import RegistryError, SetData, Stat
-from kafkawire.sdk.registry.steps import Steps, checked, found, list_children
+from kafkawire.sdk.protocol.tables.znodes import PARTITIONS, TOPIC, TOPIC_DELETIONS, TOPICS
+from kafkawire.sdk.registry.registry import Exists, RegistryCode, RegistryError, SetData, Stat
+from kafkawire.sdk.registry.steps import Steps, checked, list_children
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["NoticedTopics"]
@@ -34,6 +36,7 @@ class NoticedTopics:
         partition_states: elects leaders.
         replica_states: starts replicas.
         deletions: of topics.
+        lookout: has what cannot be listed listed again.
         new_topic_id: returns a random id, for topics that have none.
         deletes_topics: `delete.topic.enable`.
     """
@@ -45,6 +48,7 @@ class NoticedTopics:
         partition_states: PartitionStates,
         replica_states: ReplicaStates,
         deletions: TopicDeletions,
+        lookout: Lookout,
         new_topic_id: Callable[[], bytes],
         *,
         deletes_topics: bool,
@@ -54,13 +58,18 @@ class NoticedTopics:
         self._partition_states = partition_states
         self._replica_states = replica_states
         self._deletions = deletions
+        self._lookout = lookout
         self._new_topic_id = new_topic_id
         self._deletes_topics = deletes_topics
 
     def compare(self) -> Steps[None]:
         """Compare the stored topics with the known ones, and start those that are new."""
         context = self._context
-        names = yield from self._reader.topic_names()
+        try:
+            names = dict.fromkeys((yield from self._reader.topic_names()))
+        except RegistryError as error:
+            self._lookout.failed(TOPICS.path(), error)
+            return
         new = [name for name in names if name not in context.topics]
         for name in [name for name in context.topics if name not in names]:
             context.remove_topic(name)
@@ -77,6 +86,8 @@ class NoticedTopics:
             if topic.topic_id is not None and not context.add_topic_id(name, topic.topic_id):
                 _log.error("topic %s is ignored, since its id %s is another topic's", name, topic.topic_id.hex())
                 continue
+            context.topic_versions[name] = topic.version
+            context.assignments.setdefault(name, {})
             for number, assignment in topic.assignments.items():
                 partition = TopicPartition(name, number)
                 context.assign(partition, assignment)
@@ -91,8 +102,9 @@ class NoticedTopics:
         if topic not in context.topics:
             return
         if topic not in context.assignments:
-            # It was damaged before, or is new.
+            # It could not be read before, or is new.
             yield from self._start((yield from self.load((topic,))))
+            yield from self._deletions.resume((topic,))
             return
         stored = (yield from self._reader.topics((topic,))).get(topic)
         if stored is None:
@@ -103,11 +115,13 @@ class NoticedTopics:
             if not context.assignment(TopicPartition(topic, number)).replicas
         ]
         if not added:
+            context.topic_versions[topic] = stored.version
             return
         if topic in context.deletions:
             _log.warning("topic %s is to be deleted and gets no partitions", topic)
-            yield from self._restore(topic)
+            yield from self._restore(topic, stored.version)
             return
+        context.topic_versions[topic] = stored.version
         for partition in added:
             context.assign(partition, stored.assignments[partition.partition])
         yield from self._start(added)
@@ -115,11 +129,10 @@ class NoticedTopics:
     def take_deletions(self) -> Steps[None]:
         """Begin to delete the topics that are marked."""
         context = self._context
-        marked = yield from self._reader.deletions()
+        marked = (yield from self._reader.deletions()) or ()
         unknown = [topic for topic in marked if topic not in context.topics]
         if unknown:
-            _log.warning("topics that do not exist are not deleted: %s", unknown)
-            yield from self._deletions.unmark(unknown)
+            yield from self._unmark_unknown(unknown)
         known = [topic for topic in marked if topic in context.topics]
         if not self._deletes_topics:
             yield from self._deletions.unmark(known)
@@ -128,6 +141,17 @@ class NoticedTopics:
             moved = {partition.topic for partition in context.reassigned}
             self._deletions.hold([topic for topic in known if topic in moved])
             yield from self._deletions.enqueue(known)
+
+    def _unmark_unknown(self, topics: Sequence[str]) -> Steps[None]:
+        """Remove the marks of topics that do not exist; those that were not noticed yet stay marked until they are."""
+        outcomes = yield [Exists(TOPIC.path(topic)) for topic in topics]
+        is_gone = [isinstance(each, RegistryError) and each.code is RegistryCode.NO_NODE for each in outcomes]
+        gone = [topic for topic, each in zip(topics, is_gone, strict=True) if each]
+        if gone:
+            _log.warning("topics that do not exist are not deleted: %s", gone)
+            yield from self._deletions.unmark(gone)
+        if len(gone) < len(topics):
+            self._lookout.look_later(TOPIC_DELETIONS.path())
 
     def _start(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         replicas = self._context.replicas_of(partitions)
@@ -138,27 +162,40 @@ class NoticedTopics:
 
     def _with_ids(self, topics: Mapping[str, StoredTopic]) -> Steps[dict[str, StoredTopic]]:
         """Store an id for each topic without one."""
-        ids = {name: self._new_topic_id() for name, topic in topics.items() if topic.topic_id is None}
-        changes = [
-            SetData(TOPIC.path(name), TOPIC.encode(stored_assignment(topic_id, topics[name].assignments)))
-            for name, topic_id in ids.items()
-        ]
+        ids: dict[str, bytes] = {}
+        changes: list[SetData] = []
+        for name, topic in topics.items():
+            topic_id = call_out("a new topic id", self._new_topic_id) if topic.topic_id is None else None
+            if topic_id is not None:
+                content = TOPIC.encode(stored_assignment(topic_id, topic.assignments))
+                ids[name] = topic_id
+                changes.append(SetData(TOPIC.path(name), content, topic.version))
         results: Iterable[object] = (yield from checked(self._context.check, changes)) if changes else ()
         with_ids = dict(topics)
         for (name, topic_id), result in zip(ids.items(), results, strict=True):
-            if isinstance(result, RegistryError):
-                _log.error("topic %s gets no id: %s", name, result)
+            if isinstance(result, Stat):
+                with_ids[name] = topics[name]._replace(topic_id=topic_id, version=result.version)
+            elif isinstance(result, RegistryError) and result.code is RegistryCode.BAD_VERSION:
+                del with_ids[name]  # another program has written the topic, which is read again
             else:
-                with_ids[name] = topics[name]._replace(topic_id=topic_id)
+                _log.error("topic %s gets no id: %s", name, result)
         return with_ids
 
-    def _restore(self, topic: str) -> Steps[None]:
+    def _restore(self, topic: str, version: int) -> Steps[None]:
         """Remove partitions again that were added to a topic that is to be deleted."""
         context = self._context
-        children = yield from list_children(PARTITIONS.path(topic))
+        try:
+            children = yield from list_children(PARTITIONS.path(topic))
+        except RegistryError as error:
+            raise_if_of_all(error)
+            _log.error("topic %s keeps partitions that are not used: %s", topic, error)
+            return
         exist = set(() if children is None else children.names)
         known = context.assignments.get(topic, {})
         assignments = {number: known[number] for number in known if str(number) in exist}
         content = TOPIC.encode(stored_assignment(context.topic_ids.get(topic), assignments))
-        (result,) = yield from checked(context.check, (SetData(TOPIC.path(topic), content),))
-        found(result, Stat)
+        (result,) = yield from checked(context.check, (SetData(TOPIC.path(topic), content, version),))
+        if isinstance(result, Stat):
+            context.topic_versions[topic] = result.version
+        elif isinstance(result, RegistryError):
+            _log.error("topic %s keeps partitions that are not used: %s", topic, result)

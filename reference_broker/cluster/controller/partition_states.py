@@ -114,7 +114,7 @@ class PartitionStates:
         if not partitions:
             return {}
         batch = self._requests.batch()
-        valid = [partition for partition in partitions if self._may_become(partition, target)]
+        valid = [partition for partition in dict.fromkeys(partitions) if self._may_become(partition, target)]
         results: Results = {}
         if target is PartitionState.ONLINE:
             states = self._context.partition_states

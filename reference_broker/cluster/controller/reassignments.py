@@ -13,15 +13,17 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkawire.reference_broker.cluster.controller.broker_requests import BrokerRequests
+from kafkawire.reference_broker.cluster.controller.cluster_reader import StoredTopic, stored_topic
 from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica, ReplicaAssignment
 from kafkawire.reference_broker.cluster.controller.leader_elections import Occasion
 from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore, StateChangeFailed
+from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
 from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.errors import EncodeError, KafkaWireError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
     PARTITION_REASSIGNMENTS,
@@ -31,8 +33,8 @@ from kafkawire.sdk.protocol.tables.znodes import (
     TopicAssignment,
 )
 from kafkawire.sdk.registry.content import DamagedZnode
-from kafkawire.sdk.registry.registry import Delete, Deleted, RegistryCode, RegistryError, SetData, Stat, Watcher
-from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Steps, checked, expected, found, read, stat_of
+from kafkawire.sdk.registry.registry import Data, RegistryCode, RegistryError, SetData, Stat
+from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Steps, checked
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 __all__ = ["Reassignments", "stored_assignment"]
@@ -50,8 +52,7 @@ class Reassignments:
         partition_states: elects leaders.
         replica_states: starts and deletes replicas.
         deletions: wait for reassignments.
-        watcher: of the node with the orders of old tools.
-        ordered: called when that node was deleted, and has to be watched again.
+        lookout: watches the node with the orders of old tools.
     """
 
     def __init__(
@@ -62,8 +63,7 @@ class Reassignments:
         partition_states: PartitionStates,
         replica_states: ReplicaStates,
         deletions: TopicDeletions,
-        watcher: Watcher,
-        ordered: Callable[[], None],
+        lookout: Lookout,
     ) -> None:
         self._context = context
         self._requests = requests
@@ -71,8 +71,7 @@ class Reassignments:
         self._partition_states = partition_states
         self._replica_states = replica_states
         self._deletions = deletions
-        self._watcher = watcher
-        self._ordered = ordered
+        self._lookout = lookout
 
     def start(self) -> Steps[None]:
         """Continue the reassignments of earlier controllers; orders of old tools go first."""
@@ -91,26 +90,38 @@ class Reassignments:
                 yield from self._try(partition, assignment)
 
     def take_orders(self) -> Steps[set[TopicPartition]]:
-        """Begin what `/admin/reassign_partitions` orders, and watch that node; return the partitions that are moved."""
+        """Begin what `/admin/reassign_partitions` orders, and watch that node.
+
+        Returns:
+            the partitions of which a move has begun; orders that are being carried out already are left out.
+        """
         path = PARTITION_REASSIGNMENTS.path()
-        if (yield from stat_of(path, self._watcher)) is None:
+        # A watch of existence comes first, so that orders that are created later are noticed.
+        data = (yield from self._read_orders()) if (yield from self._lookout.stat(path)) is not None else None
+        if data is None:
             return set()
-        ordered = yield from self._orders()
+        ordered = _orders(data)
         results: dict[TopicPartition, Refusal] = {}
         to_begin: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, replicas in ordered.items():
             problem = _problem(replicas)
+            if problem is None and self._is_under_way(partition, replicas):
+                continue
             if problem is None:
                 to_begin[partition] = self._context.assignment(partition).reassigned_to(replicas)
             else:
                 results[partition] = Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
         results.update((yield from self._begin(to_begin)))
-        refused = [partition for partition, result in results.items() if result != ACCEPTED]
+        refused = {partition for partition, result in results.items() if result != ACCEPTED}
         for partition in refused:
             _log.warning("the reassignment of %s is refused: %s", partition, results[partition])
         if refused or not ordered:
+            # A damaged order has no partitions, and is deleted.
             yield from self._remove_orders(lambda partition, _: partition in refused)
         return {partition for partition, result in results.items() if result == ACCEPTED}
+
+    def _is_under_way(self, partition: TopicPartition, replicas: tuple[int, ...]) -> bool:
+        return partition in self._context.reassigned and self._context.assignment(partition).target == replicas
 
     def alter(self, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> Steps[dict[TopicPartition, Refusal]]:
         """Begin, replace or cancel reassignments for a client.
@@ -262,13 +273,41 @@ class Reassignments:
             yield from self._replica_states.change(replicas, state)
 
     def _write(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
-        topic = partition.topic
-        assignments = {**self._context.assignments.get(topic, {}), partition.partition: assignment}
-        content = TOPIC.encode(stored_assignment(self._context.topic_ids.get(topic), assignments))
-        (result,) = yield from checked(self._context.check, (SetData(TOPIC.path(topic), content),))
-        if isinstance(result, RegistryError) and result.code is RegistryCode.NO_NODE:
-            raise StateChangeFailed(f"topic {topic} has no stored assignment")
-        expected(result, Stat)
+        """Store an assignment, and keep what other programs have written to the topic, such as new partitions."""
+        context, topic = self._context, partition.topic
+        version = context.topic_versions.get(topic)
+        known = context.assignments.get(topic, {})
+        stored = None if version is None else StoredTopic(context.topic_ids.get(topic), known, version)
+        for attempt in range(ATTEMPTS_MAX):
+            if stored is None:
+                stored = yield from self._read_topic(topic)
+            try:
+                content = TOPIC.encode(
+                    stored_assignment(stored.topic_id, {**stored.assignments, partition.partition: assignment})
+                )
+            except EncodeError as error:
+                raise StateChangeFailed(f"the assignment of {partition} cannot be stored: {error}") from error
+            change = SetData(TOPIC.path(topic), content, stored.version)
+            (result,) = yield from checked(context.check, (change,))
+            if isinstance(result, Stat):
+                # After a conflict, the context lacks what the other program wrote until the topic is read again.
+                if not attempt:
+                    context.topic_versions[topic] = result.version
+                return
+            if isinstance(result, RegistryError) and result.code is not RegistryCode.BAD_VERSION:
+                raise StateChangeFailed(f"the assignment of {partition} is not stored: {result}") from result
+            stored = None
+        raise StateChangeFailed(f"other programs wrote the topic {topic} at each of {ATTEMPTS_MAX} attempts")
+
+    def _read_topic(self, topic: str) -> Steps[StoredTopic]:
+        (data,) = yield from self._lookout.read_each((TOPIC.path(topic),))
+        stored = stored_topic(topic, data)
+        if stored is None:
+            raise StateChangeFailed(f"topic {topic} has no stored assignment that can be read")
+        topic_id = self._context.topic_ids.get(topic)
+        if stored.topic_id not in (None, topic_id):
+            raise StateChangeFailed(f"topic {topic} was deleted and created again")
+        return stored._replace(topic_id=topic_id)
 
     def _dead(self, current: ReplicaAssignment, replicas: Sequence[int]) -> str | None:
         live = self._context.live_ids()
@@ -277,30 +316,33 @@ class Reassignments:
             return None
         return f"Replica assignment has brokers that are not alive. Replica list: {adding}, live broker list: {live}"
 
-    def _orders(self) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
-        path = PARTITION_REASSIGNMENTS.path()
-        data = yield from read(path)
-        try:
-            orders = () if data is None else PARTITION_REASSIGNMENTS.decode(data.data, path).partitions
-        except DamagedZnode as error:
-            _log.error("no partition is reassigned, since the order cannot be read: %s", error)
-            return {}
-        return {TopicPartition(each.topic, each.partition): tuple(each.replicas) for each in orders}
+    def _read_orders(self) -> Steps[Data | None]:
+        (data,) = yield from self._lookout.read_each((PARTITION_REASSIGNMENTS.path(),))
+        return data if isinstance(data, Data) else None
 
     def _remove_orders(self, is_done: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Steps[None]:
         path = PARTITION_REASSIGNMENTS.path()
-        if (yield from stat_of(path)) is None:
+        data = yield from self._read_orders()
+        if data is None:
             return
-        orders = yield from self._orders()
+        orders = _orders(data)
         rest = [PartitionReplicas(*each, replicas) for each, replicas in orders.items() if not is_done(each, replicas)]
-        if rest:
+        if not rest:
+            yield from delete_each(self._context.check, (path,))
+        elif len(rest) < len(orders):
             content = PARTITION_REASSIGNMENTS.encode(PartitionReassignments(tuple(rest)))
-            (result,) = yield from checked(self._context.check, (SetData(path, content),))
-            found(result, Stat)
-        else:
-            (result,) = yield from checked(self._context.check, (Delete(path),))
-            found(result, Deleted)
-            self._ordered()
+            (result,) = yield from checked(self._context.check, (SetData(path, content, data.stat.version),))
+            if isinstance(result, RegistryError):
+                _log.error("%s keeps orders that are done: %s", path, result)
+
+
+def _orders(data: Data) -> dict[TopicPartition, tuple[int, ...]]:
+    try:
+        orders = PARTITION_REASSIGNMENTS.decode(data.data, PARTITION_REASSIGNMENTS.path()).partitions
+    except DamagedZnode as error:
+        _log.error("no partition is reassigned, since the order cannot be read: %s", error)
+        return {}
+    return {TopicPartition(each.topic, each.partition): tuple(each.replicas) for each in orders}
 
 
 def stored_assignment(topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> TopicAssignment:

@@ -72,7 +72,7 @@ class ReplicaStates:
             RegistryError: the session has ended; nothing was sent.
         """
         by_broker: dict[int, list[Replica]] = {}
-        for replica in replicas:
+        for replica in dict.fromkeys(replicas):
             if self._may_become(replica, target):
                 by_broker.setdefault(replica.broker_id, []).append(replica)
         batch = self._requests.batch()

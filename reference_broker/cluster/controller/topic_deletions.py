@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable
 
 from kafkawire.reference_broker.cluster.controller.broker_requests import BrokerRequests
 from kafkawire.reference_broker.cluster.controller.context import Context, Replica
+from kafkawire.reference_broker.cluster.controller.lookout import delete_each, raise_if_of_all
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
 from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
 from kafkawire.sdk.protocol.tables.znodes import TOPIC, TOPIC_CONFIG, TOPIC_DELETION
-from kafkawire.sdk.registry.registry import Delete, Deleted
-from kafkawire.sdk.registry.steps import Steps, checked, delete_recursively, found
+from kafkawire.sdk.registry.registry import RegistryError
+from kafkawire.sdk.registry.steps import Steps, delete_recursively
 
 __all__ = ["TopicDeletions"]
 
@@ -96,15 +97,15 @@ class TopicDeletions:
 
     def unmark(self, topics: Iterable[str]) -> Steps[None]:
         """Remove the marks of topics that are not to be deleted, or do not exist."""
-        marks = [Delete(TOPIC_DELETION.path(topic)) for topic in topics]
-        for result in (yield from checked(self._context.check, marks)) if marks else ():
-            found(result, Deleted)
+        yield from delete_each(self._context.check, [TOPIC_DELETION.path(topic) for topic in topics])
 
     def proceed(self) -> Steps[None]:
         """Finish, repeat and begin deletions, as the states of the replicas allow."""
         context = self._context
         to_retry, to_begin = [], []
         for topic in list(context.deletions):
+            if topic in context.topics and topic not in context.assignments:
+                continue  # it cannot be read, so that its replicas are unknown
             if context.are_all_in(topic, ReplicaState.DELETION_SUCCESSFUL):
                 yield from self._finish(topic)
                 continue
@@ -120,13 +121,19 @@ class TopicDeletions:
             yield from self._begin(to_begin)
 
     def _finish(self, topic: str) -> Steps[None]:
+        """Delete the nodes of a topic; if one cannot be deleted, the topic stays marked, and is tried again later."""
         context = self._context
+        try:
+            yield from delete_recursively(TOPIC.path(topic), context.check)
+        except RegistryError as error:
+            raise_if_of_all(error)
+            _log.error("topic %s stays in the registry: %s", topic, error)
+            return
+        for path in (TOPIC_CONFIG.path(topic), TOPIC_DELETION.path(topic)):
+            if not (yield from delete_each(context.check, (path,))):
+                return
         replicas = context.replicas_in(topic, ReplicaState.DELETION_SUCCESSFUL)
         yield from self._replica_states.change(replicas, ReplicaState.NON_EXISTENT)
-        yield from delete_recursively(TOPIC.path(topic), context.check)
-        rest = [Delete(TOPIC_CONFIG.path(topic)), Delete(TOPIC_DELETION.path(topic))]
-        for result in (yield from checked(context.check, rest)):
-            found(result, Deleted)
         context.remove_topic(topic)
         _log.info("topic %s is deleted", topic)
 

@@ -15,6 +15,7 @@ from kafkawire.reference_broker.cluster.controller.controller import Controller,
 from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker
 from kafkawire.reference_broker.cluster.embedded_registry import EmbeddedRegistry
 from kafkawire.reference_broker.cluster.znode_tree import StoredNode
+from kafkawire.sdk.protocol.codec import codec
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -23,10 +24,14 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
     BROKER,
+    PARTITION_REASSIGNMENTS,
     PARTITION_STATE,
     TOPIC,
+    TOPIC_DELETION,
     ZNODES,
     BrokerRegistration,
+    PartitionReassignments,
+    PartitionReplicas,
     PartitionState,
     TopicAssignment,
 )
@@ -59,13 +64,14 @@ from kafkawire.sdk.registry.registry import (
     VersionChecked,
     Watcher,
     WatchEvent,
+    path_of,
 )
 from kafkawire.sdk.registry.steps import Steps, create_ephemeral, run
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 T = TypeVar("T")
 
-__all__ = ["Broker", "Cluster", "EmbeddedTree", "MemoryRegistry", "Tree"]
+__all__ = ["Broker", "Cluster", "EmbeddedTree", "MemoryRegistry", "Tree", "check", "scenario"]
 
 
 class _Node:
@@ -179,6 +185,8 @@ class MemoryRegistry:
         self.is_dead = False
         #: After so many operations the program dies; None for never.
         self.operations_left: int | None = None
+        #: Returns the error with which an operation fails, None if it is carried out.
+        self.error_of: Callable[[Operation], RegistryCode | None] = lambda _: None
         self.writes = 0
         self.open()
 
@@ -248,6 +256,13 @@ class MemoryRegistry:
 
     def _outcome(self, operation: Operation) -> Outcome:
         tree = self.tree
+        last = operation.operations[-1] if isinstance(operation, Transaction) else operation
+        code = self.error_of(operation if isinstance(last, Check) else last)
+        if code is not None and isinstance(operation, Transaction):
+            codes = [RegistryCode.ROLLED_BACK] * (len(operation.operations) - 1)
+            return TransactionFailed(operation.operations, [*codes, code])
+        if code is not None:
+            return RegistryError(code, path_of(operation))
         if isinstance(operation, Transaction):
             self.writes += 1
             return tree.transaction(operation.operations, self.session_id)
@@ -430,6 +445,8 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self.timers: list[tuple[int, Callable[[], None]]] = []
         self.unreachable: set[int] = set()
+        #: Methods of the channels that raise.
+        self.broken: set[str] = set()
         self.topic_count = 0
         self.uncleanly = False
         for node in ZNODES.values():
@@ -566,19 +583,59 @@ class _Channels:
         self._owner = owner
 
     def connect(self, broker: LiveBroker) -> None:
+        self._fail_if("connect")
         assert broker.endpoint("PLAINTEXT") is not None
 
     def disconnect(self, broker_id: int) -> None:
         """Do nothing: a late response is given, and must be ignored."""
+        self._fail_if("disconnect")
+
+    def _fail_if(self, method: str) -> None:
+        if method in self._cluster.broken:
+            raise ConnectionError(f"{method} is broken")
 
     def send(self, broker_id: int, request: ControlRequest, done: Callable[[Message | Exception], None]) -> None:
         def deliver() -> None:
             broker = self._cluster.brokers.get(broker_id)
             if self._owner.registry.is_dead:
                 return
+            codec(type(request.message), request.version).encode(request.message)
             if broker is None or broker_id in self._cluster.unreachable:
                 done(ConnectionError(f"broker {broker_id} is gone"))
             else:
                 done(broker.answer(request.message))
 
+        self._fail_if("send")
         self._cluster.tree.loop.append(deliver)
+
+
+def scenario(cluster: Cluster) -> None:
+    """Make the controller do everything: creation, failure, reassignment, deletion, election."""
+    cluster.create("t", (0, 1), (1, 2))
+    cluster.create("gone", (0, 1, 2))
+    cluster.kill(2)
+    cluster.tree.change(Create(TOPIC_DELETION.path("gone")), 0)
+    cluster.settle()
+    cluster.start(2)
+    moves = PartitionReassignments((PartitionReplicas("t", 0, (1, 2)), PartitionReplicas("t", 1, (1,))))
+    cluster.tree.change(Create(PARTITION_REASSIGNMENTS.path(), PARTITION_REASSIGNMENTS.encode(moves)), 0)
+    cluster.settle()
+
+
+def check(cluster: Cluster) -> None:
+    """Assert what holds whenever the cluster is at rest."""
+    context = cluster.controller.context
+    assert sorted(context.brokers) == sorted(cluster.brokers)
+    for partition in context.partitions():
+        state = cluster.state(*partition)
+        assert state.controller_epoch <= context.epoch
+        live = [each for each in state.isr if each in cluster.brokers]
+        assert (state.leader in live) if live else (state.leader not in cluster.brokers)
+        for broker_id in context.assignment(partition).replicas:
+            if broker_id in cluster.brokers:
+                told = cluster.brokers[broker_id].states[partition]
+                assert (told.leader, told.leader_epoch) == (state.leader, state.leader_epoch)
+        for broker in cluster.brokers.values():
+            assert broker.metadata[partition].leader == state.leader
+            assert broker.metadata[partition].leader_epoch == state.leader_epoch
+            assert broker.live == sorted(cluster.brokers)

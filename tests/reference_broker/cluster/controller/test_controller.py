@@ -5,28 +5,28 @@ Method: scripted brokers and a registry in memory; a program can be stopped afte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
-from kafkawire.reference_broker.cluster.controller.controller import (
-    REELECTION_DELAY_MS,
-)
+from kafkawire.reference_broker.cluster.controller.broker_requests import RETRY_BACKOFF_MS
+from kafkawire.reference_broker.cluster.controller.controller import REELECTION_DELAY_MS
 from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionResponse
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
+    BROKER,
     CONTROLLER,
     CONTROLLER_EPOCH,
     PARTITION_REASSIGNMENTS,
     TOPIC,
-    TOPIC_DELETION,
-    PartitionReassignments,
-    PartitionReplicas,
+    ControllerRegistration,
 )
-from kafkawire.sdk.registry.registry import Create, Delete, SetData
+from kafkawire.sdk.registry.registry import Check, Create, Delete, RegistryCode, SetData, Transaction
+from kafkawire.sdk.registry.steps import stat_of
 from kafkawire.sdk.routing.partitions import TopicPartition
-from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, EmbeddedTree, Tree
+from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, EmbeddedTree, Tree, check, scenario
 
 T0 = TopicPartition("t", 0)
 
@@ -97,17 +97,155 @@ def test_a_failed_event_makes_the_controller_resign(monkeypatch: pytest.MonkeyPa
     assert cluster.state("t").leader == 0
 
 
-def scenario(cluster: Cluster) -> None:
-    """Make the controller do everything: creation, failure, reassignment, deletion, election."""
-    cluster.create("t", (0, 1), (1, 2))
-    cluster.create("gone", (0, 1, 2))
-    cluster.kill(2)
-    cluster.tree.change(Create(TOPIC_DELETION.path("gone")), 0)
+def raise_(_: object) -> None:
+    raise OSError("the client is gone")
+
+
+@pytest.mark.defect
+def test_a_client_that_raises_does_not_keep_the_office() -> None:
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0, 1))
+    request = cluster.alter_request("t", [0])
+    cluster.tree.change(SetData(CONTROLLER_EPOCH.path(), b"9"), 0)
+    cluster.controller.alter_partitions(request, 3, raise_)
     cluster.settle()
-    cluster.start(2)
-    moves = PartitionReassignments((PartitionReplicas("t", 0, (1, 2)), PartitionReplicas("t", 1, (1,))))
-    cluster.tree.change(Create(PARTITION_REASSIGNMENTS.path(), PARTITION_REASSIGNMENTS.encode(moves)), 0)
+    assert cluster.controller.context.epoch == 10
+    assert cluster.controller.is_idle
+
+
+@pytest.mark.defect
+def test_a_client_that_raises_leaves_a_healthy_controller() -> None:
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0, 1))
+    cluster.controller.alter_partitions(cluster.alter_request("t", [0]), 3, raise_)
     cluster.settle()
+    assert cluster.controller.context.epoch == 1
+
+
+@pytest.mark.defect
+def test_a_client_that_raises_at_the_end_of_the_session() -> None:
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0, 1))
+    answers: list[AlterPartitionResponse] = []
+    former = cluster.controller
+    former.alter_partitions(cluster.alter_request("t", [0]), 3, raise_)
+    former.alter_partitions(cluster.alter_request("t", [0]), 3, answers.append)
+    cluster.brokers[0].registry.expire()
+    assert [each.error_code for each in answers] == [ErrorCode.NOT_CONTROLLER]
+    assert not former.is_active
+    assert former.is_idle
+
+
+@pytest.mark.defect
+@pytest.mark.parametrize("method", ["connect", "send", "disconnect"])
+def test_channels_that_raise(method: str) -> None:
+    cluster = Cluster(0, 1, 2)
+    cluster.broken.add(method)
+    cluster.create("t", (1, 0))
+    cluster.kill(1)
+    cluster.tree.change(SetData(CONTROLLER_EPOCH.path(), b"9"), 0)
+    cluster.create("u", (0, 2))
+    assert not cluster.brokers[0].controller.is_active  # type: ignore[union-attr]  # each broker has one
+    cluster.broken.clear()
+    cluster.fire(REELECTION_DELAY_MS)
+    cluster.fire(RETRY_BACKOFF_MS)
+    assert cluster.controller.context.epoch == 10
+    assert cluster.state("u").leader == 0
+    check(cluster)
+
+
+@pytest.mark.defect
+def test_a_timer_that_raises() -> None:
+    cluster = Cluster(0)
+
+    def broken(delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
+        raise OSError("no timer")
+
+    later, cluster.later = cluster.later, broken  # type: ignore[method-assign]  # the test breaks it
+    broker = cluster.start(1)
+    cluster.kill(0)
+    assert broker.controller is not None
+    assert broker.controller.is_active
+    cluster.later = later  # type: ignore[method-assign]  # as above
+
+
+def test_a_registration_that_failed_is_repeated_under_another_controller() -> None:
+    cluster = Cluster(0, 1)
+    registry = cluster.brokers[0].registry
+    registry.expire()
+    cluster.settle()
+    assert cluster.controller.controller_id == 1
+    # A node of a former session that ZooKeeper did not delete is in the way.
+    cluster.tree.change(Create(BROKER.path(0)), 0)
+    registry.open()
+    cluster.settle()
+    cluster.tree.change(Delete(BROKER.path(0)), 0)
+    cluster.settle()
+    assert sorted(cluster.controller.context.brokers) == [1]
+    cluster.fire(REELECTION_DELAY_MS)
+    assert sorted(cluster.controller.context.brokers) == [0, 1]
+    assert cluster.controller.controller_id == 1
+
+
+def test_a_controller_that_is_gone_before_it_is_noticed() -> None:
+    cluster = Cluster(0)
+    registry = cluster.brokers[0].registry
+    cluster.tree.change(Delete(CONTROLLER.path()), 0)
+    # Both happen before the broker has read anything: it is told of the first only.
+    registry.error_of = lambda _: None
+    cluster.tree.change(Create(CONTROLLER.path(), CONTROLLER.encode(ControllerRegistration(7, 0))), 0)
+    cluster.settle()
+    assert cluster.brokers[0].controller.controller_id == 7  # type: ignore[union-attr]  # each broker has one
+    cluster.tree.change(Delete(CONTROLLER.path()), 0)
+    cluster.tree.loop.clear()  # the broker has not looked again since
+    cluster.do(registry, stat_of(CONTROLLER.path(), cluster.brokers[0].controller._watched))  # type: ignore[union-attr]  # each broker has one
+    cluster.tree.change(Create(CONTROLLER.path(), CONTROLLER.encode(ControllerRegistration(7, 0))), 0)
+    cluster.tree.change(Delete(CONTROLLER.path()), 0)
+    cluster.settle()
+    assert cluster.controller.controller_id == 0
+
+
+def test_an_election_that_was_lost_to_a_controller_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(0, 1)
+    registry = cluster.brokers[1].registry
+    is_overtaken = False
+
+    def overtake(operation: object) -> None:
+        nonlocal is_overtaken
+        if isinstance(operation, SetData) and operation.path == CONTROLLER_EPOCH.path() and not is_overtaken:
+            is_overtaken = True
+            cluster.tree.change(SetData(CONTROLLER_EPOCH.path(), b"5"), 0)
+
+    registry.error_of = overtake
+    cluster.kill(0)
+    assert is_overtaken
+    cluster.fire(REELECTION_DELAY_MS)
+    assert cluster.controller.context.epoch == 6
+
+
+def test_the_office_of_another_broker_is_not_ended() -> None:
+    """A broker cleans up after its failed term, while an operator deletes the node and another broker is elected."""
+    cluster = Cluster(0, 1)
+    registry = cluster.brokers[0].registry
+    other = CONTROLLER.encode(ControllerRegistration(7, 0))
+    is_taken = False
+
+    def take(operation: object) -> RegistryCode | None:
+        nonlocal is_taken
+        if isinstance(operation, Transaction | Check) or not isinstance(operation, Delete):
+            return None
+        if operation.path == CONTROLLER.path() and not is_taken:
+            is_taken = True
+            cluster.tree.change(Delete(CONTROLLER.path()), 0)
+            cluster.tree.change(Create(CONTROLLER.path(), other), 0)
+            cluster.tree.change(SetData(CONTROLLER_EPOCH.path(), b"20"), 0)
+        return None
+
+    registry.error_of = take
+    cluster.tree.change(SetData(CONTROLLER_EPOCH.path(), b"9"), 0)
+    cluster.create("t", (0, 1))
+    assert is_taken
+    assert cluster.tree.nodes[CONTROLLER.path()].data == other
 
 
 def finish(cluster: Cluster) -> None:
@@ -162,22 +300,3 @@ def test_a_fault_at_any_operation(fault: Fault) -> None:
         finish(cluster)
         count += 1
     assert count > 50
-
-
-def check(cluster: Cluster) -> None:
-    """Assert what holds whenever the cluster is at rest."""
-    context = cluster.controller.context
-    assert sorted(context.brokers) == sorted(cluster.brokers)
-    for partition in context.partitions():
-        state = cluster.state(*partition)
-        assert state.controller_epoch <= context.epoch
-        live = [each for each in state.isr if each in cluster.brokers]
-        assert (state.leader in live) if live else (state.leader not in cluster.brokers)
-        for broker_id in context.assignment(partition).replicas:
-            if broker_id in cluster.brokers:
-                told = cluster.brokers[broker_id].states[partition]
-                assert (told.leader, told.leader_epoch) == (state.leader, state.leader_epoch)
-        for broker in cluster.brokers.values():
-            assert broker.metadata[partition].leader == state.leader
-            assert broker.metadata[partition].leader_epoch == state.leader_epoch
-            assert broker.live == sorted(cluster.brokers)

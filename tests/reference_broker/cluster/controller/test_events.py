@@ -109,3 +109,38 @@ def test_too_many_clients_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     bench.registry.tree.settle()
     assert bench.seen[1:4] == [0, 1, 2]
     assert bench.seen[-1] == "of the registry ends"
+
+
+@pytest.mark.defect
+def test_a_client_that_raises_stops_nothing() -> None:
+    bench = Bench()
+
+    def receive(_: object) -> None:
+        raise OSError("the client is gone")
+
+    def steps() -> Steps[None]:
+        yield from stat_of("/")
+        answer.give(1)
+        bench.seen.append("it goes on")
+
+    answer: Answer[object] = Answer(receive, lambda code: code)
+    bench.events.put(Event("a", steps, answer))
+    bench.put("b")
+    bench.registry.tree.settle()
+    assert bench.seen == ["it goes on", "b begins", "b ends"]
+    assert not bench.failed
+
+
+@pytest.mark.defect
+def test_a_failure_that_cannot_be_handled_stops_nothing() -> None:
+    bench = Bench()
+
+    def fail(event: Event, error: Exception) -> None:
+        raise OSError("no")
+
+    bench.events = Events(bench.registry, fail)
+    bench.put("a", fails=True)
+    bench.put("b")
+    bench.registry.tree.settle()
+    assert bench.seen[-1] == "b ends"
+    assert bench.events.is_idle

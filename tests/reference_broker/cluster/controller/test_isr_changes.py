@@ -150,3 +150,20 @@ def test_leaders_change_the_isr() -> None:
     assert cluster.state("t").isr == (0,)
     assert cluster.state("t").leader_epoch == 0
     assert list(cluster.brokers[1].metadata[T0].isr) == [0]
+
+
+@pytest.mark.parametrize(("isr", "expected"), [([0, 2], ErrorCode.NONE), ([0], ErrorCode.INVALID_UPDATE_VERSION)])
+def test_a_write_whose_outcome_was_lost(cluster: Cluster, isr: list[int], expected: ErrorCode) -> None:
+    """The write was carried out and sent again, or another program wrote something else."""
+    epoch = cluster.controller.context.epoch
+    request = cluster.alter_request("t", [0, 2])
+    stored = cluster.state("t")._replace(isr=tuple(isr), controller_epoch=epoch)
+    cluster.tree.change(SetData(PARTITION_STATE.path("t", 0), PARTITION_STATE.encode(stored)), 0)
+    (topic,) = ask(cluster, request, 3).topics
+    (partition,) = topic.partitions
+    assert partition.error_code == expected
+    assert cluster.controller.context.leaderships[T0].isr == tuple(isr)
+    version = cluster.tree.stat(PARTITION_STATE.path("t", 0)).version
+    assert cluster.controller.context.leaderships[T0].partition_epoch == version
+    if expected == ErrorCode.NONE:
+        assert (partition.partition_epoch, list(partition.isr)) == (version, isr)

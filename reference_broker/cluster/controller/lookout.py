@@ -1,0 +1,113 @@
+"""Reads and deletions whose errors concern one node: they are logged, and the controller goes on without that node.
+
+What cannot be read is read again later, since ZooKeeper sets no watch with a read that fails. Two kinds of errors
+concern all nodes, and are raised: another controller was elected, or the session has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from kafkawire.sdk.registry.registry import (
+    SESSION_ENDED,
+    Check,
+    Data,
+    Delete,
+    GetData,
+    RegistryCode,
+    RegistryError,
+    Stat,
+    Watcher,
+    WatchEvent,
+)
+from kafkawire.sdk.registry.steps import CheckFailed, Steps, checked, expected, list_children, stat_of
+
+__all__ = ["Lookout", "delete_each", "raise_if_of_all"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class Lookout:
+    """The watcher of a controller, with reads that set it.
+
+    Args:
+        watched: called with each event of a watch.
+        look_later: has a path looked at again after a while.
+    """
+
+    def __init__(self, watched: Watcher, look_later: Callable[[str], None]) -> None:
+        self._watched = watched
+        self.look_later = look_later
+
+    def __call__(self, event: WatchEvent) -> None:
+        """Pass on an event."""
+        self._watched(event)
+
+    def failed(self, path: str, error: RegistryError) -> None:
+        """Log that a node could not be read, and have it looked at again.
+
+        Raises:
+            RegistryError: the error concerns all nodes.
+        """
+        raise_if_of_all(error)
+        _log.error("%s cannot be read, and is read again later: %s", path, error)
+        self.look_later(path)
+
+    def names(self, path: str) -> Steps[tuple[str, ...] | None]:
+        """List the children of a node, and watch them; None if this failed, an empty tuple if there is no node."""
+        try:
+            children = yield from list_children(path, self)
+        except RegistryError as error:
+            self.failed(path, error)
+            return None
+        return () if children is None else children.names
+
+    def stat(self, path: str) -> Steps[Stat | None]:
+        """Look for a node, and watch it; None if there is none, or if this failed."""
+        try:
+            return (yield from stat_of(path, self))
+        except RegistryError as error:
+            self.failed(path, error)
+            return None
+
+    def read_each(self, paths: Sequence[str]) -> Steps[list[Data | RegistryError | None]]:
+        """Read nodes, and watch each; None for each that does not exist, an error for each that cannot be read."""
+        read: list[Data | RegistryError | None] = []
+        for path, outcome in zip(paths, (yield [GetData(path, self) for path in paths]), strict=True):
+            if isinstance(outcome, RegistryError):
+                if outcome.code is RegistryCode.NO_NODE:
+                    read.append(None)
+                else:
+                    self.failed(path, outcome)
+                    read.append(outcome)
+            else:
+                read.append(expected(outcome, Data))
+        return read
+
+
+def delete_each(check: Check, paths: Iterable[str]) -> Steps[bool]:
+    """Delete nodes; one that cannot be deleted is logged and stays.
+
+    Returns:
+        whether all are gone.
+
+    Raises:
+        CheckFailed: another controller was elected.
+        RegistryError: the session has ended.
+    """
+    listed = list(paths)
+    if not listed:
+        return True
+    are_gone = True
+    for path, result in zip(listed, (yield from checked(check, [Delete(path) for path in listed])), strict=True):
+        if isinstance(result, RegistryError) and result.code is not RegistryCode.NO_NODE:
+            _log.error("%s cannot be deleted: %s", path, result)
+            are_gone = False
+    return are_gone
+
+
+def raise_if_of_all(error: RegistryError) -> None:
+    """Raise an error that concerns all nodes: another controller was elected, or the session has ended."""
+    if isinstance(error, CheckFailed) or error.code in SESSION_ENDED:
+        raise error
