@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation
@@ -25,6 +25,8 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 __all__ = ["ELEMENTS", "Element", "Following", "answer_errors", "chain", "log_requests", "only_on_controller"]
+
+R = TypeVar("R")
 
 #: A line for each request, at the level DEBUG; Kafka calls it the request log.
 _requests = logging.getLogger("kafkawire.broker.requests")
@@ -77,7 +79,9 @@ def log_requests(following: Following, call: Call, message: Any) -> Answer:
     return answer
 
 
-def only_on_controller(is_controller: Callable[[], bool], following: Following, call: Call, message: Any) -> Answer:
+def only_on_controller(
+    is_controller: Callable[[], bool], following: Callable[[Call, Any], R], call: Call, message: Any
+) -> R:
     """Pass on requests while this broker is the controller: an element of some APIs, once it has its first argument.
 
     Raises:

@@ -582,10 +582,11 @@ def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | N
 
 def _value_problem(operation: Operation | Check) -> str | None:
     """Return what of an operation, apart from its path, has no form in ZooKeeper's protocol; None if nothing."""
-    if isinstance(operation, Create | SetData) and not isinstance(operation.data, bytes | None):
-        return f"the data is of type {type(operation.data).__name__}; it must be bytes"
+    data: object = operation.data if isinstance(operation, Create | SetData) else None
+    if not isinstance(data, bytes | None):
+        return f"the data is of type {type(data).__name__}; it must be bytes"
     if isinstance(operation, SetData | Delete | Check | SetAcl) and not _is_int32(operation.version):
-        return f"the version {operation.version!r} is no 32-bit number"
+        return f"the version {operation.version!r} is not a 32-bit number"
     if isinstance(operation, Create | SetAcl):
         for entry in operation.acl:
             if not _is_int32(entry.permissions):
