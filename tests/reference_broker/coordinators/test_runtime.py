@@ -127,18 +127,18 @@ def test_partition_that_cannot_be_read_holds_up_no_other():
 def test_what_comes_late_into_the_log_is_loaded(is_unloaded_again):
     timers, log = Timers(), MemoryLog()
     runtime = CoordinatorRuntime("topic", timers, CountingShard, list)
-    runtime.load_partition(0, log, 0)
+    runtime.load_partition(3, log, 0)
     replies = []
     log.held = []
-    runtime.submit_to(0, lambda shard: shard.add("a", 1), replies.append, 0)
-    runtime.unload_partition(0)
+    runtime.submit_to(3, lambda shard: shard.add("a", 1), replies.append, 0)
+    runtime.unload_partition(3)
     assert [reply.code for reply in replies] == [ErrorCode.NOT_COORDINATOR]
     for _ in range(2 if is_unloaded_again else 1):
-        runtime.load_partition(0, log, 0)
+        runtime.load_partition(3, log, 0)
         timers.fire(0)
-        assert ask(runtime, 0, lambda shard: shard.get("a")) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert ask(runtime, 3, lambda shard: shard.get("a")) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     log.release()
     while runtime.is_loading:
         timers.fire(0)
-    assert ask(runtime, 0, lambda shard: shard.get("a")) == 1
+    assert ask(runtime, 3, lambda shard: shard.get("a")) == 1
     assert not runtime._unloaded, "what it held before takes no memory"

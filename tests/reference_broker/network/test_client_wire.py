@@ -303,6 +303,22 @@ def test_others_go_on_once_a_lost_connection_has_given_back_everything(monkeypat
     on_a_loop(test())
 
 
+def test_connection_that_is_given_up_sends_nothing_more():
+    """Responses that its session writes at the end would take memory that is used up."""
+
+    async def test() -> None:
+        bench = Bench()
+        wire = await bench.connect()
+        bench.session.close = lambda: wire.write([b"late", bytes(1_000_000)])
+        wire.give_up("too slow")
+        assert bench.session.reasons == ["too slow"]
+        assert not bench.budget.unsent_bytes
+        assert await bench.read(4) == b""
+        bench.end()
+
+    on_a_loop(test())
+
+
 def test_paused_connection_is_not_read():
     async def test() -> None:
         bench = Bench()

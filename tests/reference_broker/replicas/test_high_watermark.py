@@ -139,3 +139,14 @@ def test_bytes_that_are_not_known_complete_any_fetch():
     mark.move_back(6)
     mark.advance(7)
     assert heard[3:] == [COMPLETES_ANY_FETCH_BYTES]
+
+
+def test_truncation_keeps_the_order_of_those_who_still_wait():
+    mark = HighWatermark(0)
+    order = []
+    for offset in (14, 8, 11, 17, 29, 11, 12, 19):
+        mark.when_reached(offset, lambda error, offset=offset: order.append(offset))
+    mark.truncate(0, 21, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "truncated"))
+    assert order == [29]
+    mark.advance(11)
+    assert order[1:] == [8, 11, 11], "12 comes later"

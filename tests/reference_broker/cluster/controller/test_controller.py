@@ -78,6 +78,22 @@ def test_a_controller_that_lost_its_office_resigns() -> None:
     assert cluster.state("t").controller_epoch == 10
 
 
+def test_a_controller_resigns_before_another_can_be_elected() -> None:
+    """It does when a broker takes none of its requests, which it could not tell from a broker that is up to date."""
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0, 1))
+    controller = cluster.controller
+    controller._overflowed(1)
+    while CONTROLLER.path() in cluster.tree.nodes:
+        cluster.tree.loop.popleft()()
+    assert not controller.is_active
+    assert not controller.context.brokers
+    cluster.settle()
+    assert cluster.controller is cluster.brokers[1].controller
+    cluster.create("u", (0, 1))
+    assert cluster.state("u").controller_epoch == 2
+
+
 @pytest.mark.defect
 def test_a_failed_event_makes_the_controller_resign(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
     PARTITION_REASSIGNMENTS,
@@ -40,6 +41,22 @@ def test_a_reassignment_adds_syncs_and_removes() -> None:
     assert cluster.state("t").isr == (1, 2)
     assert T0 not in cluster.brokers[0].states
     assert not cluster.controller.context.reassigned
+
+
+def test_a_partition_has_a_leader_at_each_step_of_a_move() -> None:
+    cluster = Cluster(0, 1, 2)
+    cluster.create("t", (0, 1))
+    cluster.controller.alter_reassignments({T0: (2, 1)}, lambda _: None)
+    cluster.settle()
+    cluster.alter("t", [0, 1, 2])
+    told = [
+        (state.leader, list(state.isr))
+        for request in cluster.brokers[1].requests
+        if isinstance(request, LeaderAndIsrRequest)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    assert told == [(0, [0, 1]), (0, [0, 1]), (2, [0, 1, 2]), (2, [1, 2])], "moved before it is removed"
 
 
 def test_a_reassignment_is_cancelled() -> None:
