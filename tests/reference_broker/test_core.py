@@ -12,15 +12,23 @@ from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.groups.classic.group import GroupState
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
+from kafkawire.sdk.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest
 from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest
-from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC
+from kafkawire.sdk.protocol.tables.enums import (
+    TRANSACTION_STATE_TOPIC,
+    AlterConfigOperation,
+    ConfigResourceType,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.group_of_one import group_in, stable
 from tests.reference_broker.apis.transaction_of_one import Transacting
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.storage.produced_batches import produced
+
+Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+Config = IncrementalAlterConfigsRequest.AlterableConfig
 
 
 @pytest.mark.parametrize("end", ["restart", "crash"])
@@ -103,6 +111,22 @@ def test_coordinators_do_not_take_a_log_that_cannot_be_opened_for_an_empty_one()
     fetched = bench.ask(OffsetFetchRequest("g", [OffsetFetchRequest.OffsetFetchRequestTopic("t", [0])]), 5)
     assert fetched.error_code == ErrorCode.NOT_COORDINATOR
     assert bench.ask(InitProducerIdRequest("id", 60_000), 4).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_changed_configuration_of_the_broker_takes_effect_everywhere_at_once(bench):
+    bench.create()
+    (log,) = bench.core.directory.topics["t"].logs
+    told = []
+    bench.core.on_options = lambda options: told.append(options.log_cleaner_backoff_ms)
+    changes = {"group.consumer.assignment.interval.ms": "7", "log.retention.ms": "8", "log.cleaner.backoff.ms": "9"}
+    configs = [Config(name, AlterConfigOperation.SET, value) for name, value in changes.items()]
+    resource = Resource(ConfigResourceType.BROKER, str(bench.core.options.node_id), configs)
+    (response,) = bench.ask(IncrementalAlterConfigsRequest([resource])).responses
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
+    assert bench.core._group_limits.group_consumer_assignment_interval_ms == 7
+    assert log.config.retention_ms == 8
+    assert bench.core.upkeep._limits.cleaner_backoff_ms == 9
+    assert told == [9]
 
 
 def test_an_unloaded_broker_coordinates_nothing(bench):

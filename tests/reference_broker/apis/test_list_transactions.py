@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.apis import list_transactions
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.messages.list_transactions import ListTransactionsRequest
@@ -97,6 +98,11 @@ def test_ids_of_many_characters(filled):
     assert {state.transactional_id for state in delayed.response.transaction_states} == {*ids, "Grüße 1"}
     refused = filled.ask(ListTransactionsRequest(transactional_id_pattern=r"\p{Han}"))
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, "scripts of other than ASCII"
+
+
+def test_others_are_served_between_ids_that_are_many(monkeypatch):
+    monkeypatch.setattr(list_transactions, "_SLICE_CHARACTERS", 7)
+    assert list(list_transactions._matching("a*", ["aaaa"] * 5)) == [None] * 2, "after each second id"
 
 
 def test_ids_without_common_characters_are_matched_in_turns(filled):

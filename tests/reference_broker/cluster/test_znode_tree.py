@@ -333,13 +333,16 @@ def test_a_transaction_that_fails_is_not_told_to_watchers_later(part: Any) -> No
     ]
 
 
-@pytest.mark.parametrize("part", [Create("/new"), Create("/a/new"), SetData("/a", b"1"), Delete("/a")])
+@pytest.mark.parametrize("part", [Create("/new"), Create("/a/new"), SetData("/a", b"1"), Delete("/a"), Delete("/own")])
 def test_a_transaction_that_fails_changes_no_number(part: Any) -> None:
     tree = ZnodeTree()
     session = tree.open_session()
-    for now_ms, operation in enumerate((Create("/a"), SetData("/a", b"0"), Create("/a/e"), Delete("/a/e")), 1):
+    own = Create("/own", mode=CreateMode.EPHEMERAL)
+    for now_ms, operation in enumerate((Create("/a"), SetData("/a", b"0"), Create("/a/e"), Delete("/a/e"), own), 1):
         tree.submit(session, operation, now_ms)
     before = {node.path: node for node in tree.nodes()}
     failed = tree.submit(session, Transaction((part, Check("/x", 0))), 9)
     assert isinstance(failed.outcome, TransactionFailed)
     assert {node.path: node for node in tree.nodes()} == before
+    tree.close_session(session, 10)
+    assert before.keys() - {node.path for node in tree.nodes()} == {"/own"}

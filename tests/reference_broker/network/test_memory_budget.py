@@ -217,6 +217,22 @@ def test_large_response_that_is_not_read_is_closed_and_small_ones_are_left_alone
     assert budget.unsent_bytes == 50
 
 
+def test_another_large_response_goes_on_once_the_one_that_is_not_read_is_closed():
+    timers, clock = Timers(), [0]
+    budget = MemoryBudget(LIMIT_BYTES, timers, lambda: clock[0])
+    stuck, new = Connection(budget, 0), Connection(budget, 0)
+    stuck.respond(900)
+    clock[0] = GRACE_MS
+    new.respond(800)
+    assert stuck.reason
+    assert not new.reason
+    assert budget.unsent_bytes == 800
+    clock[0] = 2 * GRACE_MS
+    timers.fire(clock[0])
+    assert new.reason
+    assert budget.unsent_bytes == 0
+
+
 def test_large_responses_that_are_read_are_completed_one_after_the_other():
     timers, clock = Timers(), [0]
     limit_bytes = 16 * RATE_BYTES_MIN

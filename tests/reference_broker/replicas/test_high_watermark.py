@@ -141,6 +141,16 @@ def test_bytes_that_are_not_known_complete_any_fetch():
     assert heard[3:] == [COMPLETES_ANY_FETCH_BYTES]
 
 
+def test_truncation_that_makes_more_readable_tells_so_first():
+    mark = HighWatermark(0)
+    heard = []
+    for end, size in ((2, 100), (5, 30), (6, 7)):
+        mark.appended(end, size)
+    mark.watch(lambda size_bytes: heard.append((size_bytes, mark.offset)))
+    mark.truncate(5, 5, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "truncated"))
+    assert heard == [(130, 5), (COMPLETES_ANY_FETCH_BYTES, 5)]
+
+
 def test_truncation_keeps_the_order_of_those_who_still_wait():
     mark = HighWatermark(0)
     order = []

@@ -20,6 +20,7 @@ from kafkawire.sdk.protocol.tables.znodes import (
     CONTROLLER,
     CONTROLLER_EPOCH,
     PARTITION_REASSIGNMENTS,
+    PARTITION_STATE,
     TOPIC,
     ControllerRegistration,
 )
@@ -92,6 +93,17 @@ def test_a_controller_resigns_before_another_can_be_elected() -> None:
     assert cluster.controller is cluster.brokers[1].controller
     cluster.create("u", (0, 1))
     assert cluster.state("u").controller_epoch == 2
+
+
+def test_a_controller_that_resigns_stands_for_election_each_time() -> None:
+    cluster = Cluster(0)
+    for epoch in (1, 2, 3):
+        assert cluster.controller.context.epoch == epoch
+        cluster.controller._overflowed(0)
+        cluster.settle()
+        assert CONTROLLER.path() not in cluster.tree.nodes
+        cluster.fire(REELECTION_DELAY_MS)
+    assert cluster.controller.context.epoch == 4
 
 
 @pytest.mark.defect
@@ -274,7 +286,7 @@ def finish(cluster: Cluster) -> None:
     assert PARTITION_REASSIGNMENTS.path() not in cluster.tree.nodes
 
 
-def test_another_controller_completes_what_one_began() -> None:
+def test_another_controller_completes_what_one_began(caplog: pytest.LogCaptureFixture) -> None:
     whole = Cluster(0, 1, 2)
     registry = whole.brokers[0].registry
     registry.operations_left = 1_000_000
@@ -289,6 +301,21 @@ def test_another_controller_completes_what_one_began() -> None:
         cluster.kill(0)
         cluster.start(0)
         finish(cluster)
+    assert "cannot become" not in caplog.text, "a step that was taken before its time"
+
+
+def test_another_controller_elects_leaders_before_it_completes_a_move(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(0, 1, 2)
+    cluster.create("t", (0, 1))
+    cluster.controller.alter_reassignments({T0: (2, 1)}, lambda _: None)
+    cluster.settle()
+    in_sync = PARTITION_STATE.encode(cluster.state("t")._replace(isr=(0, 1, 2)))
+    cluster.tree.change(SetData(PARTITION_STATE.path("t", 0), in_sync), 0)
+    cluster.kill(0)
+    assert cluster.assignment("t").partitions == {0: (2, 1)}
+    assert cluster.state("t").isr == (1, 2)
+    check(cluster)
+    assert "cannot become" not in caplog.text
 
 
 @pytest.mark.parametrize("fault", Fault)

@@ -117,6 +117,12 @@ def test_tombstones_that_are_kept_for_ever(excess):
     assert keys_in(left_of(tombstone, {b"b": 40}, retention_ms=retention_ms)) == [(10, b"a")]
 
 
+def test_batch_that_gets_no_horizon_is_not_written_again(monkeypatch):
+    monkeypatch.setattr("kafkawire.reference_broker.storage.cleaning.cleaned_batch.rewrite", None)
+    batch = batch_of((b"a", None))
+    assert bytes(left_of(batch, retention_ms=2**63 - 1).data) == bytes(batch.data)
+
+
 def test_older_tombstones_go_at_once():
     assert left_of(batch_of((b"a", None)), {b"a": 20}) is None
 

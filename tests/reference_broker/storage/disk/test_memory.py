@@ -134,6 +134,20 @@ def test_names_in_folders_that_are_gone_are_forgotten():
     assert disk.crash(1).names("kept") == ["early"]
 
 
+def test_names_that_are_not_gone_are_seldom_looked_at(monkeypatch):
+    """Each sync of a folder would take time for the unsynced names of all others."""
+    looked = []
+    forget = MemoryDisk._forget_unreachable
+    monkeypatch.setattr(MemoryDisk, "_forget_unreachable", lambda disk: (looked.append(1), forget(disk)))
+    disk = MemoryDisk()
+    disk.make_folder("unsynced")
+    for number in range(1_000):
+        disk.open(f"unsynced/{number}", create=True)
+        disk.open(f"{number}", create=True)
+        disk.sync_folder("")
+    assert 1 <= len(looked) < 10
+
+
 def test_folder_that_is_synced_but_not_in_its_parent():
     disk = MemoryDisk()
     disk.make_folder("f")

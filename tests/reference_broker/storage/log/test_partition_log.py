@@ -188,6 +188,17 @@ def test_indexes_without_a_segment_are_removed(tmp_path):
     assert not orphan.exists()
 
 
+@pytest.mark.parametrize("at_least_one", [False, True])
+def test_aborted_transactions_are_told_to_those_who_read_committed_records(tmp_path, at_least_one):
+    log = filled(tmp_path / "t-0", CONFIG, batches=2)
+    for offset in (0, log.next_offset):
+        read = log.read(offset, 10_000, at_least_one=at_least_one, is_committed=False)
+        assert read.aborted is None
+        read = log.read(offset, 10_000, at_least_one=at_least_one, is_committed=True)
+        assert read.aborted is not None
+        assert not read.aborted
+
+
 def test_create_time_is_told_as_no_append_time(tmp_path):
     assert append(opened(tmp_path / "t-0", CONFIG), b"a").log_append_time_ms == NO_TIMESTAMP
 
