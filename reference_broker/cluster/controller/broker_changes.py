@@ -179,7 +179,9 @@ class BrokerChanges:
                     broker_ids.add(LOG_DIR_EVENT.decode(data.data, path).broker_id)
             except DamagedZnode as error:
                 _log.error("the announcement of a failed log directory is ignored: %s", error)
-        yield from self._replica_states.change(self._context.replicas_on(broker_ids), ReplicaState.ONLINE)
+        # Replicas of a broker that is gone stay offline.
+        alive = broker_ids & self._context.brokers.keys()
+        yield from self._replica_states.change(self._context.replicas_on(alive), ReplicaState.ONLINE)
         yield from delete_each(self._context.check, paths)
 
     def take_response(self, broker_id: int, response: LeaderAndIsrResponse) -> Steps[None]:

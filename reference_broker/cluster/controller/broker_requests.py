@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple, Protocol
 
-from kafkawire.reference_broker.cluster.controller.context import Context
+from kafkawire.reference_broker.cluster.controller.context import Context, Leadership
 from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
@@ -279,7 +279,7 @@ class RequestBatch:
         self._put = put
         self._states: dict[int, dict[TopicPartition, LeaderAndIsrRequest.LeaderAndIsrPartitionState]] = {}
         self._recipients: dict[int, None] = {}
-        self._metadata: dict[TopicPartition, UpdateMetadataRequest.UpdateMetadataPartitionState] = {}
+        self._metadata: dict[TopicPartition, None] = {}
         self._stops: dict[int, dict[TopicPartition, StopReplicaRequest.StopReplicaPartitionState]] = {}
 
     def add_leader_and_isr(self, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool) -> None:
@@ -321,23 +321,7 @@ class RequestBatch:
             partitions: partitions without a leadership are left out.
         """
         self._recipients.update((broker_id, None) for broker_id in broker_ids if broker_id >= 0)
-        for partition in partitions:
-            leadership = self._context.leaderships.get(partition)
-            if leadership is None:
-                continue
-            is_deleted = partition.topic in self._context.deletions
-            replicas = self._context.assignment(partition).replicas
-            self._metadata[partition] = UpdateMetadataRequest.UpdateMetadataPartitionState(
-                topic_name=partition.topic,
-                partition_index=partition.partition,
-                controller_epoch=leadership.controller_epoch,
-                leader=LEADER_DURING_DELETION if is_deleted else leadership.leader,
-                leader_epoch=0 if is_deleted else leadership.leader_epoch,
-                isr=leadership.isr,
-                zk_version=0 if is_deleted else leadership.partition_epoch,
-                replicas=replicas,
-                offline_replicas=[each for each in replicas if not self._context.is_online(each, partition)],
-            )
+        self._metadata.update((each, None) for each in partitions if each in self._context.leaderships)
 
     def add_stop_replica(self, broker_ids: Iterable[int], partition: TopicPartition, *, is_deleted: bool) -> None:
         """Tell brokers to stop their replicas of a partition.
@@ -363,9 +347,12 @@ class RequestBatch:
         for broker_id, states in self._states.items():
             if broker_id in self._context.brokers:
                 self._put(broker_id, self._leader_and_isr(broker_id, states))
-        for broker_id in self._recipients:
-            if broker_id in self._context.brokers:
-                self._put(broker_id, self._update_metadata(broker_id))
+        recipients = [broker_id for broker_id in self._recipients if broker_id in self._context.brokers]
+        if recipients:
+            # All of them are told the same, which is built once.
+            topics, live = self._topic_states(), [_described(broker) for broker in self._context.brokers.values()]
+            for broker_id in recipients:
+                self._put(broker_id, self._update_metadata(broker_id, topics, live))
         for broker_id, stops in self._stops.items():
             if broker_id in self._context.brokers:
                 for request in self._stop_replica(broker_id, stops):
@@ -399,20 +386,46 @@ class RequestBatch:
                 _log.error("broker %d has no listener %s, so that no broker can follow it", broker_id, self._listener)
         return live
 
-    def _update_metadata(self, broker_id: int) -> ControlRequest:
+    def _topic_states(self) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
+        leaderships = self._context.leaderships
+        return [
+            UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic,
+                self._context.topic_ids.get(topic, ZERO_UUID),
+                [self._partition_state(each, leaderships[each]) for each in partitions if each in leaderships],
+            )
+            for topic, partitions in _by_topic(self._metadata).items()
+        ]
+
+    def _partition_state(
+        self, partition: TopicPartition, leadership: Leadership
+    ) -> UpdateMetadataRequest.UpdateMetadataPartitionState:
+        is_deleted = partition.topic in self._context.deletions
+        replicas = self._context.assignment(partition).replicas
+        return UpdateMetadataRequest.UpdateMetadataPartitionState(
+            topic_name=partition.topic,
+            partition_index=partition.partition,
+            controller_epoch=leadership.controller_epoch,
+            leader=LEADER_DURING_DELETION if is_deleted else leadership.leader,
+            leader_epoch=0 if is_deleted else leadership.leader_epoch,
+            isr=leadership.isr,
+            zk_version=0 if is_deleted else leadership.partition_epoch,
+            replicas=replicas,
+            offline_replicas=[each for each in replicas if not self._context.is_online(each, partition)],
+        )
+
+    def _update_metadata(
+        self,
+        broker_id: int,
+        topics: list[UpdateMetadataRequest.UpdateMetadataTopicState],
+        live: list[UpdateMetadataRequest.UpdateMetadataBroker],
+    ) -> ControlRequest:
         message = UpdateMetadataRequest(
             controller_id=self._controller_id,
             controller_epoch=self._context.epoch,
             broker_epoch=self._context.brokers[broker_id].epoch,
-            topic_states=[
-                UpdateMetadataRequest.UpdateMetadataTopicState(
-                    topic,
-                    self._context.topic_ids.get(topic, ZERO_UUID),
-                    [self._metadata[each] for each in partitions],
-                )
-                for topic, partitions in _by_topic(self._metadata).items()
-            ],
-            live_brokers=[_described(broker) for broker in self._context.brokers.values()],
+            topic_states=topics,
+            live_brokers=live,
         )
         return ControlRequest(message, self._versions.update_metadata)
 

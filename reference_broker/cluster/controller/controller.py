@@ -43,8 +43,8 @@ from kafkawire.sdk.protocol.messages.allocate_producer_ids import (
 )
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrResponse
-from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaResponse
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID, ElectionType
@@ -467,7 +467,7 @@ class Controller(SessionListener):
         if isinstance(response, LeaderAndIsrResponse):
             self._put(
                 f"LeaderAndIsr response of {broker_id}",
-                lambda: self._brokers.take_response(broker_id, response),
+                lambda: self._if_current(broker_id, request, self._brokers.take_response(broker_id, response)),
                 is_from_registry=False,
             )
         elif isinstance(response, UpdateMetadataResponse):
@@ -479,9 +479,18 @@ class Controller(SessionListener):
             if deleted:
                 self._put(
                     f"StopReplica response of {broker_id}",
-                    lambda: self._take_stop_response(broker_id, response, deleted),
+                    lambda: self._if_current(
+                        broker_id, request, self._take_stop_response(broker_id, response, deleted)
+                    ),
                     is_from_registry=False,
                 )
+
+    def _if_current(self, broker_id: int, request: ControlRequest, steps: Steps[None]) -> Steps[None]:
+        """Act on a response, unless the broker has registered again since it got the request."""
+        broker, message = self.context.brokers.get(broker_id), request.message
+        epoch = message.broker_epoch if isinstance(message, LeaderAndIsrRequest | StopReplicaRequest) else None
+        if broker is not None and broker.epoch == epoch:
+            yield from steps
 
     def _take_stop_response(
         self, broker_id: int, response: StopReplicaResponse, deleted: Iterable[TopicPartition]

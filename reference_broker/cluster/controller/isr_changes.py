@@ -194,13 +194,13 @@ class IsrChanges:
             len(wanted.isr) > 1 or current.recovery_state == LeaderRecoveryState.RECOVERED
         ):
             return ErrorCode.INVALID_REQUEST
-        if not all(map(self._context.is_live, wanted.isr)):
+        # Apache Kafka looks only at the brokers. A leader takes this error as a reason to propose another ISR.
+        are_assigned = set(wanted.isr) <= set(self._context.assignment(partition).replicas)
+        if not are_assigned or not all(map(self._context.is_live, wanted.isr)):
             return ErrorCode.INELIGIBLE_REPLICA if version >= _WITH_TOPIC_IDS else ErrorCode.OPERATION_NOT_ATTEMPTED
-        # Apache Kafka trusts the sender here; only its controllers of KRaft check the leader and the replicas.
+        # Apache Kafka trusts the sender here; only its controllers of KRaft check the leader.
         is_leader = wanted.leader == current.leader and wanted.leader in wanted.isr
-        if not is_leader or not set(wanted.isr) <= set(self._context.assignment(partition).replicas):
-            return ErrorCode.INVALID_REQUEST
-        return None
+        return None if is_leader else ErrorCode.INVALID_REQUEST
 
     def _fill(
         self, response: AlterPartitionResponse, results: Mapping[TopicPartition, Leadership | ErrorCode], version: int

@@ -133,6 +133,8 @@ def _order(data: Data) -> Sequence[TopicPartition]:
 
 
 def _result(result: object, kind: ElectionType) -> Refusal:
+    if result is None:
+        result = StateChangeFailed("the partition is in a state without elections")
     if not isinstance(result, KafkaWireError):
         return ACCEPTED
     if not isinstance(result, StateChangeFailed):

@@ -137,11 +137,16 @@ def add_partitions(topic: str, assignments: Mapping[int, Sequence[int]]) -> Step
     if min(assignments, default=len(stored.partitions)) < len(stored.partitions):
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic '{topic}' has {len(stored.partitions)} partitions already.")
     combined = {**stored.partitions, **{number: tuple(each) for number, each in assignments.items()}}
+    content = TOPIC.encode(stored._replace(partitions=combined))
     try:
-        yield from set_data(TOPIC.path(topic), TOPIC.encode(stored._replace(partitions=combined)), data.stat.version)
+        yield from set_data(TOPIC.path(topic), content, data.stat.version)
     except RegistryError as error:
         if error.code is not RegistryCode.BAD_VERSION:
             raise
+        # The outcome of the write may have been lost, and the write sent twice.
+        again = yield from read(TOPIC.path(topic))
+        if again is not None and again.data == content:
+            return
         raise Refused(ErrorCode.REQUEST_TIMED_OUT, f"The topic '{topic}' was changed at the same time.") from error
 
 

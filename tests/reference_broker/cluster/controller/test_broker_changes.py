@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
+from kafkawire.reference_broker.cluster.controller.context import Replica
+from kafkawire.reference_broker.cluster.controller.states import ReplicaState
 from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
@@ -110,3 +114,27 @@ def test_a_mended_registration_is_noticed() -> None:
     cluster.tree.change(SetData(BROKER.path(1), content), 0)
     cluster.settle()
     assert sorted(cluster.controller.context.brokers) == [0, 1]
+
+
+def test_a_response_of_an_earlier_registration_is_ignored() -> None:
+    cluster = Cluster(0, 1)
+    cluster.create("t", (1, 0))
+    controller, epoch = cluster.controller, cluster.brokers[1].epoch
+    error = LeaderAndIsrResponse.LeaderAndIsrPartitionError("t", 0, ErrorCode.KAFKA_STORAGE_ERROR)
+    response = LeaderAndIsrResponse(partition_errors=[error])
+    for broker_epoch, offline in ((epoch - 1, set()), (epoch, {TopicPartition("t", 0)})):
+        request = ControlRequest(LeaderAndIsrRequest(broker_epoch=broker_epoch), 7)
+        controller._answered(1, request, response)
+        cluster.settle()
+        assert controller.context.offline_dirs.get(1, set()) == offline
+
+
+def test_a_dead_broker_that_announces_a_failed_directory_stays_offline() -> None:
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0, 1))
+    cluster.kill(1)
+    content = b'{"version":1,"broker":1,"event":1}'
+    cluster.tree.change(Create("/log_dir_event_notification/log_dir_event_0000000001", content), 0)
+    cluster.settle()
+    replica = Replica(TopicPartition("t", 0), 1)
+    assert cluster.controller.context.replica_states[replica] is ReplicaState.OFFLINE

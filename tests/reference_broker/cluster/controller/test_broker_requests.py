@@ -89,3 +89,12 @@ def test_too_many_waiting_requests_end_the_controller(monkeypatch: pytest.Monkey
     for number in range(4):
         cluster.create(f"t{number}", (1, 0))
     assert cluster.controller.controller_id == 1
+
+
+def test_all_brokers_share_what_they_are_told() -> None:
+    cluster = Cluster(0, 1)
+    cluster.create("t", (1, 0))
+    first, second = (broker.requests[-1] for broker in cluster.brokers.values())
+    assert isinstance(first, UpdateMetadataRequest)
+    assert isinstance(second, UpdateMetadataRequest)
+    assert first.topic_states[0] is second.topic_states[0]

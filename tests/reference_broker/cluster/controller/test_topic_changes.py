@@ -21,7 +21,7 @@ from kafkawire.reference_broker.cluster.controller.topic_changes import (
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import parse_uuid
-from kafkawire.sdk.registry.registry import Create, Delete, SetData
+from kafkawire.sdk.registry.registry import Create, Delete, RegistryCode, SetData
 from kafkawire.sdk.registry.steps import Steps
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, MemoryRegistry
 
@@ -111,3 +111,25 @@ def test_refused(
     with pytest.raises(Refused) as caught:
         do(cluster, steps())
     assert caught.value.refusal.error_code is code
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_added_partitions_whose_outcome_was_lost(cluster: Cluster, is_own: bool) -> None:
+    """The write was carried out and sent again, or another program wrote the topic meanwhile."""
+    cluster.create("t", (0,))
+    registry = MemoryRegistry(cluster.tree)
+
+    def lose(operation: object) -> RegistryCode | None:
+        if not isinstance(operation, SetData):
+            return None
+        data = operation.data if is_own else cluster.tree.nodes["/brokers/topics/t"].data
+        cluster.tree.change(SetData(operation.path, data), 0)
+        return RegistryCode.BAD_VERSION
+
+    registry.error_of = lose
+    if is_own:
+        cluster.do(registry, add_partitions("t", {1: (0,)}))
+        assert cluster.state("t", 1).leader == 0
+    else:
+        with pytest.raises(Refused):
+            cluster.do(registry, add_partitions("t", {1: (0,)}))
