@@ -311,14 +311,6 @@ def test_truncation_below_the_high_watermark_is_reported(log, work, caplog):
     assert "truncating to 4, below high watermark 10" in caplog.text
 
 
-def test_size_is_known_while_files_go(log, work):
-    log.truncate_to(1, lambda error: None)
-    work.pending[0][0]()  # not yet reported
-    for segment in log.segments:
-        segment.release()
-    assert log.size_bytes >= 0
-
-
 def test_others_have_no_turn_before_an_interrupted_truncation_is_settled(log, work):
     begin_truncation(log._services.disk, FOLDER, Truncation(0, 12))
     again = PartitionLog(log._services, FOLDER, SMALL, is_clean=False, high_watermark=10)

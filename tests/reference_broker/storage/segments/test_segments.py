@@ -228,3 +228,20 @@ def test_producers_that_damage_hides_are_reported(segments, disk, caplog):
     assert [header.base_offset for _, header in segments.producer_batches(0, 99)] == [8]
     assert f"{path}: base_offset at byte 0: offsets {2**40} to" in caplog.text
     assert "its producers may be unknown" in caplog.text
+
+
+def test_files_that_a_truncation_has_removed_have_no_size(disk, segments):
+    left = sum(segment.size_bytes for segment in segments)
+    gone = Segment(disk, "t-0", 20, log_config({}), sealed_at=30)
+    assert Segments([*segments, gone]).size_bytes == left
+
+
+def test_markers_are_found_between_two_offsets(disk, segments):
+    data, batch = build_marker(Marker(7, 0, True, 0), NOW_MS)
+    stamp(data, 14, 7)
+    segments.last.append(data, batch, 14)
+    for bounds, expected in (((0, 14), False), ((14, 15), True), ((3, 20), True), ((15, 20), False), ((4, 4), False)):
+        assert segments.has_markers(*bounds) is expected, bounds
+    file = segments.last.file
+    file.truncate(file.size_bytes - 1)
+    assert segments.has_markers(11, 20) is True, "perhaps"
