@@ -33,6 +33,7 @@ __all__ = [
     "LAST_EPOCH",
     "LOCK",
     "PRODUCER_IDS",
+    "TOPICS",
     "DamagedFile",
     "clean_shutdown_text",
     "offsets_if_sound",
@@ -53,6 +54,8 @@ DYNAMIC_CONFIGS = "dynamic-configs"
 LAST_EPOCH = "last-leader-epoch"
 LOCK = ".lock"
 PRODUCER_IDS = "producer-ids"
+#: The folder with the topics of a single broker.
+TOPICS = "topics"
 
 #: Names in the data directory itself.
 DIRECTORY_FILES = frozenset(
@@ -67,6 +70,7 @@ DIRECTORY_FILES = frozenset(
         META_PROPERTIES,
         PRODUCER_IDS,
         RECOVERY_POINTS,
+        TOPICS,
     }
 )
 

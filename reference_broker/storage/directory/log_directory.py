@@ -31,6 +31,7 @@ from kafkawire.reference_broker.storage.checkpoints import (
     write_offsets,
 )
 from kafkawire.reference_broker.storage.directory.directory_checkpoints import DirectoryCheckpoints
+from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
 from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError
 from kafkawire.reference_broker.storage.disk.disk import Volume, has_file, replace_file
 from kafkawire.reference_broker.storage.log.epochs import read_last_epoch, write_last_epoch
@@ -143,13 +144,14 @@ class LogDirectory:
         try:
             self.cluster_id = self._identify(node_id)
             self.was_clean = self._take_marker()
-            self._files = TopicFiles(self._disk)
+            self._folders = PartitionFolders(self._disk)
+            self._files = TopicFiles(self._disk, self._folders)
             self.checkpoints = DirectoryCheckpoints(self._disk)
             self.dynamic_configs = read_properties(self._disk, DYNAMIC_CONFIGS)
             self._open_topics()
             self._next_producer_id = self._find_next_producer_id()
-            if self._files.doomed:  # need not be queued: no other code knows these folders
-                self.services.background(partial(self._files.remove, self._files.doomed), self._removed)
+            if retired := self._folders.retired():  # need not be queued: no other code knows these folders
+                self.services.background(partial(self._folders.remove, retired), self._removed)
         except DamagedFile as error:
             self._lock.release()
             raise ConfigurationError("data_dir", self._disk.describe(""), str(error)) from error
@@ -187,10 +189,10 @@ class LogDirectory:
         for file in self._files.topics():
             topic = Topic(file.name, file.topic_id, file.configs)
             config = self._config_in(file)
-            for number in range(file.partitions):
-                place, folder, problem = (file.name, number), folder_of(file.name, number), None
+            for place in file.places():
+                folder, problem = folder_of(*place), None
                 try:
-                    has_new_folders |= self._files.settle_folder(file, number, is_there=folder in present)
+                    has_new_folders |= self._folders.settle(place, file.topic_id, is_there=folder in present)
                 except OSError as error:
                     problem = error  # does not affect other partitions
                 log = PartitionLog(
@@ -209,7 +211,7 @@ class LogDirectory:
         self._settle_truncations()
         write_last_epoch(self._disk, last_epoch, (log.leader_epoch for _, _, log in self.logs()))
         self.checkpoints.keep_only(self.topics)
-        self._files.tell_strays({log.folder for _, _, log in self.logs()})
+        self._folders.tell_strays({log.folder for _, _, log in self.logs()})
         if has_new_folders:
             self._disk.sync_folder("")
 
@@ -535,7 +537,7 @@ class LogDirectory:
 
     def begin_end(self) -> None:
         """Leave the remaining files of deleted topics to the next startup."""
-        self._files.is_ending = True
+        self._folders.is_ending = True
 
     def close(self, each: Each = one_by_one) -> None:
         """Sync everything, mark a clean shutdown, and release the files.

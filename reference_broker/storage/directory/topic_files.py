@@ -15,55 +15,31 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import chain, count
-from operator import ne
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kafkawire.reference_broker.storage.checkpoints import (
-    DIRECTORY_FILES,
-    DamagedFile,
-    read_properties,
-)
+from kafkawire.reference_broker.storage.checkpoints import TOPICS, DamagedFile, read_properties
+from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
 from kafkawire.reference_broker.storage.disk.disk import (
     TEMPORARY_SUFFIX,
     Disk,
     has_file,
     is_short_of_descriptors,
-    read_file,
-    remove_tree,
     replace_file,
-    write_file,
 )
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
-from kafkawire.sdk.storage.damage import DamagedContent
-from kafkawire.sdk.storage.partition_metadata import (
-    PARTITION_METADATA,
-    parse_partition_metadata,
-    partition_metadata_content,
-)
-from kafkawire.sdk.storage.partitions import folder_of
+from kafkawire.sdk.storage.partitions import Partition
 from kafkawire.sdk.storage.properties import properties_content
 
 __all__ = ["TopicFile", "TopicFiles", "UndecidedError"]
 
 logger = logging.getLogger("kafkawire.broker")
 
-_FOLDER = "topics"
 _TOPIC = ".topic"
 _CREATING = ".creating"
 _CHANGING = ".changing"
 _DELETING = ".deleting"
-#: Suffixes of folders whose files are being removed, and of folders that belong to no topic.
-_DELETED = "-delete"
-_STRAY = "-stray"
-
-#: Largest size of `partition.metadata`; a larger file is something else.
-_METADATA_BYTES_MAX = 1024
-
-#: A content that differs from ours in at most this many bytes is damaged: the ids of two topics differ in almost all.
-_DAMAGED_BYTES_MAX = 4
 
 _TOPIC_ID = "topic.id"
 _TOPIC_NAME = "topic.name"
@@ -85,28 +61,28 @@ class TopicFile(NamedTuple):
     partitions: int
     configs: Mapping[str, str]
 
+    def places(self, first: int = 0) -> list[Partition]:
+        """Return its partitions from a number on."""
+        return [(self.name, number) for number in range(first, self.partitions)]
+
 
 class TopicFiles:
     """The files of topics on a disk; steps that a crash has interrupted are completed or undone.
 
     Args:
         disk: the data directory.
+        folders: the folders of the partitions.
 
     Raises:
         DamagedFile: a file of a topic is malformed.
         OSError: the disk failed.
-
-    Attributes:
-        doomed: folders left by earlier deletions, to be removed by `remove`.
-        is_ending: whether remaining folders of deleted topics stay until the next startup.
     """
 
-    def __init__(self, disk: Disk) -> None:
-        self.is_ending = False
+    def __init__(self, disk: Disk, folders: PartitionFolders) -> None:
         self._disk = disk
-        disk.make_folder(_FOLDER)
+        self._folders = folders
+        disk.make_folder(TOPICS)
         self._tidy()
-        self.doomed = [name for name in disk.names("") if name.endswith(_DELETED)]
 
     def topics(self) -> list[TopicFile]:
         """Return the topics that exist.
@@ -115,7 +91,7 @@ class TopicFiles:
             DamagedFile: a file of a topic is malformed.
             OSError: the disk failed.
         """
-        return [self._read(name) for name in self._disk.names(_FOLDER) if name.endswith(_TOPIC)]
+        return [self._read(name) for name in self._disk.names(TOPICS) if name.endswith(_TOPIC)]
 
     def create(self, topic: TopicFile, make_partition: Callable[[int], None]) -> None:
         """Create a topic.
@@ -160,84 +136,22 @@ class TopicFiles:
 
     def _make_partitions(self, topic: TopicFile, first: int, make_partition: Callable[[int], None]) -> None:
         """Create the folders of the partitions from a number on, durably."""
-        for number in range(first, topic.partitions):
-            self.make_folder(topic, number)
-            self.write_metadata(topic, number)
-            make_partition(number)
+        for place in topic.places(first):
+            self._folders.make(place, topic.topic_id)
+            make_partition(place[1])
         self._disk.sync_folder("")
 
     def _commit(self, topic: TopicFile, journal: str) -> None:
         """Make the changes in a journal effective."""
         self._disk.rename(journal, self._file(topic.name))
-        self._disk.sync_folder(_FOLDER)
-
-    def make_folder(self, topic: TopicFile, number: int) -> None:
-        """Create the folder of a partition; an existing one is set aside.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        folder = folder_of(topic.name, number)
-        if self._exists(folder):
-            # Renamed instead of removed, since it may hold records of unknown origin.
-            stray = self._free_name(topic, number, _STRAY)
-            describe = self._disk.describe
-            logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
-            self._disk.rename(folder, stray)
-        self._disk.make_folder(folder)
-
-    def _free_name(self, topic: TopicFile, number: int, suffix: str) -> str:
-        """Return a free name for setting a folder aside: one left by an earlier error may have the first name."""
-        stem = f"{format_uuid(topic.topic_id)}.{number}"
-        others = (f"{stem}.{again}{suffix}" for again in count(1))
-        return next(name for name in chain((f"{stem}{suffix}",), others) if not self._exists(name))
-
-    def _exists(self, folder: str) -> bool:
-        try:
-            self._disk.names(folder)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def settle_folder(self, topic: TopicFile, number: int, *, is_there: bool) -> bool:
-        """Make sure at startup that a partition has a folder with metadata; return whether it is new.
-
-        Args:
-            topic: the topic of the partition.
-            number: number of the partition.
-            is_there: whether the name exists.
-
-        Raises:
-            OSError: the disk failed, or the name belongs to something else.
-        """
-        is_new = not is_there or self.is_of_another(topic, number)
-        if is_new:
-            logger.error("%s is missing: the partition is empty", self._disk.describe(folder_of(topic.name, number)))
-            self.make_folder(topic, number)
-        self.write_metadata(topic, number)
-        return is_new
-
-    def is_of_another(self, topic: TopicFile, number: int) -> bool:
-        """Return whether the folder of a partition says that it belongs to another topic of the same name."""
-        metadata = self._metadata(folder_of(topic.name, number))
-        return metadata is not None and _names_another(metadata, topic.topic_id)
-
-    def write_metadata(self, topic: TopicFile, number: int) -> None:
-        """Write the topic's id into the folder of a partition; without a sync, since it can be written again."""
-        path = f"{folder_of(topic.name, number)}/{PARTITION_METADATA}"
-        content = partition_metadata_content(topic.topic_id)
-        if self._metadata(folder_of(topic.name, number)) != content:
-            write_file(self._disk, path, content)
-
-    def _metadata(self, folder: str) -> bytes | None:
-        return read_file(self._disk, f"{folder}/{PARTITION_METADATA}", _METADATA_BYTES_MAX)
+        self._disk.sync_folder(TOPICS)
 
     def _undo_create(self, topic: TopicFile) -> None:
         try:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(self._file(topic.name))
-                self._disk.sync_folder(_FOLDER)
-            self.remove(self._rename_folders(topic))
+                self._disk.sync_folder(TOPICS)
+            self._folders.remove(self._retire_folders(topic))
             self._remove_journal(topic, _CREATING)
         except OSError as error:
             logger.warning("files of the incomplete topic %s stay until the next startup: %s", topic.name, error)
@@ -249,7 +163,7 @@ class TopicFiles:
                 # remain, too.
                 replace_file(self._disk, journal, _content(before))
                 self._commit(before, journal)
-            self.remove(self._rename_folders(after, before.partitions))
+            self._folders.remove(self._retire_folders(after, before.partitions))
             self._remove_journal(after, _CHANGING)
         except OSError as error:
             logger.warning("the topic %s may have changed after the next startup: %s", after.name, error)
@@ -258,7 +172,7 @@ class TopicFiles:
         for name in (suffix, suffix + TEMPORARY_SUFFIX):
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(self._journal(topic, name))
-        self._disk.sync_folder(_FOLDER)
+        self._disk.sync_folder(TOPICS)
 
     def begin_delete(self, topic: TopicFile) -> None:
         """Delete a topic; it never returns after this call.
@@ -283,7 +197,7 @@ class TopicFiles:
         except FileNotFoundError:
             if is_short_of_descriptors(error):
                 return  # not even begun, and there may be no descriptor for syncing the folder either
-        self._disk.sync_folder(_FOLDER)
+        self._disk.sync_folder(TOPICS)
 
     def finish_delete(self, topic: TopicFile) -> None:
         """Remove the files of a deleted topic; the next startup removes the rest after an error.
@@ -291,99 +205,50 @@ class TopicFiles:
         Raises:
             OSError: the disk failed.
         """
-        self.remove(self._retire(topic))
+        self._folders.remove(self._retire(topic))
 
     def _retire(self, topic: TopicFile) -> list[str]:
         """Rename the files of a deleted topic to names that do not count, and return the folders to remove."""
         if self._id_in(self._file(topic.name)) == topic.topic_id:
             self._disk.remove(self._file(topic.name))
-        doomed = self._rename_folders(topic)
+        doomed = self._retire_folders(topic)
         with contextlib.suppress(FileNotFoundError):
             self._disk.remove(self._journal(topic, _DELETING))
         return doomed
 
-    def _rename_folders(self, topic: TopicFile, first: int = 0) -> list[str]:
-        """Rename the folders of a topic, so that a half-removed one is never mistaken for a partition, and return them.
+    def _retire_folders(self, topic: TopicFile, first: int = 0) -> list[str]:
+        """Rename the folders of a topic, and return them.
 
         Args:
             topic: the topic.
             first: the number of the first partition to rename.
         """
-        doomed = []
-        for number in range(first, topic.partitions):
-            folder = folder_of(topic.name, number)
-            if self._is_of(topic, folder):
-                doomed.append(self._free_name(topic, number, _DELETED))
-                self._disk.rename(folder, doomed[-1])
-        self._disk.sync_folder("")
-        return doomed
 
-    def remove(self, doomed: Sequence[str]) -> None:
-        """Remove renamed folders, until the broker stops.
+        def is_free() -> bool:
+            return self._id_in(self._file(topic.name)) in (None, topic.topic_id)
 
-        Raises:
-            OSError: the disk failed.
-        """
-        for folder in doomed:
-            if self.is_ending:
-                return
-            remove_tree(self._disk, folder)
-
-    def _is_of(self, topic: TopicFile, folder: str) -> bool:
-        """Return whether a folder belongs to a topic, and not to a later one of the same name."""
-        try:
-            self._disk.names(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        try:
-            metadata = self._metadata(folder)
-        except OSError as error:
-            if is_short_of_descriptors(error):
-                raise
-            metadata = None  # the name may be that of a folder, for example
-        if metadata == partition_metadata_content(topic.topic_id):
-            return True
-        if metadata is not None and _names_another(metadata, topic.topic_id):
-            return False
-        # The file is not synced, and a crash may have emptied it. Then the name decides.
-        return self._id_in(self._file(topic.name)) in (None, topic.topic_id)
+        return self._folders.retire(topic.places(first), topic.topic_id, is_free)
 
     # Startup.
 
     def _tidy(self) -> None:
         """Complete or undo steps that a crash has interrupted."""
-        for name in self._disk.names(_FOLDER):
-            path = f"{_FOLDER}/{name}"
+        for name in self._disk.names(TOPICS):
+            path = f"{TOPICS}/{name}"
             if name.endswith(TEMPORARY_SUFFIX):
                 self._disk.remove(path)
             elif name.endswith(_DELETING):
                 self._retire(self._read(name))
             elif name.endswith(_CREATING):
-                self._rename_folders(self._read(name))
+                self._retire_folders(self._read(name))
                 self._disk.remove(path)
             elif name.endswith(_CHANGING):
                 changed = self._read(name)
-                self._rename_folders(changed, self._partitions_of(changed))
+                self._retire_folders(changed, self._partitions_of(changed))
                 self._disk.remove(path)
 
-    def tell_strays(self, folders: Collection[str]) -> None:
-        """Log unknown folders in the data directory, which are left alone.
-
-        Apache Kafka sets aside folders of unknown partitions, and does not start with other unknown folders.
-
-        Args:
-            folders: folders of the partitions.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        known = {*folders, *DIRECTORY_FILES, _FOLDER}
-        for name in self._disk.names(""):
-            if name.removesuffix(TEMPORARY_SUFFIX) not in known and not name.endswith((_DELETED, _STRAY)):
-                logger.warning("%s belongs to no topic and is left alone", self._disk.describe(name))
-
     def _read(self, name: str) -> TopicFile:
-        path = f"{_FOLDER}/{name}"
+        path = f"{TOPICS}/{name}"
         configs = read_properties(self._disk, path)
         stem = name.rpartition(".")[0]
         try:
@@ -401,29 +266,18 @@ class TopicFiles:
         """Return the topic id in the file of a topic, None without a file."""
         if not has_file(self._disk, path):
             return None
-        return self._read(path.removeprefix(f"{_FOLDER}/")).topic_id
+        return self._read(path.removeprefix(f"{TOPICS}/")).topic_id
 
     def _file(self, name: str) -> str:
-        return f"{_FOLDER}/{name}{_TOPIC}"
+        return f"{TOPICS}/{name}{_TOPIC}"
 
     def _journal(self, topic: TopicFile, suffix: str) -> str:
         # By id: a name may have 249 characters, and a file's name at most 255.
-        return f"{_FOLDER}/{format_uuid(topic.topic_id)}{suffix}"
+        return f"{TOPICS}/{format_uuid(topic.topic_id)}{suffix}"
 
 
 class UndecidedError(OSError):
     """The disk failed, and its last change cannot be undone."""
-
-
-def _names_another(metadata: bytes, topic_id: bytes) -> bool:
-    """Return whether a `partition.metadata` belongs to another topic, rather than being a damaged file of ours."""
-    own = partition_metadata_content(topic_id)
-    if len(metadata) != len(own) or sum(map(ne, metadata, own)) <= _DAMAGED_BYTES_MAX:
-        return False
-    try:
-        return partition_metadata_content(parse_partition_metadata(metadata)) == metadata
-    except DamagedContent:
-        return False
 
 
 def _content(topic: TopicFile) -> bytes:

@@ -8,6 +8,7 @@ import errno
 import pytest
 
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile
+from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
 from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
@@ -18,25 +19,30 @@ FIRST = TopicFile("t", b"1" * 16, 2, {"retention.ms": "5"})
 SECOND = TopicFile("t", b"2" * 16, 2, {})
 
 
-def create(disk, topic):
+def opened(disk, folders=None):
+    return TopicFiles(disk, folders or PartitionFolders(disk))
+
+
+def create(disk, topic, folders=None):
     def make_partition(number):
         write_file(disk, f"{folder_of(topic.name, number)}/records", topic.topic_id)
 
-    files = TopicFiles(disk)
+    files = opened(disk, folders)
     files.create(topic, make_partition)
     return files
 
 
 def delete(disk, topic):
-    files = TopicFiles(disk)
+    files = opened(disk)
     files.begin_delete(topic)
     files.finish_delete(topic)
 
 
 def started(disk):
     """Return the files after a start and all of its background work."""
-    files = TopicFiles(disk)
-    files.remove(files.doomed)
+    files = opened(disk)
+    folders = PartitionFolders(disk)
+    folders.remove(folders.retired())
     return files
 
 
@@ -61,11 +67,12 @@ def test_create_and_delete():
 def test_a_stop_leaves_the_rest_of_a_deletion_to_the_next_start():
     disk = MemoryDisk()
     topic = FIRST._replace(partitions=5)
-    files = create(disk, topic)
+    folders = PartitionFolders(disk)
+    files = create(disk, topic, folders)
     files.begin_delete(topic)
 
     def stop(call):
-        files.is_ending |= call.name == "remove_folder"
+        folders.is_ending |= call.name == "remove_folder"
 
     disk.plan = stop
     files.finish_delete(topic)
@@ -74,10 +81,10 @@ def test_a_stop_leaves_the_rest_of_a_deletion_to_the_next_start():
     assert disk.names("topics") == []
     create(disk, SECOND)
     later = disk.crash(0)
-    files = TopicFiles(later)
-    assert (files.topics(), files.doomed) == ([SECOND], left)
+    folders = PartitionFolders(later)
+    assert (opened(later).topics(), folders.retired()) == ([SECOND], left)
     assert set(later.names("")) == {"topics", "t-0", "t-1", *left}
-    files.remove(files.doomed)
+    folders.remove(folders.retired())
     assert later.names("") == ["t-0", "t-1", "topics"]
 
 
@@ -89,7 +96,7 @@ def test_what_a_crash_left_is_removed(name):
     content = read_file(disk, f"topics/{whole}") or b""
     nameless = [line for line in content.splitlines() if b"name" not in line]
     disk.open(f"topics/{name}", create=True).append(b"\n".join(nameless))
-    assert TopicFiles(disk).topics() == [FIRST]
+    assert opened(disk).topics() == [FIRST]
     assert disk.names("topics") == [whole]
 
 
@@ -149,7 +156,7 @@ def test_what_is_written_down_last_is_durable_last():
 
 def test_every_call_of_creating_fails():
     count = calls_of(lambda disk: create(disk, FIRST))
-    for number in range(calls_of(TopicFiles) + 1, count + 1):
+    for number in range(calls_of(opened) + 1, count + 1):
         disk = MemoryDisk()
         disk.plan = fail_at(number)
         with pytest.raises(OSError, match="planned"):
@@ -214,29 +221,6 @@ def test_folder_of_no_topic_is_put_aside_not_removed(caplog):
     assert f"memory:t-0 belongs to no topic and becomes memory:{stray}" in caplog.text
 
 
-def test_folder_of_another_topic(caplog):
-    disk = MemoryDisk()
-    files = create(disk, FIRST)
-    assert not files.is_of_another(FIRST, 0)
-    assert files.is_of_another(SECOND, 0)
-    for content in (b"", b"version: 0", bytes(47)):
-        write_file(disk, "t-0/partition.metadata", content)
-        assert not files.is_of_another(SECOND, 0), "it is not synced, so a crash may have taken it"
-        files.write_metadata(FIRST, 0)
-        assert files.is_of_another(SECOND, 0)
-
-
-def test_folder_that_is_put_aside_again(caplog):
-    disk = MemoryDisk()
-    for number in range(3):
-        disk.make_folder("t-0")
-        write_file(disk, "t-0/records", b"%d" % number)
-        TopicFiles(disk).make_folder(FIRST, 0)
-        remove_tree(disk, "t-0")
-    found = [read_file(disk, f"MTExMTExMTExMTExMTExMQ.0{more}-stray/records") for more in ("", ".1", ".2")]
-    assert found == [b"0", b"1", b"2"]
-
-
 def test_topic_made_anew_before_the_folders_of_the_former_are_gone():
     """The start assigns each folder to the topic that its file names, although neither topic exists."""
     disk = MemoryDisk()
@@ -268,7 +252,7 @@ def test_long_names(tmp_path, length):
     files = create(disk, topic)
     assert files.topics() == [topic]
     delete(disk, topic)
-    assert TopicFiles(disk).topics() == []
+    assert opened(disk).topics() == []
 
 
 @pytest.mark.parametrize("value", ["1\n2", "topic.id=x\n", "a=b", " ", "\\"])
@@ -281,11 +265,11 @@ def test_no_value_of_a_configuration_can_break_the_file(value):
 
 def test_file_of_an_earlier_release_has_no_name_inside():
     disk = MemoryDisk()
-    TopicFiles(disk)
+    opened(disk)
     write_file(disk, "topics/t.topic", b"partitions=2\nretention.ms=5\ntopic.id=MTExMTExMTExMTExMTExMQ\n")
-    assert TopicFiles(disk).topics() == [FIRST]
+    assert opened(disk).topics() == [FIRST]
     delete(disk, FIRST)
-    assert TopicFiles(disk).topics() == []
+    assert opened(disk).topics() == []
 
 
 @pytest.mark.parametrize(
@@ -299,10 +283,10 @@ def test_file_of_an_earlier_release_has_no_name_inside():
 )
 def test_damaged_file_is_refused(content, why):
     disk = MemoryDisk()
-    TopicFiles(disk)
+    opened(disk)
     write_file(disk, "topics/topic.topic", content)
     with pytest.raises(DamagedFile, match=why):
-        TopicFiles(disk).topics()
+        opened(disk).topics()
 
 
 def test_folder_that_is_half_removed_goes(caplog):
@@ -312,20 +296,6 @@ def test_folder_that_is_half_removed_goes(caplog):
     remove_tree(disk, "t-0")
     started(disk)
     assert disk.names("") == ["topics"]
-
-
-def test_what_does_not_belong_there_is_named_and_left_alone(caplog):
-    disk = MemoryDisk()
-    for name in ("t-0", "t-1", "t-abc", "lost+found", "x.0-stray", "topics"):
-        disk.make_folder(name)
-    for name in ("meta.properties", ".lock", "producer-ids.tmp", "notes"):
-        disk.open(name, create=True)
-    before = disk.names("")
-    TopicFiles(disk).tell_strays(["t-0"])
-    assert disk.names("") == before
-    assert [record.getMessage() for record in caplog.records] == [
-        f"memory:{name} belongs to no topic and is left alone" for name in ("lost+found", "notes", "t-1", "t-abc")
-    ]
 
 
 #: Changes to `FIRST`: other configurations, one more partition, both.
@@ -340,7 +310,7 @@ def change(disk, after, files=None):
     def make_partition(number):
         write_file(disk, f"{folder_of(after.name, number)}/records", after.topic_id)
 
-    (files or TopicFiles(disk)).change(FIRST, after, make_partition)
+    (files or opened(disk)).change(FIRST, after, make_partition)
 
 
 @pytest.mark.parametrize("after", CHANGES)

@@ -1,0 +1,209 @@
+"""The folders of partitions in a data directory, each with the id of its topic in `partition.metadata`.
+
+    <topic>-<partition>             a partition
+    <topic id>.<partition>-delete   a deleted one, whose files are being removed
+    <topic id>.<partition>-stray    one set aside, since it was in the way and belongs to no known topic
+
+Removing files takes a long time; a stop leaves the rest, and a startup does not wait for their removal. Every step
+blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain, count
+from operator import ne
+
+from kafkawire.reference_broker.storage.checkpoints import DIRECTORY_FILES
+from kafkawire.reference_broker.storage.disk.disk import (
+    TEMPORARY_SUFFIX,
+    Disk,
+    is_short_of_descriptors,
+    read_file,
+    remove_tree,
+    write_file,
+)
+from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.storage.damage import DamagedContent
+from kafkawire.sdk.storage.partition_metadata import (
+    PARTITION_METADATA,
+    parse_partition_metadata,
+    partition_metadata_content,
+)
+from kafkawire.sdk.storage.partitions import Partition, folder_of
+
+__all__ = ["PartitionFolders"]
+
+logger = logging.getLogger("kafkawire.broker")
+
+_DELETED = "-delete"
+_STRAY = "-stray"
+
+#: Largest size of `partition.metadata`; a larger file is something else.
+_METADATA_BYTES_MAX = 1024
+
+#: A content that differs from ours in at most this many bytes is damaged: the ids of two topics differ in almost all.
+_DAMAGED_BYTES_MAX = 4
+
+
+class PartitionFolders:
+    """The folders on a disk.
+
+    Args:
+        disk: the data directory.
+
+    Attributes:
+        is_ending: whether the remaining folders of deleted partitions stay until the next startup.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self.is_ending = False
+        self._disk = disk
+
+    def make(self, place: Partition, topic_id: bytes) -> None:
+        """Create the folder of a partition, with metadata; an existing folder is set aside. Nothing is synced.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        folder = folder_of(*place)
+        if self._exists(folder):
+            # Renamed instead of removed, since it may hold records of unknown origin.
+            stray = self._free_name(place, topic_id, _STRAY)
+            describe = self._disk.describe
+            logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
+            self._disk.rename(folder, stray)
+        self._disk.make_folder(folder)
+        self._write_metadata(folder, topic_id, None)
+
+    def settle(self, place: Partition, topic_id: bytes, *, is_there: bool) -> bool:
+        """Make sure at startup that a partition has a folder with metadata; return whether it is new.
+
+        The metadata is not synced, since it can be written again.
+
+        Args:
+            place: topic and number of the partition.
+            topic_id: the id of its topic.
+            is_there: whether the name exists.
+
+        Raises:
+            OSError: the disk failed, or the name belongs to something else.
+        """
+        folder = folder_of(*place)
+        metadata = self._metadata(folder) if is_there else None
+        is_new = not is_there or (metadata is not None and _names_another(metadata, topic_id))
+        if is_new:
+            logger.error("%s is missing: the partition is empty", self._disk.describe(folder))
+            self.make(place, topic_id)
+        else:
+            self._write_metadata(folder, topic_id, metadata)
+        return is_new
+
+    def _write_metadata(self, folder: str, topic_id: bytes, present: bytes | None) -> None:
+        content = partition_metadata_content(topic_id)
+        if present != content:
+            write_file(self._disk, f"{folder}/{PARTITION_METADATA}", content)
+
+    def _metadata(self, folder: str) -> bytes | None:
+        return read_file(self._disk, f"{folder}/{PARTITION_METADATA}", _METADATA_BYTES_MAX)
+
+    def _free_name(self, place: Partition, topic_id: bytes, suffix: str) -> str:
+        """Return a free name for setting a folder aside: one left by an earlier error may have the first name."""
+        stem = f"{format_uuid(topic_id)}.{place[1]}"
+        others = (f"{stem}.{again}{suffix}" for again in count(1))
+        return next(name for name in chain((f"{stem}{suffix}",), others) if not self._exists(name))
+
+    def _exists(self, folder: str) -> bool:
+        try:
+            self._disk.names(folder)
+        except FileNotFoundError:
+            return False
+        return True
+
+    # Deleting.
+
+    def retire(self, places: Iterable[Partition], topic_id: bytes, is_free: Callable[[], bool]) -> list[str]:
+        """Rename the folders of deleted partitions durably, and return them.
+
+        A half-removed folder is then never mistaken for a partition.
+
+        Args:
+            places: topics and numbers of the partitions.
+            topic_id: the id of their topic; folders of other topics stay.
+            is_free: whether no other topic has the name; decides about folders without sound metadata.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        retired = []
+        for place in places:
+            folder = folder_of(*place)
+            if self._is_of(folder, topic_id, is_free):
+                retired.append(self._free_name(place, topic_id, _DELETED))
+                self._disk.rename(folder, retired[-1])
+        self._disk.sync_folder("")
+        return retired
+
+    def _is_of(self, folder: str, topic_id: bytes, is_free: Callable[[], bool]) -> bool:
+        """Return whether a folder belongs to a topic, and not to a later one of the same name."""
+        try:
+            self._disk.names(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        try:
+            metadata = self._metadata(folder)
+        except OSError as error:
+            if is_short_of_descriptors(error):
+                raise
+            metadata = None  # the name may be that of a folder, for example
+        if metadata == partition_metadata_content(topic_id):
+            return True
+        if metadata is not None and _names_another(metadata, topic_id):
+            return False
+        # The file is not synced, and a crash may have emptied it. Then the name decides.
+        return is_free()
+
+    def retired(self) -> list[str]:
+        """Return the folders left by earlier deletions, to be removed by `remove`."""
+        return [name for name in self._disk.names("") if name.endswith(_DELETED)]
+
+    def remove(self, retired: Sequence[str]) -> None:
+        """Remove renamed folders, until the broker stops.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        for folder in retired:
+            if self.is_ending:
+                return
+            remove_tree(self._disk, folder)
+
+    # Unknown folders.
+
+    def tell_strays(self, known: Collection[str]) -> None:
+        """Log unknown folders in the data directory, which are left alone.
+
+        Apache Kafka sets aside folders of unknown partitions, and does not start with other unknown folders.
+
+        Args:
+            known: folders of the partitions.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        for name in self._disk.names(""):
+            stem = name.removesuffix(TEMPORARY_SUFFIX)
+            if stem not in known and stem not in DIRECTORY_FILES and not name.endswith((_DELETED, _STRAY)):
+                logger.warning("%s belongs to no topic and is left alone", self._disk.describe(name))
+
+
+def _names_another(metadata: bytes, topic_id: bytes) -> bool:
+    """Return whether a `partition.metadata` belongs to another topic, rather than being a damaged file of ours."""
+    own = partition_metadata_content(topic_id)
+    if len(metadata) != len(own) or sum(map(ne, metadata, own)) <= _DAMAGED_BYTES_MAX:
+        return False
+    try:
+        return partition_metadata_content(parse_partition_metadata(metadata)) == metadata
+    except DamagedContent:
+        return False
