@@ -62,8 +62,8 @@ def _wanted(directory: LogDirectory, request: DescribeLogDirsRequest) -> Work[di
     """Return the numbers of the requested partitions by topic, without duplicates."""
     wanted: dict[str, dict[int, None]] = {}
     if request.topics is None:
-        for topic in tuple(directory.topics.values()):
-            wanted[topic.name] = dict.fromkeys(range(len(topic.logs)))
+        for name in directory.topic_names():
+            wanted[name] = dict.fromkeys(directory.of(name))
             yield
     for named in request.topics or ():
         numbers = wanted.setdefault(named.topic, {})

@@ -212,7 +212,8 @@ class LocalTopics:
         return self.metadata.newest.topics[topic.name]
 
     def _image_of(self, topic: Topic) -> TopicImage:
-        partitions = [self._partition(log.leader_epoch, is_offline=log.is_offline) for log in topic.logs]
+        logs = self._directory.of(topic.name).values()
+        partitions = [self._partition(log.leader_epoch, is_offline=log.is_offline) for log in logs]
         return TopicImage(topic.name, topic.topic_id, tuple(partitions), topic.configs)
 
     def _partition(self, leader_epoch: int, *, is_offline: bool) -> PartitionImage:

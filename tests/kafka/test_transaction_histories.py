@@ -198,7 +198,7 @@ def test_files_and_fetches(kafka: ApacheKafka, play: Callable[[History], None]) 
         found[folder] = compared(ours)
         assert found[folder] == compared(theirs)
     assert {Path(file).suffix for files in found.values() for file in files} == {".txnindex", ".snapshot"}
-    log = bench.core.directory.topics[pair.ours.names.name("a")].logs[0]
+    log = bench.core.directory.of(pair.ours.names.name("a"))[0]
     for offset in range(log.next_offset):
         for max_bytes in (1, 300, 2**20):
             pair.compare_fetches(offset, max_bytes)

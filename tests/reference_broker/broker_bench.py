@@ -16,7 +16,7 @@ from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.peer import Peer
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import Disk, FileSlice
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.services import LogServices
@@ -175,13 +175,13 @@ class BrokerBench:
         assert not result.error_code, result
         return bytes(result.topic_id)
 
-    def offsets_topic(self) -> Topic:
+    def offsets_topic(self) -> TopicImage:
         """Return the offsets topic, created if it does not exist."""
         made: list[TopicImage | BrokerError] = []
         self.core.topics.ensure(CONSUMER_OFFSETS_TOPIC, made.append)
         (topic,) = made
         assert isinstance(topic, TopicImage)
-        return self.core.directory.topics[topic.name]
+        return topic
 
     def produce(self, records: bytes | bytearray, topic: str = "t", partition: int = 0, acks: int = -1) -> Any:
         """Send a batch; return the part of the response for its partition."""

@@ -39,7 +39,7 @@ def test_topics_and_records_stay(bench, end):
     getattr(bench, end)()
     topic = bench.core.directory.topics["t"]
     assert (topic.topic_id, topic.configs) == (topic_id, {"retention.ms": "1000"})
-    assert [log.next_offset for log in topic.logs] == [0, 2]
+    assert [log.next_offset for log in bench.core.directory.of(topic.name).values()] == [0, 2]
     assert bench.core.directory.cluster_id == cluster_id
     assert bench.core.directory.was_clean is (end == "restart")
     assert bench.produce(produced(b"c"), partition=1).base_offset == 2
@@ -62,7 +62,7 @@ def test_groups_are_spread_over_the_offsets_topic(tmp_path):
     bench = BrokerBench(tmp_path / "data", offsets_topic_num_partitions=3)
     for group_id in ("a", "b", "c"):
         stable(bench, group_id)
-    logs = bench.offsets_topic().logs
+    logs = bench.core.directory.of(bench.offsets_topic().name).values()
     assert [log.next_offset for log in logs] == [2, 2, 2], "one record when the group is made, one when it is stable"
     assert sorted(partition_of(group_id, 3) for group_id in ("a", "b", "c")) == [0, 1, 2]
     bench.restart()
@@ -84,7 +84,7 @@ def test_offsets_topic_is_synced_as_the_broker_asks():
     """Committed offsets were once never synced, whatever the value of `log.flush.interval.messages`."""
     bench = BrokerBench(disk := MemoryDisk(), **{"log.flush.interval.messages": 1})
     stable(bench)
-    (log,) = bench.offsets_topic().logs
+    (log,) = bench.core.directory.of(bench.offsets_topic().name).values()
     assert log.recovery_point == log.next_offset > 0
     for seed in range(10):
         assert group_in(BrokerBench(disk.crash(seed))).generation_id == 1
@@ -115,7 +115,7 @@ def test_coordinators_do_not_take_a_log_that_cannot_be_opened_for_an_empty_one()
 
 def test_a_changed_configuration_of_the_broker_takes_effect_everywhere_at_once(bench):
     bench.create()
-    (log,) = bench.core.directory.topics["t"].logs
+    (log,) = bench.core.directory.of("t").values()
     told = []
     bench.core.on_options = lambda options: told.append(options.log_cleaner_backoff_ms)
     changes = {"group.consumer.assignment.interval.ms": "7", "log.retention.ms": "8", "log.cleaner.backoff.ms": "9"}

@@ -219,7 +219,7 @@ class TransactionWorkload:
     def _look(self, bench: BrokerBench) -> None:
         """Read all records, as consumers do all the time; a read may fail."""
         for name in _TOPICS:
-            log = bench.core.directory.topics[name].logs[0]
+            log = bench.core.directory.of(name)[0]
             # Once a response is being sent, the broker can only close the connection.
             with contextlib.suppress(OSError):
                 data = fetch(bench, name, log.log_start_offset, IsolationLevel.READ_COMMITTED)
@@ -232,14 +232,14 @@ class TransactionWorkload:
         directory = bench.core.directory
         bench.create("fresh")
         assert not bench.produce(produced(b"fresh"), "fresh").error_code
-        if not any(directory.topics[name].logs[0].is_offline for name in _COORDINATORS):
+        if not any(directory.of(name)[0].is_offline for name in _COORDINATORS):
             driver, again = Driver(bench), Transactor(Clients(), "another", TransactionVersion.TV_2, "fresh")
             again.shared.is_strict = True
             driver.run(again.begin())
             driver.run(again.transact({"fresh": 1}, True, bench.now_ms))
             assert again.transactions[0].is_committed
         for name, topic in directory.topics.items():
-            if topic.logs[0].is_offline:
+            if directory.of(topic.name)[0].is_offline:
                 assert fetch(bench, name, 0, IsolationLevel.READ_COMMITTED).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     def check(self, bench: BrokerBench) -> tuple[int, ...]:
@@ -277,7 +277,7 @@ class TransactionWorkload:
             assert topic_id in directory.topics_by_id or topic_id in self.janitor.maybe_gone, f"{name} is gone"
 
     def _check_numbers(self, bench: BrokerBench, writer: Writer, *, is_complete: bool) -> int:
-        log = bench.core.directory.topics[writer.topic].logs[0]
+        log = bench.core.directory.of(writer.topic)[0]
         start, offset = log.log_start_offset, log.log_start_offset
         found: list[int] = []
         while offset < log.high_watermark:
@@ -356,7 +356,7 @@ def fetch(bench: BrokerBench, name: str, offset: int, isolation: IsolationLevel)
 
 def read_committed(bench: BrokerBench, name: str) -> list[bytes]:
     """Return the values that a `read_committed` consumer reads, up to the last stable offset."""
-    log = bench.core.directory.topics[name].logs[0]
+    log = bench.core.directory.of(name)[0]
     offset, values = log.log_start_offset, []
     while offset < log.last_stable_offset:
         data = fetch(bench, name, offset, IsolationLevel.READ_COMMITTED)
@@ -371,7 +371,7 @@ def read_committed(bench: BrokerBench, name: str) -> list[bytes]:
 
 def read_all(bench: BrokerBench, name: str) -> list[bytes]:
     """Return the values of all records, committed or not."""
-    log = bench.core.directory.topics[name].logs[0]
+    log = bench.core.directory.of(name)[0]
     offset, values = log.log_start_offset, []
     while offset < log.high_watermark:
         data = fetch(bench, name, offset, IsolationLevel.READ_UNCOMMITTED)

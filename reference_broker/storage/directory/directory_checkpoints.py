@@ -1,8 +1,8 @@
 """The checkpoints of a data directory: start offsets, recovery points and high watermarks of logs.
 
-The files are Kafka's and name a topic, not its id. So no topic is created while one of them may have an entry of
-another topic with its name: deletions drop the entries, together if there are many at once, and entries that remain
-after a crash or a disk error are dropped by the next startup or the creation.
+The files are Kafka's and name a topic, not its id. So no partition is created while one of them may have an entry of
+another topic's partition with its name: deletions drop the entries, together if there are many at once, and entries
+that remain after a crash or a disk error are dropped by the next startup or the creation.
 
 Recovery points on disk only move back when a log is truncated, which removes everything behind them: compaction leaves
 gaps before them, which a startup would treat as damage after them.
@@ -11,7 +11,7 @@ gaps before them, which a startup would treat as damage after them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafkawire.reference_broker.storage.checkpoints import offsets_if_sound, write_offsets
 from kafkawire.reference_broker.storage.disk.disk import Disk
@@ -64,8 +64,8 @@ class DirectoryCheckpoints:
         self._was_alone = HIGH_WATERMARKS not in disk.names("")
         # A log that the file lacks was not compacted; if the file is missing, that is unknown for every log.
         self._unnamed = 0 if self.are_points_sound and RECOVERY_POINTS in disk.names("") else None
-        #: Deleted topics that may have entries.
-        self._gone = {name for offsets in found.values() for name, _ in offsets or ()}
+        #: Deleted partitions that may have entries.
+        self._gone = {place for offsets in found.values() for place in offsets or ()}
         #: Files whose last write may not be durable.
         self._unsure = {LOG_START_OFFSETS}
 
@@ -81,31 +81,31 @@ class DirectoryCheckpoints:
         """Return the offset before which a log is durable, None if unknown."""
         return self.recovery_points.get(place, self._unnamed)
 
-    # Deleted topics.
+    # Deleted partitions.
 
-    def keep_only(self, present: Collection[str]) -> None:
-        """Drop the entries of all other topics at startup; a disk error does not prevent the startup."""
+    def keep_only(self, present: Iterable[Partition]) -> None:
+        """Drop the entries of all other partitions at startup; a disk error does not prevent the startup."""
         self._gone.difference_update(present)
         self.forget_if_possible()
 
-    def note_deleted(self, name: str) -> None:
-        """Record that a topic was deleted."""
-        self._gone.add(name)
+    def note_deleted(self, places: Iterable[Partition]) -> None:
+        """Record that partitions were deleted."""
+        self._gone.update(places)
 
     def forget_if_possible(self) -> None:
-        """Drop the entries of deleted topics; after an error, `clear_name` drops them before a name is reused."""
+        """Drop the entries of deleted partitions; after an error, `clear` drops them before a name is reused."""
         try:
             self._forget()
         except OSError as error:
             logger.warning("checkpoints keep entries of deleted topics for now: %s", error)
 
-    def clear_name(self, name: str) -> None:
-        """Drop entries of other topics of this name, before one is created.
+    def clear(self, places: Iterable[Partition]) -> None:
+        """Drop entries of deleted partitions of these names, before new ones are created.
 
         Raises:
             OSError: the disk failed.
         """
-        if name in self._gone:
+        if not self._gone.isdisjoint(places):
             self._forget()
 
     def _forget(self) -> None:
@@ -125,7 +125,7 @@ class DirectoryCheckpoints:
         self._gone.clear()
 
     def _without_gone(self, offsets: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        return {place: offset for place, offset in offsets.items() if place[0] not in self._gone}
+        return {place: offset for place, offset in offsets.items() if place not in self._gone}
 
     def lower_cleaned(self, ends: Mapping[Partition, int]) -> None:
         """Let the cleaner's checkpoint not say more than truncated logs have.

@@ -14,8 +14,8 @@ Creation and deletion of topics and writes of checkpoints run in the background,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
@@ -50,7 +50,7 @@ from kafkawire.sdk.storage.meta_properties import (
     meta_properties_content,
     parse_meta_properties,
 )
-from kafkawire.sdk.storage.partitions import folder_of
+from kafkawire.sdk.storage.partitions import Partition, folder_of
 from kafkawire.sdk.storage.properties import properties_content
 
 __all__ = ["LogDirectory", "Topic"]
@@ -70,23 +70,23 @@ _SILENT_IDS = 2**32
 
 @dataclass(slots=True)
 class Topic:
-    """A topic and the logs of its partitions.
+    """A topic.
 
     Attributes:
         name: unique among the present topics.
         topic_id: 16 bytes, never reused.
+        partitions: their number.
         configs: configurations that differ from the defaults, by Kafka's names.
-        logs: one per partition, in order of partition number.
     """
 
     name: str
     topic_id: bytes
+    partitions: int
     configs: Mapping[str, str]
-    logs: list[PartitionLog] = field(default_factory=list)
 
     def as_file(self) -> TopicFile:
         """Return its file content."""
-        return TopicFile(self.name, self.topic_id, len(self.logs), self.configs)
+        return TopicFile(self.name, self.topic_id, self.partitions, self.configs)
 
 
 class LogDirectory:
@@ -129,6 +129,8 @@ class LogDirectory:
         self._is_replicated = is_replicated
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
+        #: By topic and partition number, in order of the numbers.
+        self._logs: dict[str, dict[int, PartitionLog]] = {}
         self._disk = services.disk
         self._new_uuid = new_uuid
         self._defaults = dict(defaults or {})
@@ -187,7 +189,6 @@ class LogDirectory:
         has_new_folders = False
         present = set(self._disk.names(""))
         for file in self._files.topics():
-            topic = Topic(file.name, file.topic_id, file.configs)
             config = self._config_in(file)
             for place in file.places():
                 folder, problem = folder_of(*place), None
@@ -206,11 +207,11 @@ class LogDirectory:
                     last_epoch=last_epoch,
                     high_watermark=self.checkpoints.high_watermark_of(place) if self._is_replicated else None,
                 )
-                topic.logs.append(log)
-            self._register(topic)
+                self._take(place, log)
+            self._register(Topic(*file))
         self._settle_truncations()
         write_last_epoch(self._disk, last_epoch, (log.leader_epoch for _, _, log in self.logs()))
-        self.checkpoints.keep_only(self.topics)
+        self.checkpoints.keep_only((name, number) for name, number, _ in self.logs())
         self._folders.tell_strays({log.folder for _, _, log in self.logs()})
         if has_new_folders:
             self._disk.sync_folder("")
@@ -237,16 +238,31 @@ class LogDirectory:
     def _register(self, topic: Topic) -> None:
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
-        for log in topic.logs:
-            log.on_sealed = self.checkpoint
-            log.on_truncated = self._truncated
+
+    def _take(self, place: Partition, log: PartitionLog) -> None:
+        """Let a log take part in checkpoints and upkeep from now on."""
+        topic, number = place
+        self._logs.setdefault(topic, {})[number] = log
+        log.on_sealed = self.checkpoint
+        log.on_truncated = self._truncated
+
+    def _unlist(self, places: Iterable[Partition]) -> list[PartitionLog]:
+        """Let the logs of partitions take no further part in checkpoints and upkeep, and return them."""
+        unlisted = []
+        for topic, number in places:
+            hosted = self._logs.get(topic, {})
+            if (log := hosted.pop(number, None)) is not None:
+                unlisted.append(log)
+            if not hosted:
+                self._logs.pop(topic, None)
+        return unlisted
 
     def change_defaults(self, defaults: Mapping[str, str]) -> None:
         """Change the topic configurations for topics that do not override them."""
         self._defaults = dict(defaults)
         for topic in self.topics.values():
             config = self.config_of(topic.configs)
-            for log in topic.logs:
+            for log in self.of(topic.name).values():
                 log.configure(config)
 
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
@@ -255,9 +271,17 @@ class LogDirectory:
 
     def logs(self) -> Iterator[tuple[str, int, PartitionLog]]:
         """Yield topic, partition and log of all partitions."""
-        for topic in self.topics.values():
-            for number, log in enumerate(topic.logs):
-                yield topic.name, number, log
+        for topic, hosted in self._logs.items():
+            for number, log in hosted.items():
+                yield topic, number, log
+
+    def of(self, topic: str) -> Mapping[int, PartitionLog]:
+        """Return the logs of a topic by partition number, in order of the numbers; empty for an unknown topic."""
+        return self._logs.get(topic, {})
+
+    def topic_names(self) -> list[str]:
+        """Return the names of topics that have partitions here."""
+        return [*self._logs]
 
     @property
     def path(self) -> str:
@@ -280,8 +304,8 @@ class LogDirectory:
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
         """Return the log of a partition, None if there is none."""
-        known = self.topics.get(topic)
-        return known.logs[partition] if known is not None and 0 <= partition < len(known.logs) else None
+        hosted = self._logs.get(topic)
+        return None if hosted is None else hosted.get(partition)
 
     # Creating and deleting.
 
@@ -296,16 +320,17 @@ class LogDirectory:
             configs: configurations that differ from the defaults.
             done: called with the topic, or with KAFKA_STORAGE_ERROR.
         """
-        topic = Topic(name, self._new_uuid(), dict(configs))
-        file = TopicFile(name, topic.topic_id, partitions, topic.configs)
-        make_partition = self._maker(file, topic.logs)
+        topic = Topic(name, self._new_uuid(), partitions, dict(configs))
+        logs: dict[int, PartitionLog] = {}
 
         def work() -> None:
-            self.checkpoints.clear_name(name)
-            self._files.create(file, make_partition)
+            file = topic.as_file()
+            self.checkpoints.clear(file.places())
+            self._files.create(file, self._maker(file, logs))
 
         def created(error: Exception | None) -> None:
             if error is None:
+                self._take_all(name, logs)
                 self._register(topic)
                 done(topic)
             else:
@@ -314,7 +339,11 @@ class LogDirectory:
 
         self.queue.do(lambda: work, created)
 
-    def _maker(self, file: TopicFile, logs: list[PartitionLog]) -> Callable[[int], None]:
+    def _take_all(self, topic: str, logs: Mapping[int, PartitionLog]) -> None:
+        for number, log in logs.items():
+            self._take((topic, number), log)
+
+    def _maker(self, file: TopicFile, logs: dict[int, PartitionLog]) -> Callable[[int], None]:
         """Return a function that creates a partition of a topic, and adds its log to others."""
         config = self.config_of(file.configs)
 
@@ -323,7 +352,7 @@ class LogDirectory:
             log = PartitionLog(self.services, folder_of(file.name, number), config, high_watermark=high_watermark)
             if log.error is not None:
                 raise OSError(str(log.error))
-            logs.append(log)
+            logs[number] = log
 
         return make_partition
 
@@ -344,14 +373,16 @@ class LogDirectory:
                 done(outcome)
                 return
             del self.topics[topic.name], self.topics_by_id[topic.topic_id]
-            self.checkpoints.note_deleted(topic.name)
+            file = topic.as_file()
+            logs = self._unlist(file.places())
+            self.checkpoints.note_deleted(file.places())
             gone()
             end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
-            for log in topic.logs:
+            for log in logs:
                 log.end(end)
             # A running sync or roll would write into the folder of the next topic of this name.
-            remove = partial(self._files.finish_delete, topic.as_file())
-            self.queue.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, topic.logs))
+            remove = partial(self._files.finish_delete, file)
+            self.queue.do(lambda: remove, self._removed, place=0, when=partial(when_all_quiet, logs))
             self._forget_deleted()
             done(None)
 
@@ -391,15 +422,17 @@ class LogDirectory:
             done: called with the topic, or with the error: it was deleted before, or KAFKA_STORAGE_ERROR; if the disk
                 fails again then, it may have the partitions after a restart, without records.
         """
-        logs: list[PartitionLog] = []
+        logs: dict[int, PartitionLog] = {}
 
         def work(file: TopicFile) -> None:
-            self._files.change(file, file._replace(partitions=count), self._maker(file, logs))
+            after = file._replace(partitions=count)
+            self.checkpoints.clear(after.places(file.partitions))
+            self._files.change(file, after, self._maker(file, logs))
 
         def added(outcome: Topic | BrokerError) -> None:
             if isinstance(outcome, Topic):
-                topic.logs.extend(logs)
-                self._register(topic)
+                self._take_all(topic.name, logs)
+                topic.partitions = count
             done(outcome)
 
         self._change(topic, "given more partitions", work, added)
@@ -425,7 +458,7 @@ class LogDirectory:
 
         def worked(error: Exception | None) -> None:
             if isinstance(error, UndecidedError):
-                for log in topic.logs:
+                for log in [*self.of(topic.name).values()]:
                     log.fail(error)
             if error is not None:
                 logger.error("the topic %s cannot be %s: %s", topic.name, changed, error)
@@ -562,4 +595,5 @@ class LogDirectory:
         self.queue.close()
         self.topics.clear()
         self.topics_by_id.clear()
+        self._logs.clear()
         self._lock.release()

@@ -186,7 +186,7 @@ def test_failed_checkpoint_is_reported():
     bench.produce(produced(b"a", b"b"))
     disk.plan = fail_at(disk.calls + 1)
     assert ask(bench, ("t", 0, 1)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
-    log = bench.core.directory.topics["t"].logs[0]
+    log = bench.core.directory.of("t")[0]
     log.fail(OSError("gone"))
     assert ask(bench, ("t", 0, 1)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
     assert log.error is not None

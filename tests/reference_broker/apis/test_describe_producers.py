@@ -18,7 +18,7 @@ def describe(bench, *numbers, topic="t"):
 
 def test_producers(bench):
     bench.create()
-    log = Transactions(bench.core.directory.topics["t"].logs[0])
+    log = Transactions(bench.core.directory.of("t")[0])
     log.append(18, b"a", b"b", epoch=2)
     log.end(18, True, 2, coordinator_epoch=9)
     log.append(1, b"c")
@@ -57,6 +57,6 @@ def test_errors(bench, topic, number, code, message):
 
 def test_a_log_that_is_offline(bench):
     bench.create()
-    bench.core.directory.topics["t"].logs[0].fail(OSError("broken"))
+    bench.core.directory.of("t")[0].fail(OSError("broken"))
     (partition,) = describe(bench, 0)
     assert partition.error_code == ErrorCode.KAFKA_STORAGE_ERROR

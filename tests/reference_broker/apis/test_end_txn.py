@@ -23,7 +23,7 @@ def test_every_version(bench, version, is_commit):
     assert x.producer == (producer_id, epoch + 1 if version > 4 else epoch)
     assert x.describe().transaction_state == ("CompleteCommit" if is_commit else "CompleteAbort")
     for name, number in (("a", 0), ("b", 1)):
-        log = bench.core.directory.topics[name].logs[number]
+        log = bench.core.directory.of(name)[number]
         assert log.next_offset == 1, "a marker"
         (_, header), *_ = log.headers()
         assert (header.producer_id, header.producer_epoch, header.is_control) == (*x.producer, True)

@@ -235,7 +235,7 @@ def test_what_does_not_wait(bench, message):
 def transactions(bench):
     """Return a writer of transactions to the only partition of a topic."""
     bench.create()
-    return Transactions(bench.core.directory.topics["t"].logs[0])
+    return Transactions(bench.core.directory.of("t")[0])
 
 
 def committed(*partitions, **fields):

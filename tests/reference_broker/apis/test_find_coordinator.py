@@ -39,7 +39,7 @@ def test_transactions(bench, version):
     found = ask(bench, CoordinatorType.TRANSACTION, version)
     assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 1, "broker", 9092)
     topic = bench.core.directory.topics["__transaction_state"]
-    assert len(topic.logs) == bench.core.options.transaction_state_log_num_partitions
+    assert topic.partitions == bench.core.options.transaction_state_log_num_partitions
     assert topic.configs["cleanup.policy"] == "compact"
 
 
@@ -84,8 +84,8 @@ def test_nobody_coordinates_from_a_log_that_is_offline(bench, kind, version):
     bench.offsets_topic()
     bench.core.topics.ensure(TRANSACTION_STATE_TOPIC, lambda made: None)
     for name in ("__consumer_offsets", "__transaction_state"):
-        topic = bench.core.directory.topics[name]
-        topic.logs[partition_of("g", len(topic.logs))].fail(OSError("broken"))
+        logs = bench.core.directory.of(name)
+        logs[partition_of("g", len(logs))].fail(OSError("broken"))
     found = ask(bench, kind, version)
     assert (found.error_code, found.node_id, found.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
 

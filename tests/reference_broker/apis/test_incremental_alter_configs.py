@@ -101,7 +101,7 @@ def test_changes_survive(bench: BrokerBench, change: tuple[ConfigResourceType, s
 
 def test_a_topic_goes_by_a_change_at_once(bench: BrokerBench) -> None:
     alter(bench, (ConfigResourceType.TOPIC, "t", [("retention.ms", SET, "1000")]))
-    (log,) = bench.core.directory.topics["t"].logs
+    (log,) = bench.core.directory.of("t").values()
     assert log.config.retention_ms == 1000
     alter(bench, (ConfigResourceType.TOPIC, "t", [("cleanup.policy", APPEND, "compact")]))
     assert (log.config.is_compacted, log.config.has_retention, log.config.retention_ms) == (True, True, 1000)
@@ -119,7 +119,7 @@ def test_a_broker_goes_by_a_change_at_once_and_after_a_restart(bench: BrokerBenc
     assert alter(bench, (ConfigResourceType.BROKER, name, change)) == [(ErrorCode.NONE, None)]
     for _ in range(2):
         core = bench.core
-        assert core.directory.topics["t"].logs[0].config.retention_ms == 3000
+        assert core.directory.of("t")[0].config.retention_ms == 3000
         options = core.options
         assert (options.log_cleaner_backoff_ms, options.producer_id_expiration_ms, options.max_connections) == (
             7,
@@ -130,7 +130,7 @@ def test_a_broker_goes_by_a_change_at_once_and_after_a_restart(bench: BrokerBenc
         bench.restart()
     change = [(config, DELETE, None) for config, _, _ in change]
     assert alter(bench, (ConfigResourceType.BROKER, name, change)) == [(ErrorCode.NONE, None)]
-    assert bench.core.directory.topics["t"].logs[0].config.retention_ms == 7 * 24 * 3600 * 1000
+    assert bench.core.directory.of("t")[0].config.retention_ms == 7 * 24 * 3600 * 1000
     assert bench.core.options.producer_id_expiration_ms == 86_400_000
 
 

@@ -207,7 +207,7 @@ def test_what_follows_a_batch_that_may_take_long_is_another_turn(bench: BrokerBe
     partitions = [ProduceRequest.PartitionProduceData(number, batch) for number in range(2)]
     topics = [ProduceRequest.TopicProduceData("t", partition_data=partitions)]
     delayed = bench.begin(ProduceRequest(None, -1, 1_000, topics), 9)
-    logs = bench.core.directory.topics["t"].logs
+    logs = bench.core.directory.of("t").values()
     assert [log.next_offset for log in logs] == [1, 0]
     delayed.step()
     assert [log.next_offset for log in logs] == [1, 1]
@@ -218,7 +218,7 @@ def test_partitions_are_looked_at_in_turns_before_any_is_appended_to(bench: Brok
     partitions = [ProduceRequest.PartitionProduceData(0, produced(b"x"))] * LOOKED_AT_A_TIME
     topics = [ProduceRequest.TopicProduceData("t", partition_data=partitions)]
     delayed = bench.begin(ProduceRequest(None, -1, 1_000, topics), 9)
-    log = bench.core.directory.topics["t"].logs[0]
+    log = bench.core.directory.of("t")[0]
     assert log.next_offset == 0
     while log.next_offset == 0:
         delayed.step()

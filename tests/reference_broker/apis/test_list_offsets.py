@@ -97,7 +97,7 @@ def test_unknown_partitions_and_doubles(filled):
 
 @pytest.mark.parametrize("isolation_level", IsolationLevel)
 def test_what_is_not_committed(filled, isolation_level):
-    Transactions(filled.core.directory.topics["t"].logs[0]).append(1, b"a")
+    Transactions(filled.core.directory.of("t")[0]).append(1, b"a")
     is_committed = isolation_level == IsolationLevel.READ_COMMITTED
     filled.produce(produced(b"c", timestamps=(NOW_MS + 500,)))
 
@@ -116,7 +116,7 @@ def test_what_is_not_committed(filled, isolation_level):
 
 def test_replicas_and_tools_are_told_the_end_of_the_log_whatever_is_open(bench):
     bench.create()
-    Transactions(bench.core.directory.topics["t"].logs[0]).append(1, b"a")
+    Transactions(bench.core.directory.of("t")[0]).append(1, b"a")
     latest = Topic("t", [Partition(0, timestamp=OffsetTimestamp.LATEST)])
     found = [
         bench.ask(ListOffsetsRequest(replica, IsolationLevel.READ_COMMITTED, [latest])).topics[0].partitions[0].offset

@@ -20,7 +20,7 @@ def filled():
     """Return a broker with six records: two of epoch 0, two of epoch 2, two of epoch 6."""
     bench = BrokerBench(MemoryDisk())
     bench.create()
-    log = bench.core.directory.topics["t"].logs[0]
+    log = bench.core.directory.of("t")[0]
     for epoch in (0, 2, 6):
         if epoch:
             log.epochs.begin(epoch, log.next_offset)

@@ -179,7 +179,7 @@ def test_a_batch_that_waits_is_waited_for_without_acknowledgement():
     waiting = bench.ask(request(Partition(0, produced(b"1")), acks=0), 9)
     assert waiting.response is None
     work.run(1)
-    assert bench.core.directory.topics["t"].logs[0].next_offset == 2
+    assert bench.core.directory.of("t")[0].next_offset == 2
     waiting.check_unsent(waiting.response)
 
 
@@ -315,14 +315,14 @@ def test_the_coordinator_is_asked_about_a_transaction(bench, desk, version):
 def test_one_refused_partition_does_not_stop_the_others(bench, desk):
     desk.refused["t", 0] = ErrorCode.TRANSACTION_ABORTABLE
     assert transact(bench, in_transaction(0), in_transaction(1)) == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE]
-    assert [log.next_offset for log in bench.core.directory.topics["t"].logs] == [0, 1]
+    assert [log.next_offset for log in bench.core.directory.of("t").values()] == [0, 1]
 
 
 def test_response_waits_for_the_coordinator(bench, desk):
     desk.is_held = True
     operation = ask_for(bench, in_transaction(0), Partition(1, produced(b"x")))
     assert operation.response is None
-    assert [log.next_offset for log in bench.core.directory.topics["t"].logs] == [0, 1]
+    assert [log.next_offset for log in bench.core.directory.of("t").values()] == [0, 1]
     desk.answer()
     assert codes_in(operation.response) == [ErrorCode.NONE] * 2
 

@@ -39,7 +39,7 @@ def write(bench, *markers, version=2):
 @pytest.mark.parametrize("is_commit", [False, True])
 def test_every_version(bench, version, is_commit):
     bench.create()
-    log = bench.core.directory.topics["t"].logs[0]
+    log = bench.core.directory.of("t")[0]
     Transactions(log).append(7, b"x")
     assert log.last_stable_offset == 0
     assert write(bench, marker(7, 0, 0, is_commit=is_commit), version=version) == {7: [NONE]}
@@ -73,7 +73,7 @@ def test_answers(bench, markers, codes):
 def test_a_hanging_transaction_is_aborted_by_hand(bench):
     """As an administrator does it: with the producer's epoch, and without the transaction version."""
     bench.create()
-    log = bench.core.directory.topics["t"].logs[0]
+    log = bench.core.directory.of("t")[0]
     Transactions(log).append(7, b"x", epoch=3)
     assert write(bench, marker(7, 3, 0, is_commit=False, version=2)) == {7: [EPOCH]}
     assert write(bench, marker(7, 3, 0, is_commit=False), version=1) == {7: [NONE]}

@@ -25,7 +25,7 @@ def test_defaults(tmp_path):
     (topic,) = made
     assert (len(topic.partitions), topic.configs) == (4, {})
     assert bench.core.metadata.image.topics["new"] is topic
-    assert len(bench.core.directory.topics["new"].logs) == 4
+    assert len(bench.core.directory.of("new")) == 4
 
 
 @pytest.mark.parametrize("name", ["a", "x" * 249, "A.b_c-9", "...", "_"])

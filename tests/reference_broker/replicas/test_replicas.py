@@ -50,7 +50,7 @@ def hosted() -> Hosted:
 
 def test_topics_that_come_and_go(hosted: Hosted) -> None:
     directory, replicas = hosted.directory, hosted.replicas
-    assert [replica.log for replica in replicas.of("old")] == directory.topics["old"].logs
+    assert [replica.log for replica in replicas.of("old")] == [*directory.of("old").values()]
     hosted.create("new")
     assert replicas.leader("new", 0).log is directory.log("new", 0)
     hosted.delete("old")
@@ -59,7 +59,7 @@ def test_topics_that_come_and_go(hosted: Hosted) -> None:
 
 def test_what_is_there_at_the_start(hosted: Hosted) -> None:
     again = Replicas(1, hosted.directory, hosted.topics.metadata.image, lambda topic, number: None)
-    assert [replica.log for replica in again.of("old")] == hosted.directory.topics["old"].logs
+    assert [replica.log for replica in again.of("old")] == [*hosted.directory.of("old").values()]
 
 
 def test_partitions_of_other_brokers_are_not_here(hosted: Hosted) -> None:
@@ -113,12 +113,12 @@ def test_those_who_wait_for_a_deleted_topic_find_it_ended(hosted: Hosted) -> Non
 
 def test_a_topic_that_is_created_again_while_the_old_one_ends_is_there(hosted: Hosted) -> None:
     directory, replicas = hosted.directory, hosted.replicas
-    old = directory.topics["old"]
+    old = directory.log("old", 0)
     replicas.leader("old", 0).when_reached(1, lambda error: hosted.create("old"))
     hosted.delete("old")
     (replica,) = replicas.of("old")
     assert replica.log is directory.log("old", 0)
-    assert replica.log is not old.logs[0]
+    assert replica.log is not old
 
 
 def test_a_log_that_goes_offline_leaves_its_partition_without_a_leader(hosted: Hosted) -> None:
@@ -153,7 +153,7 @@ def test_nothing_is_left_of_replicas_that_are_let_go(hosted: Hosted) -> None:
 def test_more_partitions_of_a_topic_are_there_and_those_before_stay_as_they_are(hosted: Hosted) -> None:
     before = hosted.replicas.of("old")
     hosted.topics.add_partitions(hosted.topics.metadata.image.topics["old"], 4, lambda topic: None)
-    assert [replica.log for replica in hosted.replicas.of("old")] == hosted.directory.topics["old"].logs
+    assert [replica.log for replica in hosted.replicas.of("old")] == [*hosted.directory.of("old").values()]
     assert hosted.replicas.of("old")[:2] == before
     hosted.replicas.leader("old", 3).log.fail(OSError("broken"))
     assert [partition.has_leader for partition in hosted.topics.metadata.image.topics["old"].partitions] == [

@@ -262,7 +262,7 @@ def to_many(acks=1):
 
 
 def stored(client):
-    return [log.next_offset for log in client.bench.core.directory.topics["t"].logs]
+    return [log.next_offset for log in client.bench.core.directory.of("t").values()]
 
 
 @pytest.mark.parametrize("acks", [0, 1])
@@ -396,7 +396,7 @@ def test_next_request_waits_for_one_without_a_response(fails):
     client = Client(bench)
     for value in (b"0", b"1", b"2"):
         client.send_only(produce_request(produced(value), acks=0), 9)
-    log = bench.core.directory.topics["t"].logs[0]
+    log = bench.core.directory.of("t")[0]
     assert log.next_offset == 1
     assert client.session.is_unanswered
     assert client.session.held_bytes > len(produced(b"1")) + len(produced(b"2"))

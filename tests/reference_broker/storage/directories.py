@@ -8,7 +8,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import at_once
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
-__all__ = ["append", "create", "on"]
+__all__ = ["append", "create", "create_logs", "on"]
 
 
 def create(directory, name, partitions=1, configs=None):
@@ -17,6 +17,11 @@ def create(directory, name, partitions=1, configs=None):
     (topic,) = made
     assert isinstance(topic, Topic), topic
     return topic
+
+
+def create_logs(directory, name, partitions=1, configs=None):
+    create(directory, name, partitions, configs)
+    return [*directory.of(name).values()]
 
 
 def append(log, *values):

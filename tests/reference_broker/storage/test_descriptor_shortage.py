@@ -155,7 +155,7 @@ def test_topic_that_cannot_be_deleted_for_now_stays():
     directory.delete(topic, results.append)
     (refused,) = results
     assert refused is not None
-    assert (refused.code, topic.logs[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
+    assert (refused.code, directory.of(topic.name)[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
     shortage.end()
     directory.delete(topic, results.append)
     assert results[1:] == [None]
@@ -184,7 +184,7 @@ def test_files_are_open_only_while_they_are_needed(tmp_path):
     before = open_descriptors() or 0
     topic = create(directory, "t", 20)
     assert open_descriptors() == before, "nothing was appended yet"
-    for log in topic.logs:
+    for log in directory.of(topic.name).values():
         append(log, b"x")
     assert open_descriptors() == before + 20
     left: list[int] = []
@@ -198,7 +198,7 @@ def test_files_are_open_only_while_they_are_needed(tmp_path):
     assert left == list(range(19, -1, -1)), "a stop needs some, and has them after the first logs"
     directory = on(MachineDisk(tmp_path))
     assert open_descriptors() == before
-    assert [len(list(records_in(log))) for log in directory.topics["t"].logs] == [1] * 20
+    assert [len(list(records_in(log))) for log in directory.of("t").values()] == [1] * 20
 
 
 def test_partition_can_be_made_although_no_file_may_stay_open(tmp_path, monkeypatch):
@@ -209,11 +209,11 @@ def test_partition_can_be_made_although_no_file_may_stay_open(tmp_path, monkeypa
     topic = create(directory, "t")
     results: list[object] = []
     data = produced(b"x")
-    topic.logs[0].append(data, parse_header(data), NOW_MS, results.append)
+    directory.of(topic.name)[0].append(data, parse_header(data), NOW_MS, results.append)
     (refused,) = results
     assert isinstance(refused, BrokerError)
-    assert (refused.code, topic.logs[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
+    assert (refused.code, directory.of(topic.name)[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
     assert f"of {lowest} file descriptors are kept for connections" in str(refused)
     monkeypatch.setattr("resource.getrlimit", lambda which: limits)
-    append(topic.logs[0], b"x")
-    assert len(list(records_in(topic.logs[0]))) == 1
+    append(directory.of(topic.name)[0], b"x")
+    assert len(list(records_in(directory.of(topic.name)[0]))) == 1

@@ -303,7 +303,7 @@ class Simulation:
     def logs(self) -> Iterator[tuple[str, int, bytes, PartitionLog]]:
         """Yield every log with topic, partition and the topic's id."""
         for topic in self.bench.core.directory.topics.values():
-            for number, log in enumerate(topic.logs):
+            for number, log in self.bench.core.directory.of(topic.name).items():
                 yield topic.name, number, topic.topic_id, log
 
     def transactions(self) -> dict[str, Transaction]:

@@ -34,7 +34,7 @@ def test_markers_are_written(bench, partition):
     outcomes = []
     write(bench, partition, MARKER, outcomes)
     name, number = partition
-    (_, header), *_ = bench.core.directory.topics[name].logs[number].headers()
+    (_, header), *_ = bench.core.directory.of(name)[number].headers()
     assert (outcomes, header.is_control, header.producer_epoch) == ([None], True, 1)
     write(bench, partition, MARKER._replace(producer_epoch=0), outcomes)
     assert code_of(outcomes[1]) is ErrorCode.INVALID_PRODUCER_EPOCH

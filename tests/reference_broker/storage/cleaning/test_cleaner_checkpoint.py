@@ -29,7 +29,7 @@ def note(checkpoint, log, offset):
 
 def test_offsets_are_kept():
     directory, disk = filled()
-    first, second = directory.topics["t"].logs
+    first, second = directory.of("t").values()
     checkpoint = CleanerCheckpoint(directory)
     second.log_start_offset = 3
     first.next_offset, second.next_offset = 5, 8
@@ -44,10 +44,10 @@ def test_offsets_are_kept():
 def test_topic_of_the_same_name_begins_anew():
     directory, disk = filled()
     checkpoint = CleanerCheckpoint(directory)
-    note(checkpoint, directory.topics["t"].logs[0], 5)
+    note(checkpoint, directory.of("t")[0], 5)
     directory.delete(directory.topics["t"], lambda error: None)
     directory.create("t", 2, {}, lambda topic: None)
-    first, second = directory.topics["t"].logs
+    first, second = directory.of("t").values()
     assert checkpoint.offset_of(first) == 0
     assert CleanerCheckpoint(directory).offset_of(first) == 0, "after a restart, too"
     note(checkpoint, second, 1)
@@ -61,7 +61,7 @@ def test_topic_that_goes_while_its_entry_waits_leaves_none():
     work = HeldWork()
     directory.queue = BackgroundQueue(work)
     directory.delete(topic, lambda error: None)
-    note(checkpoint, topic.logs[0], 5)
+    note(checkpoint, directory.of(topic.name)[0], 5)
     directory.create("t", 2, {}, lambda topic: None)
     work.run()
     assert directory.topics["t"] is not topic
@@ -79,11 +79,11 @@ def test_entries_of_topics_that_are_gone_go_at_the_start():
 def test_log_that_ends_before_what_was_compacted():
     directory, disk = filled()
     write_file(disk, FILE, b"0\n1\nt 1 7\n")
-    assert CleanerCheckpoint(directory).offset_of(directory.topics["t"].logs[1]) == 0
+    assert CleanerCheckpoint(directory).offset_of(directory.of("t")[1]) == 0
 
 
 def test_damaged_file_lets_logs_be_compacted_again(caplog):
     directory, disk = filled()
     write_file(disk, FILE, b"nonsense")
-    assert CleanerCheckpoint(directory).offset_of(directory.topics["t"].logs[0]) == 0
+    assert CleanerCheckpoint(directory).offset_of(directory.of("t")[0]) == 0
     assert "logs are compacted again" in caplog.text

@@ -36,7 +36,7 @@ def filled(disk, start=0):
     """Return a directory with a log of twenty batches in five segments."""
     directory = opened(disk)
     directory.create("t", 1, {}, lambda topic: None)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     log.config = dataclasses.replace(log.config, segment_bytes=4 * BATCH_BYTES)
     for segment in log.segments:
         segment._config = log.config
@@ -103,7 +103,7 @@ def test_last_segment_goes_after_a_roll():
     append(log, b"more")
     assert values(log) == [b"more"]
     again = opened(disk.crash())
-    (log,) = again.topics["t"].logs
+    (log,) = again.of("t").values()
     assert (log.log_start_offset, log.next_offset, values(log)) == (20, 21, [b"more"])
     producer = log.producers.get(7)
     assert producer is not None
@@ -114,7 +114,7 @@ def test_records_that_come_while_old_ones_are_looked_for_stay():
     disk, work = MemoryDisk(), HeldWork()
     filled(disk)[0].close()
     directory = opened(disk, work)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     log.config = dataclasses.replace(log.config, retention_bytes=-1, retention_ms=1000)
     jobs = BackgroundJobs()
     jobs.add(remove_old(directory, log, lambda paths: None, NOW_MS + 10_000), [].append)
@@ -131,7 +131,7 @@ def test_roll_waits_for_the_sync_and_meets_appends():
     disk, work = MemoryDisk(), HeldWork()
     filled(disk)[0].close()
     directory = opened(disk, work)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     retired = remove(directory, log)
     work.run(1)
     append(log, b"meanwhile")
@@ -146,7 +146,7 @@ def test_segments_go_once_a_sync_has_stored_their_indexes():
     disk, work = MemoryDisk(), HeldWork()
     filled(disk)[0].close()
     directory = opened(disk, work)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     log.config = dataclasses.replace(log.config, segment_bytes=4 * BATCH_BYTES)
     for segment in log.segments:
         segment._config = log.config
@@ -171,7 +171,7 @@ def test_segments_found_after_a_crash_are_stored_before_they_go():
     disk = MemoryDisk()
     filled(disk)[0].abandon()
     directory = opened(disk)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     retired = remove(directory, log)
     assert (log.log_start_offset, len(log.segments)) == (20, 1)
     remove_files(disk, retired)
@@ -186,7 +186,7 @@ def test_deleted_topic_is_left_alone():
     topic = directory.topics["t"]
     directory.delete(topic, lambda error: None)
     directory.create("t", 1, {}, lambda topic: None)
-    retired = remove(directory, topic.logs[0])
+    retired = remove(directory, directory.of(topic.name)[0])
     work.run()
     assert retired == []
     assert bases(disk) == [0], "of the new topic"
@@ -214,7 +214,7 @@ def test_power_goes_at_every_call(start):
         disk, is_done = cut(number)
         for seed in (None, *range(4)):
             again = opened(disk.crash(seed))
-            (log,) = again.topics["t"].logs
+            (log,) = again.of("t").values()
             assert log.log_start_offset in (start, 4, 8, 12)
             assert log.log_start_offset >= start
             assert [v for v in values(log) if int(v) >= log.log_start_offset] == expected[log.log_start_offset :]
@@ -248,7 +248,7 @@ def test_failed_rename_is_reported_and_the_files_go_at_the_next_start():
     assert values(log)[0] == b"12"
     disk.plan = None
     again = opened(disk.crash())
-    (log,) = again.topics["t"].logs
+    (log,) = again.of("t").values()
     assert log.log_start_offset == 12
     assert bases(again.services.disk)[0] == 12
 
@@ -258,16 +258,16 @@ def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
     disk = MemoryDisk()
     directory = opened(disk)
     directory.create("t", 1, {}, lambda topic: None)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     append(log, b"a")
     append(log, b"b")
     log.begin_at(2)
     directory.checkpoint()
     disk = disk.crash(seed)  # the records were not synced, but the start of the log was
-    (log,) = opened(disk).topics["t"].logs
+    (log,) = opened(disk).of("t").values()
     assert (log.log_start_offset, log.next_offset) == (2, 2)
     append(log, b"c")
-    (log,) = opened(disk.crash()).topics["t"].logs
+    (log,) = opened(disk.crash()).of("t").values()
     assert (log.log_start_offset, log.next_offset, values(log)) == (2, 3, [b"c"])
 
 
@@ -279,7 +279,7 @@ def test_truncation_in_the_meantime(end):
         filled(disk)[0].close()
         work = HeldWork()
         directory = opened(disk.crash(), work)
-        (log,) = directory.topics["t"].logs
+        (log,) = directory.of("t").values()
         log.config = dataclasses.replace(log.config, retention_bytes=8 * BATCH_BYTES)
         failures, told = [], []
         remove(directory, log, failures)
@@ -302,7 +302,7 @@ def test_count_of_old_segments_does_not_apply_to_new_ones():
     filled(disk)[0].close()
     work = HeldWork()
     directory = opened(disk.crash(), work)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     log.config = dataclasses.replace(log.config, retention_bytes=8 * BATCH_BYTES)
     remove(directory, log)
     log.truncate_to(13, lambda error: None)
@@ -315,7 +315,7 @@ def test_log_that_is_being_truncated_waits_for_the_next_check():
     filled(disk)[0].close()
     work = HeldWork()
     directory = opened(disk.crash(), work)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     log.truncate_to(19, lambda error: None)
     pending = len(work.pending)
     remove(directory, log)

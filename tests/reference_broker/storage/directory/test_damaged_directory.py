@@ -16,7 +16,7 @@ from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.errors import ConfigurationError
-from tests.reference_broker.storage.directories import append, create, on
+from tests.reference_broker.storage.directories import append, create, create_logs, on
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
 
@@ -44,7 +44,7 @@ def append_by(producer_id, log):
     ids=["empty", "zeros", "binary", "no number", "too high", "another name"],
 )
 def test_reservation_of_producer_ids_is_rebuilt(reopen, tmp_path, caplog, content):
-    append_by(1700, create(reopen(), "t").logs[0])
+    append_by(1700, create_logs(reopen(), "t")[0])
     (tmp_path / "producer-ids").write_bytes(content)
     directory = reopen()
     assert "producer-ids is damaged" in caplog.text
@@ -61,7 +61,7 @@ def test_damaged_reservation_although_no_producer_has_written(reopen, tmp_path):
 
 
 def test_reservation_after_the_highest_id_that_a_log_is_believed(reopen, tmp_path):
-    append_by(2**61, create(reopen(), "t").logs[0])
+    append_by(2**61, create_logs(reopen(), "t")[0])
     (tmp_path / "producer-ids").write_bytes(b"")
     first = 2**61 + 1 + 2**32
     assert reopen().reserve_producer_ids(1000) == first
@@ -74,7 +74,7 @@ def test_lost_reservation_of_producer_ids(reopen, tmp_path):
     topic = create(directory, "t", 2)
     for number, producer_id in enumerate((1700, 2**63 - 1)):
         data = produced(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=0)
-        topic.logs[number].append(data, parse_header(data), NOW_MS, lambda result: None)
+        directory.of(topic.name)[number].append(data, parse_header(data), NOW_MS, lambda result: None)
     assert reopen().reserve_producer_ids(1000) == 2000
     (tmp_path / "producer-ids").unlink()
     first = 1701 + 2**32
@@ -128,7 +128,7 @@ DAMAGES = [
 def test_partition_without_a_usable_folder_is_offline_and_alone(reopen, tmp_path, name, damage, caplog):
     directory = reopen()
     for topic in ("t", "other"):
-        append_by(1, create(directory, topic).logs[0])
+        append_by(1, create_logs(directory, topic)[0])
     damage(tmp_path / name)
     directory = reopen()
     assert directory.log("t", 0).is_offline
@@ -140,7 +140,7 @@ def test_partition_without_a_usable_folder_is_offline_and_alone(reopen, tmp_path
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGES)
 def test_topic_without_a_usable_folder_can_be_deleted_and_made_again(reopen, tmp_path, name, damage):
-    append_by(1, create(reopen(), "t").logs[0])
+    append_by(1, create_logs(reopen(), "t")[0])
     damage(tmp_path / name)
     directory = reopen()
     results: list[Any] = []
@@ -148,7 +148,7 @@ def test_topic_without_a_usable_folder_can_be_deleted_and_made_again(reopen, tmp
     assert results == [None]
     assert "t" not in reopen().topics
     (tmp_path / "t-0").unlink() if damage is as_file else None
-    append_by(1, create(reopen(), "t").logs[0])
+    append_by(1, create_logs(reopen(), "t")[0])
     assert reopen().log("t", 0).high_watermark == 1
 
 
@@ -167,7 +167,7 @@ HUGE_BYTES = 8 * 2**30
 
 @pytest.mark.parametrize("name", ["meta.properties", "topics/t.topic"])
 def test_huge_file_is_refused_unread(reopen, tmp_path, name):
-    append_by(1, create(reopen(), "t").logs[0])
+    append_by(1, create_logs(reopen(), "t")[0])
     reopen().close()
     os.truncate(tmp_path / name, HUGE_BYTES)
     with pytest.raises(ConfigurationError, match=rf"{name} is damaged: it has more than 134217728 bytes"):
@@ -186,7 +186,7 @@ def test_huge_file_is_refused_unread(reopen, tmp_path, name):
 )
 def test_huge_file_that_can_be_made_again_is_left_out_unread(reopen, tmp_path, name):
     directory = reopen()
-    append_by(1, create(directory, "t").logs[0])
+    append_by(1, create_logs(directory, "t")[0])
     directory.reserve_producer_ids(1)
     directory.close()
     (tmp_path / name).touch()
@@ -201,7 +201,7 @@ def test_damaged_log_start_offsets(caplog):
     create(directory, "t")
     directory.close()
     write_file(disk, "log-start-offset-checkpoint", b"?")
-    assert on(disk).topics["t"].logs[0].log_start_offset == 0
+    assert on(disk).of("t")[0].log_start_offset == 0
     assert "log-start-offset-checkpoint is damaged" in caplog.text
 
 
@@ -227,23 +227,23 @@ def test_reservation_is_lost_although_no_log_knows_a_producer(reopen, tmp_path, 
 @pytest.mark.parametrize("seed", range(20))
 def test_leader_epoch_does_not_go_back_where_a_power_cut_takes_what_a_clean_stop_has_not_synced(seed):
     disk = MemoryDisk()
-    append(create(on(disk), "t").logs[0], b"x")
+    append(create_logs(on(disk), "t")[0], b"x")
     disk = disk.crash()
     directory = on(disk)
-    epoch = directory.topics["t"].logs[0].leader_epoch
+    epoch = directory.of("t")[0].leader_epoch
     assert epoch > 0
     directory.close()
-    log = on(disk.crash(seed)).topics["t"].logs[0]
+    log = on(disk.crash(seed)).of("t")[0]
     assert (log.leader_epoch, log.next_offset) == (epoch, 1)
 
 
 @pytest.mark.parametrize("at", [3, 9, 25, 40])
 def test_flipped_bit_in_the_metadata_of_a_partition_takes_no_records(reopen, tmp_path, at):
     directory = reopen()
-    append(create(directory, "t").logs[0], b"x")
+    append(create_logs(directory, "t")[0], b"x")
     directory.close()
     path = tmp_path / "t-0" / "partition.metadata"
     good = path.read_bytes()
     path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
-    assert reopen().topics["t"].logs[0].next_offset == 1
+    assert reopen().of("t")[0].next_offset == 1
     assert path.read_bytes() == good

@@ -18,7 +18,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import at_once
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.storage.compacting import compact, entries_of
-from tests.reference_broker.storage.directories import append, create, on
+from tests.reference_broker.storage.directories import append, create, create_logs, on
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 
@@ -28,11 +28,11 @@ def test_offline_log_keeps_its_place_in_the_checkpoints():
     directory = on(disk)
     topic = create(directory, "t", 1, {"flush.messages": "1"})
     for _ in range(3):
-        append(topic.logs[0], b"x")
-    topic.logs[0].begin_at(2)
-    topic.logs[0].roll(lambda: None)
+        append(directory.of(topic.name)[0], b"x")
+    directory.of(topic.name)[0].begin_at(2)
+    directory.of(topic.name)[0].roll(lambda: None)
     directory.checkpoint()
-    topic.logs[0].fail(OSError("gone"))
+    directory.of(topic.name)[0].fail(OSError("gone"))
     create(directory, "other", 1)
     directory.checkpoint()
     assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n2\nother 0 0\nt 0 3\n"
@@ -43,11 +43,11 @@ def test_no_checkpoint_passes_indexes_that_are_not_durable():
     """Otherwise the next start trusts old files, and retention believes the age of the segment in them."""
     disk, configs = MemoryDisk(), {"flush.messages": "1", "retention.ms": "1000"}
     directory = on(disk)
-    append(create(directory, "t", 1, configs).logs[0], b"old")
+    append(create_logs(directory, "t", 1, configs)[0], b"old")
     directory.close()
     disk, work = disk.crash(), HeldWork()
     directory = on(disk, work)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     data = produced(b"young", timestamps=(NOW_MS + 10_000,))
     log.append(data, parse_header(data), NOW_MS, lambda appended: None)
     work.run()
@@ -55,7 +55,7 @@ def test_no_checkpoint_passes_indexes_that_are_not_durable():
     work.run()
     log.roll(lambda: None)
     work.run(1)  # the file exists, but its sync has not begun
-    (again,) = on(disk.crash()).topics["t"].logs
+    (again,) = on(disk.crash()).of("t").values()
     assert [segment.base_offset for segment in again.segments] == [0, 2]
     assert again.segments.first.highest_timestamp() == NOW_MS + 10_000
 
@@ -65,8 +65,8 @@ def test_topic_does_not_begin_where_one_of_its_name_did():
     directory = on(disk)
     topic = create(directory, "t", 1, {"flush.messages": "1"})
     for _ in range(3):
-        append(topic.logs[0], b"x")
-    topic.logs[0].begin_at(2)
+        append(directory.of(topic.name)[0], b"x")
+    directory.of(topic.name)[0].begin_at(2)
     directory.checkpoint()
     directory.close()
     directory = on(disk, work)
@@ -75,9 +75,9 @@ def test_topic_does_not_begin_where_one_of_its_name_did():
     directory.create("t", 1, {"flush.messages": "1"}, made.append)
     while not made:
         work.run(1)
-    append(directory.topics["t"].logs[0], b"new")
+    append(directory.of("t")[0], b"new")
     again = on(disk.crash())
-    (log,) = again.topics["t"].logs
+    (log,) = again.of("t").values()
     assert (log.log_start_offset, log.next_offset) == (0, 1)
 
 
@@ -89,8 +89,8 @@ def with_entries(disk, work=at_once):
     directory = on(disk)
     topic = create(directory, "t")
     for _ in range(3):
-        append(topic.logs[0], b"x")
-    topic.logs[0].begin_at(2)
+        append(directory.of(topic.name)[0], b"x")
+    directory.of(topic.name)[0].begin_at(2)
     directory.close()
     write_file(disk, "cleaner-offset-checkpoint", b"0\n1\nt 0 3\n")
     return on(disk, work)
@@ -118,8 +118,8 @@ def test_crash_right_after_a_deletion_leaves_no_entries():
     disk = disk.crash()
     directory = on(disk)
     assert entries(disk) == []
-    append(create(directory, "t").logs[0], b"new")
-    (log,) = on(disk.crash()).topics["t"].logs
+    append(create_logs(directory, "t")[0], b"new")
+    (log,) = on(disk.crash()).of("t").values()
     assert (log.log_start_offset, log.next_offset) == (0, 1)
 
 
@@ -135,15 +135,15 @@ def test_entries_that_could_not_be_dropped_go_before_a_topic_of_their_name_comes
     assert not [name for name in disk.names("") if name.startswith("t-")], "files go, and make room"
     directory.create("t", 1, {}, told.append)
     assert told[1].code == ErrorCode.KAFKA_STORAGE_ERROR
-    append(create(directory, "other").logs[0], b"another name")
+    append(create_logs(directory, "other")[0], b"another name")
     directory.abandon()
     directory = on(disk)
     assert directory.topics.keys() == {"other"}, "no reason not to start"
     disk.plan = None
     create(directory, "t")
     assert (entries(disk), directory.checkpoints.recovery_points.get(("t", 0))) == ([], None)
-    append(directory.topics["t"].logs[0], b"new")
-    (log,) = on(disk.crash()).topics["t"].logs
+    append(directory.of("t")[0], b"new")
+    (log,) = on(disk.crash()).of("t").values()
     assert (log.log_start_offset, log.next_offset) == (0, 1)
 
 
@@ -176,7 +176,7 @@ def test_topics_that_are_deleted_together_are_dropped_together():
     disk, work = MemoryDisk(), HeldWork()
     directory = on(disk)
     for number in range(20):
-        append(create(directory, f"t{number}").logs[0], b"x")
+        append(create_logs(directory, f"t{number}")[0], b"x")
     directory.close()
     directory = on(disk, work)
     told, written = [], []
@@ -195,7 +195,7 @@ def test_start_is_written_again_for_the_next_topic_of_a_name():
     directory = with_entries(disk)
     directory.checkpoint()
     directory.delete(directory.topics["t"], lambda error: None)
-    log = create(directory, "t").logs[0]
+    log = create_logs(directory, "t")[0]
     for _ in range(3):
         append(log, b"x")
     log.begin_at(2)
@@ -221,7 +221,7 @@ def with_a_gap(disk):
     directory = on(disk)
     configs = {"cleanup.policy": "compact", "flush.messages": "1"}
     small = {"segment.index.bytes": "12", "index.interval.bytes": "0"}  # or the remaining batches become one segment
-    log = create(directory, "t", 1, configs | small).logs[0]
+    log = create_logs(directory, "t", 1, configs | small)[0]
     for key in (b"a", b"b"):
         data = produced(b"v", key=key)
         log.append(data, parse_header(data), NOW_MS, lambda result: None)
@@ -240,14 +240,14 @@ def test_recovery_points_do_not_go_back_where_indexes_are_made_anew():
     """Otherwise the compacted log is cut off at its first gap."""
     disk = MemoryDisk()
     directory = with_a_gap(disk)
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     for name in disk.names("t-0"):
         if name.endswith((".index", ".timeindex")):
             disk.remove(f"t-0/{name}")
     log.read(0, 1, at_least_one=True)
     assert not log.segments.first.is_stored
     directory.checkpoint()
-    (log,) = on(disk.crash()).topics["t"].logs
+    (log,) = on(disk.crash()).of("t").values()
     assert [offset for offset, _, _ in entries_of(log)] == [0, 2, 3]
 
 
@@ -262,7 +262,7 @@ def test_gaps_outlive_lost_recovery_points_and_the_next_checkpoint(is_damaged):
         directory = on(disk)
         directory.checkpoint()
         assert read_file(disk, path) == b"0\n1\nt 0 3\n"
-        assert [offset for offset, _, _ in entries_of(directory.topics["t"].logs[0])] == [0, 2, 3]
+        assert [offset for offset, _, _ in entries_of(directory.of("t")[0])] == [0, 2, 3]
 
 
 def test_gaps_outlive_lost_recovery_points_of_a_log_that_is_offline():
@@ -271,12 +271,12 @@ def test_gaps_outlive_lost_recovery_points_of_a_log_that_is_offline():
     disk.remove("recovery-point-offset-checkpoint")
     disk = disk.crash()
     directory = on(disk)
-    directory.topics["t"].logs[0].fail(OSError("gone"))
-    append(create(directory, "other").logs[0], b"x")
+    directory.of("t")[0].fail(OSError("gone"))
+    append(create_logs(directory, "other")[0], b"x")
     directory.close()
     directory = on(disk.crash())
-    assert [offset for offset, _, _ in entries_of(directory.topics["t"].logs[0])] == [0, 2, 3]
-    assert directory.topics["other"].logs[0].next_offset == 1
+    assert [offset for offset, _, _ in entries_of(directory.of("t")[0])] == [0, 2, 3]
+    assert directory.of("other")[0].next_offset == 1
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
@@ -284,7 +284,7 @@ def test_log_that_no_checkpoint_names_was_not_compacted(is_lost):
     """A gap there is damage, as in any other log, unless the checkpoint file is gone."""
     disk = MemoryDisk()
     directory = on(disk)
-    log = create(directory, "t", 1, {"cleanup.policy": "compact"}).logs[0]
+    log = create_logs(directory, "t", 1, {"cleanup.policy": "compact"})[0]
     append(log, b"a")
     log.roll(lambda: None)
     append(log, b"b")
@@ -293,7 +293,7 @@ def test_log_that_no_checkpoint_names_was_not_compacted(is_lost):
     write_file(disk, "recovery-point-offset-checkpoint", b"0\n0\n")
     if is_lost:
         disk.remove("recovery-point-offset-checkpoint")
-    assert on(disk).topics["t"].logs[0].next_offset == (2 if is_lost else 0)
+    assert on(disk).of("t")[0].next_offset == (2 if is_lost else 0)
 
 
 def test_recovery_points_that_were_lost_once_are_written_again_whatever_new_log_goes_offline():
@@ -303,8 +303,8 @@ def test_recovery_points_that_were_lost_once_are_written_again_whatever_new_log_
     disk = disk.crash()
     directory = on(disk)
     directory.checkpoint()
-    create(directory, "other").logs[0].fail(OSError("gone"))
-    (log,) = directory.topics["t"].logs
+    create_logs(directory, "other")[0].fail(OSError("gone"))
+    (log,) = directory.of("t").values()
     append(log, b"x")
     log.roll(lambda: None)
     directory.checkpoint()
@@ -323,12 +323,12 @@ def test_offset_that_no_log_has_does_not_empty_it(name, caplog):
     """The log was once deleted, and began again in a file with a name of 21 digits."""
     disk = MemoryDisk()
     directory = on(disk)
-    append(create(directory, "t").logs[0], b"x")
+    append(create_logs(directory, "t")[0], b"x")
     directory.close()
     write_file(disk, name, b"0\n1\nt 0 %d\n" % 10**20)
     for _ in range(2):
         directory = on(disk)
-        (log,) = directory.topics["t"].logs
+        (log,) = directory.of("t").values()
         assert (log.next_offset, log.segments.base_offsets) == (1, [0])
         directory.close()
     assert f"is too high, {2**63 - 1} is the limit" in caplog.text
@@ -339,7 +339,7 @@ def test_defect_of_one_log_does_not_stop_the_start(monkeypatch, caplog):
     disk = MemoryDisk()
     directory = on(disk)
     for name in ("good", "t"):
-        append(create(directory, name).logs[0], b"x")
+        append(create_logs(directory, name)[0], b"x")
     directory.close()
 
     def fail_one(*arguments, **options):
@@ -382,7 +382,7 @@ def clustered(disk):
 def test_high_watermarks_are_kept_in_a_cluster():
     disk = MemoryDisk()
     directory = clustered(disk)
-    (log,) = create(directory, "t", 1).logs
+    (log,) = create_logs(directory, "t", 1)
     log.lead(3)
     for _ in range(3):
         append(log, b"x")
@@ -391,7 +391,7 @@ def test_high_watermarks_are_kept_in_a_cluster():
     directory.checkpoint()
     assert read_file(disk, "replication-offset-checkpoint") == b"0\n1\nt 0 2\n"
     directory = clustered(disk.crash())
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     assert (log.high_watermark, log.next_offset, log.leader_epoch) == (2, 3, 3)
     directory.close()
 
@@ -399,7 +399,7 @@ def test_high_watermarks_are_kept_in_a_cluster():
 def test_single_broker_has_no_high_watermarks():
     disk = MemoryDisk()
     directory = on(disk)
-    append(create(directory, "t", 1).logs[0], b"x")
+    append(create_logs(directory, "t", 1)[0], b"x")
     directory.checkpoint()
     assert "replication-offset-checkpoint" not in disk.names("")
 
@@ -408,7 +408,7 @@ def test_truncation_lowers_every_checkpoint():
     disk = MemoryDisk()
     directory = clustered(disk)
     cleaner = CleanerCheckpoint(directory)
-    (log,) = create(directory, "t", 1, {"segment.bytes": "200"}).logs
+    (log,) = create_logs(directory, "t", 1, {"segment.bytes": "200"})
     log.lead(0)
     for _ in range(9):
         append(log, b"x" * 30)
@@ -431,7 +431,7 @@ def test_truncation_that_a_crash_has_interrupted_is_completed_with_all_checkpoin
     def begun():
         disk = MemoryDisk()
         directory = clustered(disk)
-        (log,) = create(directory, "t", 1, {"segment.bytes": "200", "flush.messages": "1"}).logs
+        (log,) = create_logs(directory, "t", 1, {"segment.bytes": "200", "flush.messages": "1"})
         log.lead(0)
         for _ in range(9):
             append(log, b"x" * 30)
@@ -450,7 +450,7 @@ def test_truncation_that_a_crash_has_interrupted_is_completed_with_all_checkpoin
             log.truncate_to(3, lambda error: None)
         disk = disk.crash(seed)
         directory = clustered(disk)
-        (log,) = directory.topics["t"].logs
+        (log,) = directory.of("t").values()
         ends.add(log.next_offset)
         points = read_file(disk, "recovery-point-offset-checkpoint")
         assert points is not None
@@ -459,18 +459,18 @@ def test_truncation_that_a_crash_has_interrupted_is_completed_with_all_checkpoin
         append(log, b"new")
         log.sync()
         disk = disk.crash(number)
-        assert clustered(disk).topics["t"].logs[0].next_offset == log.next_offset
+        assert clustered(disk).of("t")[0].next_offset == log.next_offset
     assert ends == {3, 9}
 
 
 def test_logs_of_a_broker_that_was_alone_are_committed_when_it_joins_a_cluster():
     disk = MemoryDisk()
     directory = on(disk)
-    (log,) = create(directory, "t", 1).logs
+    (log,) = create_logs(directory, "t", 1)
     for _ in range(3):
         append(log, b"x")
     directory.close()
-    (log,) = clustered(disk).topics["t"].logs
+    (log,) = clustered(disk).of("t").values()
     assert (log.high_watermark, log.next_offset, log.is_replicated) == (3, 3, True)
 
 
@@ -478,7 +478,7 @@ def test_first_checkpoint_of_a_cluster_never_says_that_followers_have_more():
     def begun():
         disk = MemoryDisk()
         directory = clustered(disk)
-        (log,) = create(directory, "t", 1, {"flush.messages": "1"}).logs
+        (log,) = create_logs(directory, "t", 1, {"flush.messages": "1"})
         append(log, b"x")
         return disk, directory
 
@@ -490,7 +490,7 @@ def test_first_checkpoint_of_a_cluster_never_says_that_followers_have_more():
         disk.plan = cut_power_at(number)
         with pytest.raises(PowerCut):
             directory.checkpoint()
-        (log,) = clustered(disk.crash(number)).topics["t"].logs
+        (log,) = clustered(disk.crash(number)).of("t").values()
         assert (log.high_watermark, log.next_offset) == (0, 1)
 
 
@@ -500,7 +500,7 @@ def test_truncated_logs_share_a_checkpoint():
     directory.create("t", 9, {}, lambda topic: None)
     work.run()
     told: list[int] = []
-    for number, log in enumerate(directory.topics["t"].logs):
+    for number, log in directory.of("t").items():
         append(log, b"x")
         log.truncate_to(0, lambda error, number=number: told.append(number))
     work.run(9)
@@ -514,7 +514,7 @@ def test_truncated_logs_share_a_checkpoint():
 def test_full_disk_takes_only_truncated_logs_offline_at_startup():
     disk = MemoryDisk()
     directory = clustered(disk)
-    for log in create(directory, "t", 2).logs:
+    for log in create_logs(directory, "t", 2):
         append(log, b"x")
         log.sync()
     directory.close()
@@ -525,5 +525,5 @@ def test_full_disk_takes_only_truncated_logs_offline_at_startup():
             raise OSError(28, "planned", call.path)
 
     disk.plan = full
-    logs = clustered(disk).topics["t"].logs
+    logs = [*clustered(disk).of("t").values()]
     assert [log.is_offline for log in logs] == [True, False]

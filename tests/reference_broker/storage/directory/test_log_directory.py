@@ -19,7 +19,7 @@ from kafkawire.reference_broker.work.background import one_by_one
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partition_metadata import partition_metadata_content
-from tests.reference_broker.storage.directories import append, create, on
+from tests.reference_broker.storage.directories import append, create, create_logs, on
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import produced
 
@@ -52,7 +52,7 @@ def test_identity(reopen, tmp_path):
 def test_topics_come_back(reopen, tmp_path):
     directory = reopen()
     made = create(directory, "a.b-c_d", 2, {"segment.bytes": "2000000"})
-    append(made.logs[1], b"x")
+    append(directory.of(made.name)[1], b"x")
     directory.close()
     assert (tmp_path / ".kafka_cleanshutdown").exists()
     again = reopen()
@@ -61,21 +61,21 @@ def test_topics_come_back(reopen, tmp_path):
     topic = again.topics["a.b-c_d"]
     assert (topic.topic_id, topic.configs) == (made.topic_id, {"segment.bytes": "2000000"})
     assert again.topics_by_id[made.topic_id] is topic
-    assert [log.next_offset for log in topic.logs] == [0, 1]
-    assert topic.logs[0].config.segment_bytes == 2_000_000
+    assert [log.next_offset for log in again.of(topic.name).values()] == [0, 1]
+    assert again.of(topic.name)[0].config.segment_bytes == 2_000_000
     assert "topic_id: " in (tmp_path / "a.b-c_d-1" / "partition.metadata").read_text()
 
 
 def test_defaults_of_the_broker(reopen):
     directory = reopen(**{"segment.bytes": "3000000"})
-    assert create(directory, "t", 1, {}).logs[0].config.segment_bytes == 3_000_000
+    assert create_logs(directory, "t", 1, {})[0].config.segment_bytes == 3_000_000
 
 
 def test_without_closing_it_was_not_clean(reopen):
-    append(create(reopen(), "t", 1, {}).logs[0], b"x")
+    append(create_logs(reopen(), "t", 1, {})[0], b"x")
     again = reopen()
     assert not again.was_clean
-    assert again.topics["t"].logs[0].next_offset == 1
+    assert again.of("t")[0].next_offset == 1
 
 
 def test_crash_between_topic_file_and_folders(reopen, tmp_path):
@@ -83,15 +83,15 @@ def test_crash_between_topic_file_and_folders(reopen, tmp_path):
     for path in (tmp_path / "t-2").iterdir():
         path.unlink()
     (tmp_path / "t-2").rmdir()
-    assert len(reopen().topics["t"].logs) == 3
+    assert len(reopen().of("t")) == 3
 
 
 def test_delete(reopen, tmp_path):
     directory = reopen()
     topic = create(directory, "t", 2, {})
     piece = None
-    append(topic.logs[0], b"x")
-    piece = topic.logs[0].read(0, 1000, at_least_one=True).records
+    append(directory.of(topic.name)[0], b"x")
+    piece = directory.of(topic.name)[0].read(0, 1000, at_least_one=True).records
     assert piece is not None
     deleted = []
     directory.delete(topic, deleted.append)
@@ -120,7 +120,7 @@ def test_start_and_stop_wait_for_no_folder_of_a_deleted_topic(is_ending):
 def test_log_and_logs(reopen):
     directory = reopen()
     create(directory, "t", 2, {})
-    assert directory.log("t", 1) is directory.topics["t"].logs[1]
+    assert directory.log("t", 1) is directory.of("t")[1]
     assert [directory.log(*place) for place in (("t", 2), ("t", -1), ("none", 0))] == [None] * 3
     assert [(name, number) for name, number, _ in directory.logs()] == [("t", 0), ("t", 1)]
 
@@ -172,7 +172,7 @@ def test_missing_identity_of_a_directory_with_partitions_is_refused():
 def test_damaged_recovery_points_let_everything_be_checked(content, caplog):
     disk = MemoryDisk()
     directory = on(disk)
-    log = create(directory, "t", 1, {"segment.bytes": str(4 * len(produced(b"a")))}).logs[0]
+    log = create_logs(directory, "t", 1, {"segment.bytes": str(4 * len(produced(b"a")))})[0]
     for _ in range(6):
         append(log, b"a")
     directory.close()
@@ -182,7 +182,7 @@ def test_damaged_recovery_points_let_everything_be_checked(content, caplog):
     assert records is not None
     write_file(disk, first, records[:-1] + b"?")
     again = on(disk)
-    assert (again.topics["t"].logs[0].next_offset, again.was_clean) == (3, True)
+    assert (again.of("t")[0].next_offset, again.was_clean) == (3, True)
     assert "recovery-point-offset-checkpoint is damaged" in caplog.text
     assert "all segments are checked" in caplog.text
 
@@ -213,7 +213,7 @@ def test_mark_of_a_clean_shutdown_is_gone_before_anything_is_written():
 def test_shutdown_with_a_log_offline_is_not_clean():
     disk = MemoryDisk()
     directory = on(disk)
-    log = create(directory, "t").logs[0]
+    log = create_logs(directory, "t")[0]
     log.fail(OSError(5, "broken"))
     directory.close()
     assert ".kafka_cleanshutdown" not in disk.names("")
@@ -223,11 +223,11 @@ def test_shutdown_makes_every_log_durable():
     disk = MemoryDisk()
     directory = on(disk)
     for name in "tu":
-        append(create(directory, name).logs[0], b"x")
+        append(create_logs(directory, name)[0], b"x")
     directory.close()
     again = on(disk.crash())
     assert again.was_clean
-    assert [again.topics[name].logs[0].next_offset for name in "tu"] == [1, 1]
+    assert [again.of(name)[0].next_offset for name in "tu"] == [1, 1]
 
 
 def test_no_step_begins_while_the_logs_are_closed():
@@ -259,7 +259,7 @@ def test_creating_waits_for_the_disk():
     assert not directory.topics
     work.run()
     assert made == [directory.topics["t"]]
-    assert len(directory.topics["t"].logs) == 2
+    assert len(directory.of("t")) == 2
 
 
 def test_creating_that_fails_is_reported_and_leaves_nothing(caplog):
@@ -287,7 +287,7 @@ def test_steps_come_one_after_the_other():
     directory.create("t", 1, {}, results.append)
     work.run()
     old = directory.topics["t"]
-    append(old.logs[0], b"old")
+    append(directory.of(old.name)[0], b"old")
     directory.delete(old, results.append)
     directory.create("other", 1, {}, results.append)
     assert len(work.pending) == 1
@@ -298,7 +298,7 @@ def test_steps_come_one_after_the_other():
     work.run()
     new = directory.topics["t"]
     assert (results[2].name, results[3]) == ("other", new)
-    assert (new.logs[0].next_offset, new.topic_id != old.topic_id) == (0, True)
+    assert (directory.of(new.name)[0].next_offset, new.topic_id != old.topic_id) == (0, True)
     assert disk.names("topics") == ["other.topic", "t.topic"]
     assert not [name for name in disk.names("") if name.endswith(("-delete", "-stray"))]
 
@@ -307,7 +307,7 @@ def test_checkpoints_forget_each_topic_that_is_deleted():
     disk = MemoryDisk()
     directory = on(disk)
     for name in ("a", "b", "c"):
-        append(create(directory, name).logs[0], b"x")
+        append(create_logs(directory, name)[0], b"x")
     directory.checkpoint()
     for name in ("a", "b"):
         directory.delete(directory.topics[name], lambda error: None)
@@ -340,7 +340,7 @@ def test_those_who_wait_for_a_deleted_topic_are_answered():
     directory = on(MemoryDisk(), work)
     directory.create("t", 1, {"flush.messages": "1"}, lambda result: None)
     work.run()
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     replica = Replica(log)
     append(log, b"x")
     told = []
@@ -364,7 +364,7 @@ def test_undecided_deletion_takes_the_topic_offline(caplog):
     results = []
     directory.delete(topic, results.append)
     assert results[0].code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert topic.logs[0].is_offline
+    assert directory.of(topic.name)[0].is_offline
     assert "the topic t cannot be deleted: [Errno 5] gone" in caplog.text
 
 
@@ -390,11 +390,11 @@ def test_files_of_a_deleted_topic_that_cannot_be_removed(caplog):
 def test_partition_whose_folder_belongs_to_another_topic(caplog):
     disk = MemoryDisk()
     directory = on(disk)
-    append(create(directory, "t").logs[0], b"x")
+    append(create_logs(directory, "t")[0], b"x")
     directory.close()
     write_file(disk, "t-0/partition.metadata", partition_metadata_content(b"z" * 16))
     again = on(disk)
-    assert again.topics["t"].logs[0].next_offset == 0, "old records do not appear under a new id"
+    assert again.of("t")[0].next_offset == 0, "old records do not appear under a new id"
     assert "memory:t-0 is missing: the partition is empty" in caplog.text
     assert [name for name in disk.names("") if name.endswith("-stray")]
 
@@ -406,7 +406,7 @@ def test_partition_whose_folder_is_missing(caplog):
     directory.close()
     remove_tree(disk, "t-1")
     again = on(disk)
-    append(again.topics["t"].logs[1], b"x")
+    append(again.of("t")[1], b"x")
     assert "memory:t-1 is missing: the partition is empty" in caplog.text
     assert "t-1" in disk.crash().names(""), "the folder that the start has made is durable"
 
@@ -458,7 +458,7 @@ def test_restart_needs_no_more_descriptors_than_running(tmp_path):
     directory = on(MachineDisk(tmp_path))
     topic = create(directory, "t", 50, config)
     for number in range(6 * 50):
-        append(topic.logs[number % 50], b"x")
+        append(directory.of(topic.name)[number % 50], b"x")
     running = descriptors()
     directory.close()
     del directory, topic
@@ -479,9 +479,9 @@ def test_configurations_of_a_topic_outlive_a_crash():
     assert told == [topic]
     assert topic.configs == {"segment.bytes": "1048576", "flush.ms": "9"}
     for seed in range(4):
-        again = on(disk.crash(seed)).topics["t"]
-        assert again.configs == topic.configs
-        assert again.logs[0].config.flush_ms == 9
+        again = on(disk.crash(seed))
+        assert again.topics["t"].configs == topic.configs
+        assert again.of("t")[0].config.flush_ms == 9
 
 
 def test_configurations_that_cannot_be_written_are_reported(caplog):
@@ -518,11 +518,11 @@ def test_more_partitions_outlive_a_crash_and_an_earlier_deletion_takes_all_of_th
     told = []
     directory.add_partitions(topic, 3, told.append)
     assert told == [topic]
-    assert [log.folder for log in topic.logs] == ["t-0", "t-1", "t-2"]
-    assert {log.config.retention_ms for log in topic.logs} == {5}
-    assert {log.on_sealed for log in topic.logs} == {directory.checkpoint}
+    assert [log.folder for log in directory.of(topic.name).values()] == ["t-0", "t-1", "t-2"]
+    assert {log.config.retention_ms for log in directory.of(topic.name).values()} == {5}
+    assert {log.on_sealed for log in directory.of(topic.name).values()} == {directory.checkpoint}
     for seed in range(4):
-        assert len(on(disk.crash(seed)).topics["t"].logs) == 3
+        assert len(on(disk.crash(seed)).of("t")) == 3
     directory.delete(topic, told.append)
     assert disk.names("topics") == []
     assert not [name for name in disk.names("") if name.startswith("t-")]
@@ -536,7 +536,7 @@ def test_partitions_that_cannot_be_made_are_reported_and_leave_nothing(caplog):
     directory.add_partitions(topic, 3, told.append)
     assert [error.code for error in told] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert "the topic t cannot be given more partitions" in caplog.text
-    assert len(topic.logs) == 1
+    assert topic.partitions == 1
     assert [name for name in disk.names("") if name.startswith("t-")] == ["t-0"]
     directory.add_partitions(topic, 2, told.append)
-    assert len(topic.logs) == len(on(disk.crash()).topics["t"].logs) == 2
+    assert topic.partitions == len(on(disk.crash()).of("t")) == 2

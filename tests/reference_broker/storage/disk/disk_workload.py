@@ -100,7 +100,7 @@ class Ledger:
                 assert left == acknowledged[: len(left)], f"{topic.name}: a hole"
             else:
                 assert set(acknowledged) <= set(present), f"{topic.name}: acknowledged, gone"
-            assert not topic.logs[0].is_offline
+            assert not directory.of(topic.name)[0].is_offline
         # The broker works.
         name = f"after{len(directory.topics)}"
         bench.create(name)
@@ -191,6 +191,7 @@ def _produce(bench: BrokerBench, ledger: Ledger, name: str, value: str) -> None:
     topic = bench.core.directory.topics.get(name)
     if topic is None:
         return
+    log = bench.core.directory.of(name)[0]
     sent = Sent(value.encode(), topic.topic_id)
     ledger.sent.append(sent)
 
@@ -202,7 +203,7 @@ def _produce(bench: BrokerBench, ledger: Ledger, name: str, value: str) -> None:
                 ledger.synced.add(sent)
         elif partition.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             assert partition.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert topic.logs[0].is_offline
+            assert log.is_offline
             ledger.refused.add(sent)
             (data,) = _fetch(bench, name, 0)
             assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -214,7 +215,7 @@ def _produce(bench: BrokerBench, ledger: Ledger, name: str, value: str) -> None:
 
 def values_of(bench: BrokerBench, name: str) -> Iterator[bytes]:
     """Yield the values that a consumer reads from partition 0 of a topic, up to the high watermark."""
-    log = bench.core.directory.topics[name].logs[0]
+    log = bench.core.directory.of(name)[0]
     offset = log.log_start_offset
     while offset < log.high_watermark:
         (data,) = _fetch(bench, name, offset)

@@ -125,7 +125,7 @@ def test_files_of_a_deleted_topic_go_after_what_is_in_flight():
     directory = directory_on(work)
     directory.create("t", 1, {}, lambda topic: None)
     work.run()
-    (log,) = directory.topics["t"].logs
+    (log,) = directory.of("t").values()
     append(log)
     append(log)
     log.sync()
@@ -156,7 +156,7 @@ def test_name_that_is_used_a_hundred_times(seed):
             work.step()
         (topic,) = made
         assert directory.topics["t"] is topic
-        for log in topic.logs:
+        for log in directory.of(topic.name).values():
             folder = log.folder
             assert set(disk.names(folder)) == {
                 "00000000000000000000.log",
@@ -166,10 +166,10 @@ def test_name_that_is_used_a_hundred_times(seed):
             metadata = partition_metadata_content(topic.topic_id)
             assert read_file(disk, f"{folder}/partition.metadata") == metadata
         for value in range(number % 7):
-            for log in topic.logs:
+            for log in directory.of(topic.name).values():
                 append(log, b"%d" % value)
             work.run(number % 3)
-        for log in topic.logs:
+        for log in directory.of(topic.name).values():
             if number % 5 == 0:
                 log.sync()
         directory.checkpoint()
@@ -179,7 +179,7 @@ def test_name_that_is_used_a_hundred_times(seed):
     assert not [name for name in disk.names("") if name.startswith("t-") or name.endswith(("-delete", "-stray"))]
     directory.create("t", 2, {}, lambda topic: None)
     work.run()
-    log = directory.topics["t"].logs[1]
+    log = directory.of("t")[1]
     append(log, b"last")
     assert [bytes(value or b"") for _, value in records_in(log)] == [b"last"]
 

@@ -71,7 +71,7 @@ class History:
 
     @property
     def log(self) -> PartitionLog:
-        return self.directory.topics["t"].logs[0]
+        return self.directory.of("t")[0]
 
     # The broker.
 
