@@ -118,7 +118,7 @@ class Core:
             computations,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
-        self.producer_ids = ProducerIds(directory.reserve_producer_ids, directory.services)
+        self.producer_ids = ProducerIds(directory.producer_ids.reserve, directory.services)
         self.transactions: TransactionCoordinator = TransactionCoordinator(
             self.timers,
             TransactionLimits.of(options),

@@ -10,18 +10,26 @@ from typing import Final, NamedTuple
 from kafkawire.sdk.storage.damage import DamagedContent
 from kafkawire.sdk.storage.properties import properties_content, stored_properties
 
-__all__ = ["META_PROPERTIES", "MetaProperties", "meta_properties_content", "parse_meta_properties"]
+__all__ = [
+    "META_PROPERTIES",
+    "WITH_BROKER_ID",
+    "WITH_NODE_ID",
+    "MetaProperties",
+    "meta_properties_content",
+    "parse_meta_properties",
+]
 
 META_PROPERTIES: Final = "meta.properties"
 
-#: The version with node ids; before it, the file had broker ids.
-_VERSION: Final = 1
+#: The versions of the file: a broker of a cluster with ZooKeeper writes its id as `broker.id`, any other as `node.id`.
+WITH_BROKER_ID: Final = 0
+WITH_NODE_ID: Final = 1
 
+_VERSION: Final = "version"
 _CLUSTER_ID: Final = "cluster.id"
 _DIRECTORY_ID: Final = "directory.id"
-_NODE_ID: Final = "node.id"
-#: Without these, the owner of the directory is unknown.
-_NEEDED: Final = (_CLUSTER_ID, _NODE_ID)
+#: The name of the broker's id in each version.
+_ID_NAMES: Final = {WITH_BROKER_ID: "broker.id", WITH_NODE_ID: "node.id"}
 
 
 class MetaProperties(NamedTuple):
@@ -29,13 +37,15 @@ class MetaProperties(NamedTuple):
 
     Attributes:
         cluster_id: in Kafka's text form.
-        node_id: the broker's node id, as text.
+        node_id: the id of the broker, as text.
         directory_id: in Kafka's text form; empty in directories of earlier releases of Apache Kafka.
+        version: `WITH_BROKER_ID` or `WITH_NODE_ID`.
     """
 
     cluster_id: str
     node_id: str
     directory_id: str = ""
+    version: int = WITH_NODE_ID
 
 
 def parse_meta_properties(content: bytes) -> MetaProperties:
@@ -45,18 +55,20 @@ def parse_meta_properties(content: bytes) -> MetaProperties:
         DamagedContent: a line has no name and value, or a property is missing.
     """
     known = stored_properties(content)
-    if missing := [name for name in _NEEDED if not known.get(name)]:
+    version = WITH_BROKER_ID if known.get(_VERSION) == str(WITH_BROKER_ID) else WITH_NODE_ID
+    id_name = _ID_NAMES[version]
+    # Without these, the owner of the directory is unknown.
+    if missing := [name for name in (_CLUSTER_ID, id_name) if not known.get(name)]:
         raise DamagedContent(f"it has no {' and no '.join(missing)}")
-    return MetaProperties(known[_CLUSTER_ID], known[_NODE_ID], known.get(_DIRECTORY_ID, ""))
+    return MetaProperties(known[_CLUSTER_ID], known[id_name], known.get(_DIRECTORY_ID, ""), version)
 
 
 def meta_properties_content(known: MetaProperties) -> bytes:
     """Return the content of a file."""
-    return properties_content(
-        {
-            "version": _VERSION,
-            _CLUSTER_ID: known.cluster_id,
-            _DIRECTORY_ID: known.directory_id,
-            _NODE_ID: known.node_id,
-        }
-    )
+    properties = {
+        _VERSION: known.version,
+        _CLUSTER_ID: known.cluster_id,
+        _DIRECTORY_ID: known.directory_id,
+        _ID_NAMES[known.version]: known.node_id,
+    }
+    return properties_content({name: value for name, value in properties.items() if value != ""})

@@ -4,7 +4,7 @@ Layout, Kafka's own apart from the folder `topics`, which stands in for the meta
 
     .lock, meta.properties, recovery-point-offset-checkpoint, log-start-offset-checkpoint, .kafka_cleanshutdown
     dynamic-configs                     see `metadata/dynamic_configs.py`
-    producer-ids                        the first unreserved producer id
+    producer-ids                        see `producer_id_file.py`
     topics/                             see `topic_files.py`
     <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata
 
@@ -23,15 +23,14 @@ from kafkawire.reference_broker.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     DYNAMIC_CONFIGS,
     LOCK,
-    PRODUCER_IDS,
     DamagedFile,
     clean_shutdown_text,
-    read_parsed,
     read_properties,
-    write_offsets,
 )
 from kafkawire.reference_broker.storage.directory.directory_checkpoints import DirectoryCheckpoints
+from kafkawire.reference_broker.storage.directory.identity import take_identity_alone
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
+from kafkawire.reference_broker.storage.directory.producer_id_file import ProducerIdFile
 from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError
 from kafkawire.reference_broker.storage.disk.disk import Volume, has_file, replace_file
 from kafkawire.reference_broker.storage.log.epochs import read_last_epoch, write_last_epoch
@@ -42,30 +41,11 @@ from kafkawire.reference_broker.work.background import Each, one_by_one
 from kafkawire.reference_broker.work.background_queue import BackgroundQueue
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.uuids import format_uuid
-from kafkawire.sdk.storage.checkpoints import RECOVERY_POINTS
-from kafkawire.sdk.storage.meta_properties import (
-    META_PROPERTIES,
-    MetaProperties,
-    meta_properties_content,
-    parse_meta_properties,
-)
 from kafkawire.sdk.storage.partitions import Partition, folder_of
-from kafkawire.sdk.storage.properties import properties_content
 
 __all__ = ["LogDirectory", "Topic"]
 
 logger = logging.getLogger("kafkawire.broker")
-
-_NEXT_PRODUCER_ID = "next.producer.id"
-
-#: No broker assigns as many ids in its life; a higher one in a file is damage, and in a log a client's invention.
-_GIVEN_IDS_MAX = 2**62
-_KNOWN_IDS_MAX = _GIVEN_IDS_MAX // 2
-
-#: If the reservation of producer ids is lost, this many ids are skipped after those in logs: producers that have not
-#: written yet may have them, and two producers with one id would look like one that repeats itself.
-_SILENT_IDS = 2**32
 
 
 @dataclass(slots=True)
@@ -110,6 +90,7 @@ class LogDirectory:
         topics: by name.
         topics_by_id: by topic id.
         was_clean: whether the last shutdown was clean.
+        producer_ids: see `ProducerIdFile`.
         dynamic_configs: content of the file of that name at startup.
         checkpoints: see `DirectoryCheckpoints`.
     """
@@ -144,14 +125,15 @@ class LogDirectory:
         except BlockingIOError:
             raise ConfigurationError("data_dir", self._disk.describe(""), "another broker uses it") from None
         try:
-            self.cluster_id = self._identify(node_id)
+            self.cluster_id = take_identity_alone(self._disk, node_id, new_uuid).cluster_id
             self.was_clean = self._take_marker()
             self._folders = PartitionFolders(self._disk)
             self._files = TopicFiles(self._disk, self._folders)
             self.checkpoints = DirectoryCheckpoints(self._disk)
             self.dynamic_configs = read_properties(self._disk, DYNAMIC_CONFIGS)
             self._open_topics()
-            self._next_producer_id = self._find_next_producer_id()
+            known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
+            self.producer_ids = ProducerIdFile(self._disk, known)
             if retired := self._folders.retired():  # need not be queued: no other code knows these folders
                 self.services.background(partial(self._folders.remove, retired), self._removed)
         except DamagedFile as error:
@@ -160,20 +142,6 @@ class LogDirectory:
         except BaseException:
             self._lock.release()
             raise
-
-    def _identify(self, node_id: int) -> str:
-        known = read_parsed(self._disk, META_PROPERTIES, parse_meta_properties)
-        if known is None:
-            if any(name.endswith("-0") for name in self._disk.names("")):
-                raise DamagedFile(self._disk.describe(META_PROPERTIES), "it is missing, although there are partitions")
-            cluster_id, directory_id = format_uuid(self._new_uuid()), format_uuid(self._new_uuid())
-            known = MetaProperties(cluster_id, str(node_id), directory_id)
-            write_offsets(self._disk, RECOVERY_POINTS, {})
-            self._write_next_producer_id(0)
-            replace_file(self._disk, META_PROPERTIES, meta_properties_content(known))
-        if known.node_id != str(node_id):
-            raise ConfigurationError("node_id", node_id, f"{self._disk.describe('')} belongs to node {known.node_id}")
-        return known.cluster_id
 
     def _take_marker(self) -> bool:
         """Remove the marker of a clean shutdown, durably, before any write."""
@@ -488,36 +456,6 @@ class LogDirectory:
             logger.warning("files of a deleted topic stay until the next startup: %s", error)
 
     # Checkpoints and shutdown.
-
-    def reserve_producer_ids(self, count: int) -> int:
-        """Reserve producer ids on the disk, so that they are never assigned twice, and return the first of them.
-
-        Raises:
-            OSError: the reservation could not be written.
-        """
-        first = self._next_producer_id
-        self._write_next_producer_id(first + count)
-        self._next_producer_id = first + count
-        return first
-
-    def _write_next_producer_id(self, number: int) -> None:
-        replace_file(self._disk, PRODUCER_IDS, properties_content({_NEXT_PRODUCER_ID: number}))
-
-    def _find_next_producer_id(self) -> int:
-        """Return the first unreserved id; if that is lost, one far above those in logs."""
-        where = self._disk.describe(PRODUCER_IDS)
-        try:
-            if not has_file(self._disk, PRODUCER_IDS):
-                raise DamagedFile(where, "it is missing")
-            text = read_properties(self._disk, PRODUCER_IDS).get(_NEXT_PRODUCER_ID, "")
-            if text.isdecimal() and len(text) <= len(str(_GIVEN_IDS_MAX)) and int(text) <= _GIVEN_IDS_MAX:
-                return int(text)
-            raise DamagedFile(where, f"{_NEXT_PRODUCER_ID} is {text!r:.40}")
-        except DamagedFile as error:
-            known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
-            first = max((number for number in known if number <= _KNOWN_IDS_MAX), default=-1) + 1 + _SILENT_IDS
-            logger.warning("%s; producer ids continue at %d, far after those in the logs", error, first)
-            return first
 
     def checkpoint(self, done: Callable[[BrokerError | None], None] = lambda error: None) -> None:
         """Write the checkpoints of recovery points and log start offsets, in the background.

@@ -68,7 +68,7 @@ def test_fenced_producers(bench: BrokerBench, version: int) -> None:
 def test_a_response_waits_for_the_disk(bench: BrokerBench) -> None:
     held: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
     services = LogServices(bench.disk, lambda *work: held.append(work))
-    bench.use(producer_ids=ProducerIds(bench.core.directory.reserve_producer_ids, services))
+    bench.use(producer_ids=ProducerIds(bench.core.directory.producer_ids.reserve, services))
     waiting = bench.ask(InitProducerIdRequest(None))
     assert isinstance(waiting, DelayedOperation)
     ((work, done),) = held

@@ -8,7 +8,12 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.storage.damage import DamagedContent
-from kafkawire.sdk.storage.meta_properties import MetaProperties, meta_properties_content, parse_meta_properties
+from kafkawire.sdk.storage.meta_properties import (
+    WITH_BROKER_ID,
+    MetaProperties,
+    meta_properties_content,
+    parse_meta_properties,
+)
 
 KNOWN = MetaProperties("cluster", "7", "directory")
 CONTENT = b"cluster.id=cluster\ndirectory.id=directory\nnode.id=7\nversion=1\n"
@@ -21,11 +26,26 @@ def test_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(
+    ("directory_id", "content"),
+    [
+        ("directory", b"broker.id=7\ncluster.id=cluster\ndirectory.id=directory\nversion=0\n"),
+        ("", b"broker.id=7\ncluster.id=cluster\nversion=0\n"),
+    ],
+)
+def test_version_of_a_broker_with_zookeeper(directory_id: str, content: bytes) -> None:
+    known = MetaProperties("cluster", "7", directory_id, WITH_BROKER_ID)
+    assert meta_properties_content(known) == content
+    assert parse_meta_properties(content) == known
+
+
+@pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b"", "it has no cluster.id and no node.id"),
         (b"cluster.id=\nnode.id=7\n", "it has no cluster.id"),
         (b"cluster.id=c\n", "it has no node.id"),
+        (b"cluster.id=c\nbroker.id=7\nversion=1\n", "it has no node.id"),
+        (b"cluster.id=c\nnode.id=7\nversion=0\n", "it has no broker.id"),
         (b"cluster.id\n", "no name and value in the line 'cluster.id'"),
     ],
 )

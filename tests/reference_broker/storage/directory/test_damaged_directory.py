@@ -50,36 +50,36 @@ def test_reservation_of_producer_ids_is_rebuilt(reopen, tmp_path, caplog, conten
     assert "producer-ids is damaged" in caplog.text
     first = 1701 + 2**32
     assert f"producer ids continue at {first}, far after those in the logs" in caplog.text
-    assert directory.reserve_producer_ids(1000) == first
-    assert reopen().reserve_producer_ids(1000) == first + 1000
+    assert directory.producer_ids.reserve(1000) == first
+    assert reopen().producer_ids.reserve(1000) == first + 1000
 
 
 def test_damaged_reservation_although_no_producer_has_written(reopen, tmp_path):
-    assert reopen().reserve_producer_ids(1000) == 0
+    assert reopen().producer_ids.reserve(1000) == 0
     (tmp_path / "producer-ids").write_bytes(b"")
-    assert reopen().reserve_producer_ids(1000) == 2**32
+    assert reopen().producer_ids.reserve(1000) == 2**32
 
 
 def test_reservation_after_the_highest_id_that_a_log_is_believed(reopen, tmp_path):
     append_by(2**61, create_logs(reopen(), "t")[0])
     (tmp_path / "producer-ids").write_bytes(b"")
     first = 2**61 + 1 + 2**32
-    assert reopen().reserve_producer_ids(1000) == first
-    assert reopen().reserve_producer_ids(1000) == first + 1000, "and what is written then is no damage"
+    assert reopen().producer_ids.reserve(1000) == first
+    assert reopen().producer_ids.reserve(1000) == first + 1000, "and what is written then is no damage"
 
 
 def test_lost_reservation_of_producer_ids(reopen, tmp_path):
     directory = reopen()
-    assert [directory.reserve_producer_ids(1000) for _ in range(2)] == [0, 1000]
+    assert [directory.producer_ids.reserve(1000) for _ in range(2)] == [0, 1000]
     topic = create(directory, "t", 2)
     for number, producer_id in enumerate((1700, 2**63 - 1)):
         data = produced(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=0)
         directory.of(topic.name)[number].append(data, parse_header(data), NOW_MS, lambda result: None)
-    assert reopen().reserve_producer_ids(1000) == 2000
+    assert reopen().producer_ids.reserve(1000) == 2000
     (tmp_path / "producer-ids").unlink()
     first = 1701 + 2**32
-    assert reopen().reserve_producer_ids(1000) == first, "far after what the logs know: the next may be in use"
-    assert reopen().reserve_producer_ids(1000) == first + 1000
+    assert reopen().producer_ids.reserve(1000) == first, "far after what the logs know: the next may be in use"
+    assert reopen().producer_ids.reserve(1000) == first + 1000
 
 
 def test_folder_in_place_of_the_reservation_of_producer_ids(reopen, tmp_path):
@@ -187,7 +187,7 @@ def test_huge_file_is_refused_unread(reopen, tmp_path, name):
 def test_huge_file_that_can_be_made_again_is_left_out_unread(reopen, tmp_path, name):
     directory = reopen()
     append_by(1, create_logs(directory, "t")[0])
-    directory.reserve_producer_ids(1)
+    directory.producer_ids.reserve(1)
     directory.close()
     (tmp_path / name).touch()
     os.truncate(tmp_path / name, HUGE_BYTES)
@@ -218,9 +218,9 @@ def test_damaged_configuration_is_refused_by_name():
 
 
 def test_reservation_is_lost_although_no_log_knows_a_producer(reopen, tmp_path, caplog):
-    assert reopen().reserve_producer_ids(1000) == 0
+    assert reopen().producer_ids.reserve(1000) == 0
     (tmp_path / "producer-ids").unlink()
-    assert reopen().reserve_producer_ids(1000) == 2**32
+    assert reopen().producer_ids.reserve(1000) == 2**32
     assert "producer-ids is damaged: it is missing; producer ids continue at 4294967296" in caplog.text
 
 

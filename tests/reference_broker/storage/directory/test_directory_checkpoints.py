@@ -366,7 +366,7 @@ def test_a_data_directory_of_its_own_has_no_strays(caplog):
     for _ in range(2):
         directory = on(disk)
         create(directory, f"t{len(directory.topics)}", 2)
-        directory.reserve_producer_ids(1)
+        directory.producer_ids.reserve(1)
         directory.close()
     assert not caplog.records
 

@@ -196,7 +196,7 @@ def test_first_start_may_be_interrupted_by_a_power_cut():
             disk.plan = cut_power_at(number)
             with pytest.raises(PowerCut):
                 on(disk)
-            assert on(disk.crash(seed)).reserve_producer_ids(1) == 0, "nobody has had any"
+            assert on(disk.crash(seed)).producer_ids.reserve(1) == 0, "nobody has had any"
 
 
 def test_mark_of_a_clean_shutdown_is_gone_before_anything_is_written():

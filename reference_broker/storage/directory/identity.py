@@ -1,0 +1,69 @@
+"""The identity of a data directory: its cluster, its broker and its own id, in `meta.properties`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkawire.reference_broker.storage.checkpoints import DamagedFile, read_parsed, write_offsets
+from kafkawire.reference_broker.storage.directory.producer_id_file import write_next_producer_id
+from kafkawire.reference_broker.storage.disk.disk import Disk, replace_file
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.storage.checkpoints import RECOVERY_POINTS
+from kafkawire.sdk.storage.meta_properties import (
+    META_PROPERTIES,
+    WITH_NODE_ID,
+    MetaProperties,
+    meta_properties_content,
+    parse_meta_properties,
+)
+
+__all__ = ["read_identity", "take_identity_alone", "write_identity"]
+
+
+def read_identity(disk: Disk) -> MetaProperties | None:
+    """Return the identity of a data directory, None if it has none yet.
+
+    Raises:
+        DamagedFile: the file is malformed.
+        OSError: the disk failed.
+    """
+    return read_parsed(disk, META_PROPERTIES, parse_meta_properties)
+
+
+def write_identity(disk: Disk, identity: MetaProperties) -> None:
+    """Replace the identity of a data directory, durably.
+
+    Raises:
+        OSError: the disk failed; the directory has the old identity or the new one.
+    """
+    replace_file(disk, META_PROPERTIES, meta_properties_content(identity))
+
+
+def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes]) -> MetaProperties:
+    """Return the identity of a single broker's data directory, which begins a cluster of its own if it is new.
+
+    Args:
+        disk: the data directory.
+        node_id: the broker's id.
+        new_uuid: returns 16 bytes for the ids of the cluster and of the directory.
+
+    Raises:
+        ConfigurationError: the directory belongs to another broker.
+        DamagedFile: the file is malformed, or missing although there are partitions.
+        OSError: the disk failed.
+    """
+    known = read_identity(disk)
+    if known is None:
+        if any(name.endswith("-0") for name in disk.names("")):
+            raise DamagedFile(disk.describe(META_PROPERTIES), "it is missing, although there are partitions")
+        known = MetaProperties(format_uuid(new_uuid()), str(node_id), format_uuid(new_uuid()))
+        # The identity comes last: without it, a restart writes the other files again.
+        write_offsets(disk, RECOVERY_POINTS, {})
+        write_next_producer_id(disk, 0)
+        write_identity(disk, known)
+    if known.version != WITH_NODE_ID:
+        raise ConfigurationError("data_dir", disk.describe(""), "it belongs to a broker of a cluster with ZooKeeper")
+    if known.node_id != str(node_id):
+        raise ConfigurationError("node_id", node_id, f"{disk.describe('')} belongs to node {known.node_id}")
+    return known
