@@ -44,6 +44,7 @@ OUR_OWN = {
     "CONSUMER_PROTOCOL_TYPE",
     "END_TXN_LAST_BEFORE_TV_2",
     "KAFKA_RELEASE",
+    "LEADER_DURING_DELETION",  # `LeaderAndIsr.LeaderDuringDelete` of Apache Kafka 3.9, which 4.0 removed
     "OffsetTimestamp",
     "LIST_OFFSETS_FIRST_WITH_EARLIEST_LOCAL",
     "LIST_OFFSETS_FIRST_WITH_EARLIEST_PENDING_UPLOAD",
