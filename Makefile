@@ -71,7 +71,7 @@ endef
 export LEFT
 
 .PHONY: test test-all checks fmt lint types mypy pyright layers tidy generated test-native test-python test-construct test-spark test-engines test-other-engines
-test: checks test-native test-engines ## what you run for a change: every check, and the tests of each engine; five minutes on two cores
+test: checks test-native test-engines ## what you run for a change: every check, and the tests of each engine; eight minutes on two cores
 	$(call title,everything passed)
 	@echo "$$LEFT"
 
