@@ -7,6 +7,7 @@ within a read or a `send`, one after another.
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
@@ -162,11 +163,13 @@ class Interrupting:
         self._trace = self._called
 
     def __enter__(self) -> Interrupting:
+        gc.disable()  # finalizers of garbage from earlier tests would be interrupted
         sys.settrace(self._trace)
         return self
 
     def __exit__(self, *of: object) -> None:
         sys.settrace(None)
+        gc.enable()
 
     def _called(self, frame: FrameType, event: str, argument: object) -> None:
         if "kafkawire/sdk/" in frame.f_code.co_filename:
