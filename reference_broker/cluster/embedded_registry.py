@@ -357,6 +357,12 @@ class EmbeddedSession:
         self._fail(RegistryCode.CLOSED)
         self._post(self._forget_session)
 
+    def abandon(self) -> None:
+        # A session without a connection is not ended by `close`.
+        if not self._is_closed and self.silent_since_ms is None:
+            self.silent_since_ms = self._registry.now_ms
+        self.close(0)
+
     # For simulations.
 
     def disconnect(self) -> None:

@@ -480,11 +480,15 @@ class KazooConnection:
         self._handler.abort()
         return in_time and (answer.is_given or not had_session)
 
-    def abandon(self) -> None:
-        """End the thread and its connection, but not the session. Blocks until the thread has ended."""
+    def drop(self) -> None:
+        """End the connection at once, but not the session; its thread then comes to its end."""
         self._is_closing = True
         self._client._stopped.set()
         self._handler.abort()
+
+    def abandon(self) -> None:
+        """End the connection, but not the session. Blocks until the thread has ended."""
+        self.drop()
         try:
             self._client._safe_close()
             self._client.close()

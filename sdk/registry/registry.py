@@ -549,6 +549,14 @@ class Registry(Protocol):
         """
         ...
 
+    def abandon(self) -> None:
+        """Drop the connection at once and fail waiting operations with CLOSED, as if the process had been killed.
+
+        The session, with its ephemeral nodes, goes on in the registry until its timeout. What was sent already may
+        still be carried out. Outcomes are reported after this call, as always; `close` then does nothing.
+        """
+        ...
+
 
 def path_of(operation: Operation | Check) -> str:
     """Return the path of an operation; for a transaction, that of its first operation."""

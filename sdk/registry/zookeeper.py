@@ -300,15 +300,7 @@ class ZooKeeperRegistry:
             self._send()
 
     def close(self, timeout_ms: int) -> None:
-        if self._state is SessionState.CLOSED:
-            return
-        self._state = SESSION_EDGES.follow(self._state, SessionState.CLOSED)
-        self._session_id = 0
-        self._watches.clear()
-        self._append(partial(self._fail, RegistryCode.CLOSED))
-        with self._connection_lock:
-            connection, self._connection = self._connection, None
-            self._incarnation += 1
+        connection = self._given_up()
         if connection is not None and not connection.close(timeout_ms):
             logger.warning(
                 "%s has not answered within %d ms; the session ends there by its timeout of %d ms",
@@ -316,6 +308,25 @@ class ZooKeeperRegistry:
                 timeout_ms,
                 self._session_timeout_ms,
             )
+
+    def abandon(self) -> None:
+        connection = self._given_up()
+        if connection is not None:
+            connection.drop()
+            self._start_thread(connection.abandon)
+
+    def _given_up(self) -> KazooConnection | None:
+        """Refuse everything with CLOSED from now on; return the connection to be ended, if there is one."""
+        if self._state is SessionState.CLOSED:
+            return None
+        self._state = SESSION_EDGES.follow(self._state, SessionState.CLOSED)
+        self._session_id = 0
+        self._watches.clear()
+        self._append(partial(self._fail, RegistryCode.CLOSED))
+        with self._connection_lock:
+            connection, self._connection = self._connection, None
+            self._incarnation += 1
+        return connection
 
     def forked(self) -> None:
         """Refuse everything with CLOSED in a child process: the session belongs to the parent."""

@@ -210,6 +210,26 @@ def test_a_registry_that_is_closed_without_a_connection() -> None:
     assert owner.code(two, Exists("/e")) == "NO_NODE"
 
 
+def test_the_session_of_an_abandoned_registry_ends_by_its_timeout() -> None:
+    bench = EmbeddedBench()
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    early = bench.embedded.session(owner.post)
+    early.abandon()
+    owner.ask(one, Create("/e", mode=EPHEMERAL))
+    waiting = owner.submit(one, Exists("/e"))
+    one.abandon()
+    one.reconnect()
+    owner.until(lambda: bool(waiting))
+    assert [str(outcome) for outcome in waiting[0]] == [f"CLOSED: /e: {one.describe()}"]
+    bench.now_ms += embedded_registry.SESSION_TIMEOUT_MS
+    bench.embedded.expire_silent()
+    assert isinstance(owner.ask(two, Exists("/e")), Stat)
+    bench.now_ms += 1
+    bench.embedded.expire_silent()
+    assert owner.code(two, Exists("/e")) == "NO_NODE"
+    assert bench.embedded.tree.sessions == [two.session_id]
+
+
 def test_operations_wait_for_a_start() -> None:
     bench = EmbeddedBench()
     one = bench.embedded.session(bench.owner.post, name="early")

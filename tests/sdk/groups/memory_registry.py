@@ -255,6 +255,10 @@ class MemoryRegistry:
         self._tree.end_session(self.session_id)
         self.session_id = 0
 
+    def abandon(self) -> None:
+        self._fail_all(RegistryCode.CLOSED)
+        self.session_id = 0
+
     # The test's side.
 
     @property

@@ -132,7 +132,7 @@ class FakeConnection:
         self.session_password = b"password"
         self.last_zxid = 0 if session is None else session.last_zxid
         self.watcher = self.on_event = on_event
-        self.is_linked = self.is_closed = self.is_abandoned = self.is_forked = False
+        self.is_linked = self.is_closed = self.is_dropped = self.is_abandoned = self.is_forked = False
         self.closes_in_time = True
         self.queue: deque[tuple[Any, Any]] = deque()
         self._credentials = [("digest", digest) for digest in digests]
@@ -204,6 +204,10 @@ class FakeConnection:
         if self.closes_in_time and self.session_id:
             self.servers.end_session(self.session_id)
         return self.closes_in_time
+
+    def drop(self) -> None:
+        self.is_dropped = True
+        self.is_linked = False
 
     def abandon(self) -> None:
         self.is_abandoned = True

@@ -509,6 +509,21 @@ def closing(bench: RegistryBench) -> None:
     assert one.session_id == 0
 
 
+def abandoning(bench: RegistryBench) -> None:
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    notes = SessionNotes(one)
+    owner.ask_all(one, Create("/a"), Create("/e", mode=EPHEMERAL), GetData("/a", owner.note))
+    session = one.session_id
+    one.abandon()
+    one.abandon()
+    one.close(10_000)
+    assert (owner.code(one, Exists("/e")), one.session_id) == ("CLOSED", 0)
+    # The session goes on, and its owner is told nothing.
+    assert _stat(owner.ask(two, Exists("/e"))).ephemeral_owner == session
+    owner.ask_all(two, SetData("/a", b"x"), Exists("/"))
+    assert (owner.events, notes.told) == ([], ["opened"])
+
+
 def a_listener_that_was_removed(bench: RegistryBench) -> None:
     one, owner = bench.registry(), bench.owner
     owner.ask(one, Exists("/"))
@@ -622,6 +637,7 @@ CASES: Final[Sequence[Callable[[RegistryBench], None]]] = (
     an_expired_session_is_followed_by_another,
     the_end_of_a_session_fails_what_waits,
     closing,
+    abandoning,
     a_listener_that_was_removed,
     lists_permit,
     lists_are_read,

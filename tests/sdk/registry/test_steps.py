@@ -381,6 +381,9 @@ class NotingRegistry:
     def close(self, timeout_ms: int) -> None:
         """Do nothing."""
 
+    def abandon(self) -> None:
+        """Do nothing."""
+
     def add_listener(self, listener: SessionListener) -> None:
         """Do nothing."""
 

@@ -232,6 +232,9 @@ class MemoryRegistry:
         self.expire()
         self.die()
 
+    def abandon(self) -> None:
+        self.die()
+
     def submit(self, operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
         session = self.session_id
 
