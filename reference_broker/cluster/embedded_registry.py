@@ -35,7 +35,7 @@ from kafkawire.sdk.registry.registry import (
     path_of,
     request_size_bytes,
 )
-from kafkawire.sdk.registry.watches import WatchTable
+from kafkawire.sdk.registry.watches import WatchKind, WatchTable
 
 __all__ = ["SESSION_TIMEOUT_MS", "EmbeddedRegistry", "EmbeddedSession", "Fault", "Plan", "RegistryCall"]
 
@@ -182,11 +182,26 @@ class EmbeddedRegistry:
         self.calls += 1
         return None if self.plan is None else self.plan(RegistryCall(self.calls, session_id, operation))
 
-    def carry_out(self, session_id: int, operation: Operation) -> tuple[Outcome, int]:
-        """Carry out an operation; return its outcome, and the position at which it may be told."""
+    def carry_out(self, session_id: int, operation: Operation) -> _Told:
+        """Carry out an operation; return its outcome, with the position at which it may be told."""
         answer = self._tree.submit(session_id, operation, self._clock())
         self._take(answer.transaction, answer.notifications)
-        return answer.outcome, self._position
+        return _Told(self._position, None, answer.outcome, self._tree.zxid)
+
+    def drop_watches(self, session_id: int) -> None:
+        """Forget the watches of a session that has lost its connection."""
+        self._tree.drop_watches(session_id)
+
+    def set_watches(self, session_id: int, zxid: int, watches: WatchTable) -> None:
+        """Set the watches of a session that is connected again, and notify it of those that it has missed.
+
+        Args:
+            session_id: the session.
+            zxid: the last transaction that its owner has been told of.
+            watches: those that its owner waits for.
+        """
+        kinds = (WatchKind.DATA, WatchKind.EXISTENCE, WatchKind.CHILDREN)
+        self._take(None, self._tree.set_watches(session_id, zxid, *map(watches.paths, kinds)))
 
     def is_durable(self, position: int) -> bool:
         """Return whether what was done up to a position is durable."""
@@ -247,11 +262,13 @@ class _Told(NamedTuple):
         position: see `EmbeddedRegistry.is_durable`.
         event: a change of a watched node; None for an outcome.
         outcome: that of the first operation whose outcome was not told.
+        zxid: the last transaction that an outcome shows.
     """
 
     position: int
     event: WatchEvent | None
     outcome: Outcome | None
+    zxid: int = 0
 
 
 class _Submission:
@@ -296,7 +313,9 @@ class EmbeddedSession:
         self._name = name
         self._credentials = credentials
         self._listeners: list[SessionListener] = []
+        #: The watches that the owner waits for, and the last transaction that it has been told of.
         self._watches = WatchTable()
+        self._told_zxid = 0
         #: What the registry has, and what the owner knows of it.
         self._session_id = 0
         self._known_session_id = 0
@@ -350,8 +369,11 @@ class EmbeddedSession:
         if self._is_closed:
             return
         self._is_closed = True
+        self._watches.clear()
         if self.silent_since_ms is None:
             self._registry.end(self._session_id)
+        else:
+            self._registry.drop_watches(self._session_id)
         self._session_id = 0
         self._untold.clear()
         self._fail(RegistryCode.CLOSED)
@@ -370,7 +392,9 @@ class EmbeddedSession:
         if self.silent_since_ms is None and self._session_id:
             self.silent_since_ms = self._registry.now_ms
             self._sent = 0
-            self._untold = deque(told for told in self._untold if told.event is not None)
+            # Events, too: they are missed by the owner, who learns at the next connection what has changed.
+            self._untold.clear()
+            self._registry.drop_watches(self._session_id)
             self._tell_listeners(lambda listener: listener.suspended())
 
     def reconnect(self) -> None:
@@ -381,8 +405,8 @@ class EmbeddedSession:
         if not self._registry.tree.has_session(self._session_id):
             self._expired()
             return
+        self._registry.set_watches(self._session_id, self._told_zxid, self._watches)
         self._tell_listeners(lambda listener: listener.connected())
-        self.tell()
         self._deliver_soon()
 
     # For the registry.
@@ -408,8 +432,9 @@ class EmbeddedSession:
         while self._untold and self._registry.is_durable(self._untold[0].position):
             told = self._untold.popleft()
             if told.event is not None:
-                self._post(partial(self._fire, told.event))
+                self._fire(told.event)
             elif told.outcome is not None:
+                self._told_zxid = max(self._told_zxid, told.zxid)
                 self._answer(told.outcome)
 
     # The session.
@@ -427,6 +452,8 @@ class EmbeddedSession:
     def _expired(self) -> None:
         """End the session, then begin another."""
         self._untold.clear()
+        self._watches.clear()
+        self._told_zxid = 0
         self._fail(RegistryCode.SESSION_EXPIRED)
         self._post(self._forget_session)
         self._tell_listeners(lambda listener: listener.expired())
@@ -434,7 +461,6 @@ class EmbeddedSession:
 
     def _forget_session(self) -> None:
         self._known_session_id = 0
-        self._watches.clear()
 
     def _tell_listeners(self, tell: Callable[[SessionListener], None]) -> None:
         def told(listener: SessionListener) -> None:
@@ -483,8 +509,7 @@ class EmbeddedSession:
             if fault is not None:
                 told = _Told(0, None, RegistryError(fault, path_of(operation), "planned"))
             else:
-                outcome, position = self._registry.carry_out(self._session_id, operation)
-                told = _Told(position, None, outcome)
+                told = self._registry.carry_out(self._session_id, operation)
             # Without a disk, everything that waits has failed already.
             if self._registry.error is None:
                 self._untold.append(told)
@@ -506,17 +531,15 @@ class EmbeddedSession:
         self._sent = max(self._sent - 1, 0)
         self._waiting_bytes -= request_size_bytes(operation)
         submission.outcomes.append(outcome)
-        self._post(lambda: self._watch(operation, outcome))
+        if isinstance(operation, GetData | Exists | GetChildren):
+            self._watches.add_for(operation, outcome)
         if len(submission.outcomes) == len(submission.operations):
             self._post(lambda: submission.done(tuple(submission.outcomes)))
 
-    def _watch(self, operation: Operation, outcome: Outcome) -> None:
-        """Set the watch of a read."""
-        if isinstance(operation, GetData | Exists | GetChildren):
-            self._watches.add_for(operation, outcome)
-
     def _fire(self, event: WatchEvent) -> None:
-        self._call_all(deque(partial(watcher, event) for watcher in self._watches.take(event)))
+        watchers = self._watches.take(event)
+        if watchers:
+            self._post(lambda: self._call_all(deque(partial(watcher, event) for watcher in watchers)))
 
     def _fail(self, code: RegistryCode) -> None:
         """Fail everything that waits."""

@@ -282,10 +282,7 @@ class ZnodeTree:
             what was done to the tree, None if the session had no nodes; whom to notify.
         """
         self._identities.pop(session_id, None)
-        for watches in (self._data_watches, self._child_watches):
-            for path in [path for path, sessions in watches.items() if sessions.pop(session_id, 0) is None]:
-                if not watches[path]:
-                    del watches[path]
+        self.drop_watches(session_id)
         if not self._ephemerals.get(session_id):
             self._ephemerals.pop(session_id, None)
             return None, ()
@@ -295,6 +292,52 @@ class ZnodeTree:
         deleted = self._owned(session_id)
         self.apply(transaction)
         return transaction, self._fired((path, ChangeKind.DELETE) for path in deleted)
+
+    def drop_watches(self, session_id: int) -> None:
+        """Forget the watches of a session that has lost its connection; `set_watches` follows if it has another."""
+        for watches in (self._data_watches, self._child_watches):
+            for path in [path for path, sessions in watches.items() if sessions.pop(session_id, 0) is None]:
+                if not watches[path]:
+                    del watches[path]
+
+    def set_watches(
+        self, session_id: int, zxid: int, data: Iterable[str], existence: Iterable[str], children: Iterable[str]
+    ) -> tuple[Notification, ...]:
+        """Set watches again, except those whose nodes have changed meanwhile.
+
+        Args:
+            session_id: the session.
+            zxid: the last transaction that the session has seen.
+            data: paths watched by GetData, or by Exists while the node existed.
+            existence: paths watched by Exists while the node did not exist.
+            children: paths watched by GetChildren.
+
+        Returns:
+            A notification for each watch that is not set: one, whatever has happened to its node.
+        """
+        changed: list[WatchEvent] = []
+        for path in data:
+            node = self._nodes.get(path)
+            if node is None:
+                changed.append(WatchEvent(path, EventKind.DELETED))
+            elif node.mzxid > zxid:
+                changed.append(WatchEvent(path, EventKind.CHANGED))
+            else:
+                self._data_watches.setdefault(path, {})[session_id] = None
+        for path in existence:
+            if path in self._nodes:
+                changed.append(WatchEvent(path, EventKind.CREATED))
+            else:
+                self._data_watches.setdefault(path, {})[session_id] = None
+        for path in children:
+            node = self._nodes.get(path)
+            if node is None:
+                changed.append(WatchEvent(path, EventKind.DELETED))
+            elif node.pzxid > zxid:
+                changed.append(WatchEvent(path, EventKind.CHILDREN_CHANGED))
+            else:
+                self._child_watches.setdefault(path, {})[session_id] = None
+        return tuple(Notification(session_id, event) for event in changed)
 
     # Operations.
 

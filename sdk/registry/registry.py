@@ -176,7 +176,9 @@ class WatchEvent(NamedTuple):
 
     Attributes:
         path: the node.
-        kind: what happened. After a lost connection, a change that the reader has already seen may be reported.
+        kind: what happened. After a lost connection, it is how the node differs from what the session has seen, however
+            many changes there were: a node that was deleted and created again is CHANGED. A change that the reader has
+            already seen may be reported.
     """
 
     path: str

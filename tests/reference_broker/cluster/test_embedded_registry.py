@@ -158,6 +158,36 @@ def test_operations_wait_for_a_connection() -> None:
     assert (data.data, data.stat.version) == (b"1", 2)
 
 
+def test_events_that_a_lost_connection_has_not_delivered() -> None:
+    """The owner learns what is different now, not what has happened; a watch that was told is not told again."""
+    work = HeldWork()
+    bench = EmbeddedBench(MemoryDisk(), work)
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+
+    def settle() -> None:
+        owner.run_all()
+        while work.pending:
+            work.run()
+            owner.run_all()
+
+    for path in ("/a", "/b", "/c"):
+        owner.submit(one, Create(path), GetData(path, owner.note))
+    settle()
+    owner.submit(two, SetData("/b", b"1"))
+    settle()
+    assert owner.events == [WatchEvent("/b", EventKind.CHANGED)]
+    # One change is not durable yet when the connection is lost, and the other is made without a connection.
+    owner.submit(two, SetData("/a", b"1"))
+    owner.run_all()
+    one.disconnect()
+    owner.submit(two, Delete("/a"), Create("/a"), Delete("/c"), SetData("/b", b"2"))
+    settle()
+    assert len(owner.events) == 1
+    one.reconnect()
+    settle()
+    assert owner.events[1:] == [WatchEvent("/a", EventKind.CHANGED), WatchEvent("/c", EventKind.DELETED)]
+
+
 def test_what_was_answered_of_a_submission_is_not_done_again() -> None:
     bench = EmbeddedBench()
     one, owner = bench.registry(), bench.owner

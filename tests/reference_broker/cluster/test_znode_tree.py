@@ -346,3 +346,43 @@ def test_a_transaction_that_fails_changes_no_number(part: Any) -> None:
     assert {node.path: node for node in tree.nodes()} == before
     tree.close_session(session, 10)
     assert before.keys() - {node.path for node in tree.nodes()} == {"/own"}
+
+
+@pytest.mark.parametrize(
+    ("before", "read", "missed", "told"),
+    [
+        ([], Exists, [], None),
+        ([], Exists, [Create("/a")], EventKind.CREATED),
+        ([], Exists, [Create("/a"), Delete("/a")], None),
+        ([Create("/a")], Exists, [SetData("/a", b"")], EventKind.CHANGED),
+        ([Create("/a")], GetData, [], None),
+        ([Create("/a")], GetData, [SetData("/a", b""), SetData("/a", b"")], EventKind.CHANGED),
+        ([Create("/a")], GetData, [Create("/a/b"), Delete("/a/b")], None),
+        ([Create("/a")], GetData, [Delete("/a")], EventKind.DELETED),
+        ([Create("/a")], GetData, [Delete("/a"), Create("/a")], EventKind.CHANGED),
+        ([Create("/a")], GetChildren, [SetData("/a", b"")], None),
+        ([Create("/a")], GetChildren, [Create("/a/b"), Delete("/a/b")], EventKind.CHILDREN_CHANGED),
+        ([Create("/a")], GetChildren, [Delete("/a")], EventKind.DELETED),
+    ],
+)
+def test_a_session_that_was_away_learns_once_what_has_changed(
+    before: list[Operation], read: Any, missed: list[Operation], told: EventKind | None
+) -> None:
+    tree = ZnodeTree()
+    away, other = tree.open_session(), tree.open_session()
+    for operation in before:
+        tree.submit(other, operation, 1)
+    outcome = tree.submit(away, read("/a", ignore), 1).outcome
+    seen = tree.zxid
+    tree.drop_watches(away)
+    for operation in missed:
+        assert tree.submit(other, operation, 1).notifications == ()
+    existence = ["/a"] if isinstance(outcome, RegistryError) else []
+    children = ["/a"] if isinstance(outcome, Children) else []
+    data = [] if existence or children else ["/a"]
+    expected = () if told is None else (Notification(away, WatchEvent("/a", told)),)
+    assert tree.set_watches(away, seen, data, existence, children) == expected
+    # A watch that was not told is set again.
+    is_there = not isinstance(tree.submit(other, Exists("/a"), 1).outcome, RegistryError)
+    change = Create("/a") if not is_there else Delete("/a")
+    assert len(tree.submit(other, change, 1).notifications) == (told is None)

@@ -41,7 +41,6 @@ from kafkawire.sdk.registry.registry import (
     Stat,
     Transaction,
     TransactionFailed,
-    WatchEvent,
 )
 from kafkawire.sdk.registry.zookeeper import ZooKeeperRegistry
 from kafkawire.sdk.secret import Secret
@@ -161,6 +160,7 @@ class FakeConnection:
     def lose(self) -> None:
         """Lose the connection."""
         self.is_linked = False
+        self.servers.tree.drop_watches(self.session_id)
         self.fail_pending()
         self._on_state("SUSPENDED")
 
@@ -232,22 +232,7 @@ class FakeConnection:
         if self.servers.refuses_watches:
             exceptions = pytest.importorskip("kazoo.exceptions")
             return exceptions.UnimplementedError()
-        tree = self.servers.tree
-        data, existence, children = request.paths
-        for paths, read in ((data, GetData), (existence, Exists), (children, GetChildren)):
-            for path in paths:
-                known = tree.submit(self.session_id, Exists(path), 2_000).outcome
-                change = None
-                if isinstance(known, Stat) == (read is Exists):
-                    change = EventKind.CREATED if read is Exists else EventKind.DELETED
-                elif isinstance(known, Stat) and read is GetData and known.mzxid > request.zxid:
-                    change = EventKind.CHANGED
-                elif isinstance(known, Stat) and read is GetChildren and known.pzxid > request.zxid:
-                    change = EventKind.CHILDREN_CHANGED
-                if change is None:
-                    tree.submit(self.session_id, read(path, _ignore), 2_000)
-                else:
-                    self.servers.notify([Notification(self.session_id, WatchEvent(path, change))])
+        self.servers.notify(self.servers.tree.set_watches(self.session_id, request.zxid, *request.paths))
         return True
 
 
@@ -276,10 +261,6 @@ class FakeBench:
         self.servers.end_session(connection.session_id)
         connection.lose()
         connection.link()
-
-
-def _ignore(event: WatchEvent) -> None:
-    """Ignore an event."""
 
 
 def _acl(acl: Iterable[Any]) -> tuple[Acl, ...]:
