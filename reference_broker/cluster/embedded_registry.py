@@ -3,8 +3,9 @@
 For a broker alone, and for simulations of a cluster: there, sessions can lose their connections and expire, and a plan
 can lose any request or response. Persistent nodes outlive the process; sessions and their ephemeral nodes do not.
 
-A write is answered once it is durable, and what was read after it, once that write is. A failed disk ends the registry:
-everything fails with STORAGE_FAILED until the broker is started again.
+A write is answered once it is durable, and what was read after it, once that write is. While the disk is full, or this
+process has too many open files, everything waits. A failed disk ends the registry: everything fails with STORAGE_FAILED
+until the broker is started again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Final, NamedTuple
 
-from kafkawire.reference_broker.cluster.registry_journal import RegistryJournal
+from kafkawire.reference_broker.cluster.registry_journal import RegistryJournal, can_be_repeated
 from kafkawire.reference_broker.cluster.znode_tree import Notification, TreeTransaction, ZnodeTree
 from kafkawire.reference_broker.work.background import Background, at_once
 from kafkawire.sdk.registry.registry import (
@@ -37,12 +38,24 @@ from kafkawire.sdk.registry.registry import (
 )
 from kafkawire.sdk.registry.watches import WatchKind, WatchTable
 
-__all__ = ["SESSION_TIMEOUT_MS", "EmbeddedRegistry", "EmbeddedSession", "Fault", "Plan", "RegistryCall"]
+__all__ = [
+    "REPEAT_PAUSE_MS",
+    "SESSION_TIMEOUT_MS",
+    "EmbeddedRegistry",
+    "EmbeddedSession",
+    "Fault",
+    "Plan",
+    "RegistryCall",
+]
 
 logger = logging.getLogger("kafkawire.broker")
 
 #: As `zookeeper.session.timeout.ms` of Kafka.
 SESSION_TIMEOUT_MS: Final = 18_000
+
+#: A write for which there was no room, or no descriptor, is repeated by an operation, but only so long after it has
+#: failed: to write the whole tree takes long.
+REPEAT_PAUSE_MS: Final = 1_000
 
 #: So many operations of a session are carried out in one turn of the owner's loop.
 _TURN_MAX: Final = 1_000
@@ -107,12 +120,16 @@ class EmbeddedRegistry:
         self._tree = ZnodeTree() if journal is None else journal.load()
         self._sessions: dict[int, EmbeddedSession] = {}
         self._error: Exception | None = None
+        #: Why the last write failed, if it is to be repeated, and when.
+        self._shortage: Exception | None = None
+        self._repeat_at_ms = 0
         #: Transactions that are not being written yet.
         self._unwritten: list[TreeTransaction] = []
         self._is_writing = False
-        #: Counts transactions: those that were carried out, and those that are durable.
-        self._position = 0
+        #: Counts transactions: those that were carried out, and those that are durable. What was loaded counts as one
+        #: if it must be written again.
         self._durable_position = 0
+        self._position = 0 if journal is None or journal.is_durable else 1
         # Owners of an earlier process are gone.
         for session_id in self._tree.sessions:
             self._close(session_id)
@@ -153,6 +170,16 @@ class EmbeddedRegistry:
         for session_id, session in list(self._sessions.items()):
             if session.silent_since_ms is not None and now_ms - session.silent_since_ms > session.timeout_ms:
                 self.expire(session_id)
+
+    @property
+    def shortage(self) -> Exception | None:
+        """Why everything waits: there is no room for a write, or no descriptor; None if nothing waits for either."""
+        return self._shortage
+
+    def write_again(self) -> None:
+        """Repeat the write that `shortage` has stopped. To be called from time to time; any operation does it, too."""
+        self._repeat_at_ms = 0
+        self._write()
 
     # For sessions.
 
@@ -219,29 +246,54 @@ class EmbeddedRegistry:
                 self._durable_position = self._position
             else:
                 self._unwritten.append(transaction)
-                self._write()
+        self._write()
         for session_id, event in notifications:
             if session_id in self._sessions:
                 self._sessions[session_id].notify(event, self._position)
 
     def _write(self) -> None:
         """Have everything written that is not, unless a write is in progress; it then follows."""
-        journal = self._journal
-        if journal is None or self._is_writing or not self._unwritten or self._error is not None:
+        journal, position = self._journal, self._position
+        if journal is None or self._is_writing or position == self._durable_position or self._error is not None:
+            return
+        if self._shortage is not None and self._clock() < self._repeat_at_ms:
             return
         self._is_writing = True
-        position = self._position
+        transactions, self._unwritten = self._unwritten, []
         # A snapshot has the transactions in it.
         is_snapshot = journal.is_compaction_due
         try:
-            content = journal.compacted_content(self._tree) if is_snapshot else journal.frame_of(self._unwritten)
+            content = journal.compacted_content(self._tree) if is_snapshot else journal.frame_of(transactions)
         except Exception as error:
             logger.exception("the registry cannot be encoded")
             self._written(position, error)
             return
-        self._unwritten = []
         write = journal.replace if is_snapshot else journal.append
-        self._background(lambda: write(content), lambda error: self._written(position, error))
+
+        def written(error: Exception | None) -> None:
+            if error is not None and can_be_repeated(error):
+                journal.take_back()
+                self._unwritten[:0] = transactions
+                self._wait_for_room(error, is_snapshot and not journal.is_compaction_due)
+            else:
+                self._written(position, error)
+
+        self._background(lambda: write(content), written)
+
+    def _wait_for_room(self, error: Exception, can_append: bool) -> None:
+        """Let everything wait after a failed write.
+
+        Args:
+            error: why it failed.
+            can_append: whether it was a snapshot, and what is missing can be appended instead.
+        """
+        self._is_writing = False
+        if self._shortage is None:
+            logger.error("the registry cannot be written, and waits: %s", error)
+        self._shortage = error
+        self._repeat_at_ms = 0 if can_append else self._clock() + REPEAT_PAUSE_MS
+        if can_append:
+            self._write()
 
     def _written(self, position: int, error: Exception | None) -> None:
         self._is_writing = False
@@ -250,6 +302,9 @@ class EmbeddedRegistry:
             logger.error("the registry cannot be written, and ends: %s", error)
         else:
             self._durable_position = position
+            if self._shortage is not None:
+                logger.info("the registry is written again")
+        self._shortage = None
         for session in list(self._sessions.values()):
             session.tell()
         self._write()

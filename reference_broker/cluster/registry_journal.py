@@ -6,7 +6,8 @@ A frame that is torn by a crash can only be the last one, since the next is writ
 is cut off if nothing but damage follows, and refused otherwise: a later frame proves that it was durable.
 
 A compaction replaces the file by one that begins with a snapshot of the tree. The first one follows each loading: what
-was read may be in the memory of the operating system only.
+was read may be in the memory of the operating system only. A write that fails for want of room or of descriptors can be
+repeated: what it has left is cut off, or the whole file is replaced.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -25,11 +27,17 @@ from kafkawire.reference_broker.cluster.znode_tree import (
     ZnodeTree,
 )
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile
-from kafkawire.reference_broker.storage.disk.disk import TEMPORARY_SUFFIX, Disk, File
+from kafkawire.reference_broker.storage.disk.disk import (
+    TEMPORARY_SUFFIX,
+    Disk,
+    File,
+    is_short_of_descriptors,
+    is_short_of_room,
+)
 from kafkawire.sdk.records.crc import crc32c
 from kafkawire.sdk.registry.acls import Acl, Permission
 
-__all__ = ["COMPACTION_BYTES_MIN", "REGISTRY_JOURNAL", "RegistryJournal"]
+__all__ = ["COMPACTION_BYTES_MIN", "REGISTRY_JOURNAL", "RegistryJournal", "can_be_repeated"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -67,34 +75,57 @@ class _Frame(NamedTuple):
     end: int
 
 
+class _Extent(NamedTuple):
+    """The state of the file once everything is written that was framed.
+
+    Attributes:
+        next_number: of the next frame.
+        size_bytes: its length.
+        compacted_bytes: its length after the last compaction.
+    """
+
+    next_number: int
+    size_bytes: int
+    compacted_bytes: int
+
+
+def can_be_repeated(error: Exception) -> bool:
+    """Return whether a failed write can be repeated later: there was no room for it, or no descriptor."""
+    return is_short_of_room(error) or is_short_of_descriptors(error)
+
+
 class RegistryJournal:
     """The file of one registry.
 
     `frame_of` and `compacted_content` are called where requests are handled; `append` and `replace` block, and run one
-    after the other on any thread.
+    after the other on any thread. After an error that `can_be_repeated`, `take_back` is called, and the same is framed
+    again; after any other error, nothing may be written.
 
     Args:
         disk: holds the file.
         path: of the file.
+
+    Attributes:
+        is_durable: whether everything that was loaded is durable; if not, it is after the next write.
     """
 
     def __init__(self, disk: Disk, path: str = REGISTRY_JOURNAL) -> None:
+        self.is_durable = True
         self._disk = disk
         self._path = path
         self._file: File | None = None
-        self._next_number = 0
-        #: The length that the file will have once everything was appended that has been framed.
-        self._size_bytes = 0
-        self._compacted_bytes = 0
+        #: Whether the file is missing, not known to be durable, or does not end with a whole frame.
+        self._must_be_replaced = True
+        self._framed = self._before = _Extent(0, 0, 0)
 
     # Reading.
 
     def load(self) -> ZnodeTree:
-        """Return the tree, empty if there is no journal yet; it is durable, and a torn tail is cut off.
+        """Return the tree, empty if there is no journal yet; a torn tail is cut off.
 
         Raises:
             DamagedFile: the journal is damaged elsewhere.
-            OSError: it cannot be read or written.
+            OSError: it cannot be read, or not be written for another reason than want of room or of descriptors.
         """
         try:
             file = self._disk.open(self._path)
@@ -113,7 +144,7 @@ class RegistryJournal:
             elif tree is not None:
                 for value in values:
                     tree.apply(_transaction(value))
-            self._next_number = frame.number + 1
+            self._framed = self._framed._replace(next_number=frame.number + 1)
             end = frame.end
         if tree is None:
             # It was synced before the file got its name.
@@ -126,7 +157,13 @@ class RegistryJournal:
             )
         # A process that was killed may have written what it did not sync, and a failed sync may have lost what is still
         # read: so it is written once more, before anything of it is told.
-        self.replace(self.compacted_content(tree))
+        try:
+            self.replace(self.compacted_content(tree))
+        except OSError as error:
+            if not can_be_repeated(error):
+                raise
+            self.take_back()
+            self.is_durable = False
         return tree
 
     def _frames(self, content: bytes) -> Iterator[_Frame]:
@@ -158,60 +195,89 @@ class RegistryJournal:
 
     def frame_of(self, transactions: Sequence[TreeTransaction]) -> bytes:
         """Return the frame of the next write."""
+        self._before = self._framed
         frame = self._frame(["transactions", *map(_transaction_values, transactions)])
-        self._size_bytes += len(frame)
+        self._framed = self._framed._replace(size_bytes=self._framed.size_bytes + len(frame))
         return frame
 
     def append(self, frame: bytes) -> None:
         """Write a frame and wait until it is durable.
 
         Raises:
-            OSError: the disk has failed. Nothing may be appended afterwards.
+            OSError: the disk has failed.
         """
         file = self._file
         if file is None:
             raise RuntimeError("a journal is loaded before it is written")
-        file.append(frame)
+        self._must_be_replaced = True
+        size_bytes = file.size_bytes
+        try:
+            file.append(frame)
+        except OSError as error:
+            if can_be_repeated(error):
+                with suppress(OSError):
+                    file.truncate(size_bytes)
+                    self._must_be_replaced = False
+            raise
         file.sync()
+        self._must_be_replaced = False
 
     @property
     def is_compaction_due(self) -> bool:
-        """Whether the next write should be a snapshot: the first one, and each after which the file has grown much."""
-        return not self._compacted_bytes or self._size_bytes > max(
-            COMPACTION_BYTES_MIN, _GROWTH * self._compacted_bytes
-        )
+        """Whether the next write is to be a snapshot: the first one, and each after which the file has grown much."""
+        grown_bytes = max(COMPACTION_BYTES_MIN, _GROWTH * self._framed.compacted_bytes)
+        return self._must_be_replaced or self._framed.size_bytes > grown_bytes
+
+    def take_back(self) -> None:
+        """Forget what was framed last, since it could not be written.
+
+        Without room for a snapshot, the file goes on to grow if it can.
+        """
+        has_grown = self._framed.compacted_bytes != self._before.compacted_bytes and not self._must_be_replaced
+        self._framed = self._before
+        if has_grown:
+            self._framed = self._framed._replace(compacted_bytes=self._framed.size_bytes)
 
     def compacted_content(self, tree: ZnodeTree) -> bytes:
         """Return the content of a journal that begins with a tree."""
+        self._before = self._framed
         nodes = list(tree.nodes())
         frames = [
             self._frame(["nodes", *map(_node_values, nodes[begin : begin + _NODES_PER_FRAME])])
             for begin in range(0, len(nodes), _NODES_PER_FRAME)
         ]
         content = b"".join([*frames, self._frame(["snapshot", tree.zxid])])
-        self._size_bytes = self._compacted_bytes = len(content)
+        self._framed = self._framed._replace(size_bytes=len(content), compacted_bytes=len(content))
         return content
 
     def replace(self, content: bytes) -> None:
         """Replace the journal: a crash leaves the old or the new one, and after this call the new one.
 
         Raises:
-            OSError: the disk has failed. Nothing may be appended afterwards.
+            OSError: the disk has failed.
         """
         temporary = self._path + TEMPORARY_SUFFIX
         file = self._disk.open(temporary, create=True)
-        # A crash may have left one.
-        file.truncate(0)
-        file.append(content)
-        file.sync()
+        try:
+            # A crash may have left one.
+            file.truncate(0)
+            file.append(content)
+            file.sync()
+        except OSError:
+            with suppress(OSError):
+                file.truncate(0)  # it may be what has filled the disk
+            raise
+        self._must_be_replaced = True
         self._disk.rename(temporary, self._path)
         self._disk.sync_folder(self._path.rpartition("/")[0])
         self._file = file
+        self._must_be_replaced = False
 
     def _frame(self, values: list[Any]) -> bytes:
         text = json.dumps(values, separators=(",", ":")).encode("ascii")
-        head = _HEAD.pack(self._next_number, len(text))
-        self._next_number += 1
+        number = self._framed.next_number
+        head = _HEAD.pack(number, len(text))
+        self._framed = self._framed._replace(next_number=number + 1)
         return b"".join([_MARK, head, _CRC.pack(crc32c(head + text)), text])
 
 

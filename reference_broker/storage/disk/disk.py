@@ -22,6 +22,7 @@ __all__ = [
     "Volume",
     "has_file",
     "is_short_of_descriptors",
+    "is_short_of_room",
     "read_file",
     "remove_tree",
     "replace_file",
@@ -187,6 +188,14 @@ def is_short_of_descriptors(error: Exception) -> bool:
     This does not indicate a disk failure: the call had no effect, and succeeds once other files are closed.
     """
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def is_short_of_room(error: Exception) -> bool:
+    """Return whether a call failed because the disk is full, or the quota of its user is used up.
+
+    It succeeds once there is room; an append may have written a part, and a sync may have lost what was written.
+    """
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def has_file(disk: Disk, path: str) -> bool:

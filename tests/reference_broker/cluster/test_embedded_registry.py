@@ -15,7 +15,7 @@ import pytest
 
 from kafkawire.reference_broker.cluster import embedded_registry
 from kafkawire.reference_broker.cluster.embedded_registry import EmbeddedSession, Fault, RegistryCall
-from kafkawire.reference_broker.cluster.registry_journal import RegistryJournal
+from kafkawire.reference_broker.cluster.registry_journal import REGISTRY_JOURNAL, RegistryJournal
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.registry.registry import (
     Check,
@@ -415,13 +415,12 @@ def test_persistent_nodes_outlive_the_process() -> None:
     assert {node.path for node in third.embedded.tree.nodes()} >= {"/p", "/p/s-0000000001"}
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_a_failed_disk_ends_the_registry(code: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_disk_ends_the_registry(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     bench = EmbeddedBench(disk)
     one, two, owner = bench.registry(), bench.registry(), bench.owner
     owner.ask_all(one, Create("/a"), GetData("/a", owner.note))
-    disk.plan = fail_at(disk.calls + 1, code)
+    disk.plan = fail_at(disk.calls + 1)
     error = owner.ask(one, SetData("/a", b"1"))
     assert isinstance(error, RegistryError)
     assert error.code is RegistryCode.STORAGE_FAILED
@@ -435,3 +434,84 @@ def test_a_failed_disk_ends_the_registry(code: int, caplog: pytest.LogCaptureFix
     data = after.owner.ask(after.registry(), GetData("/a"))
     assert isinstance(data, Data)
     assert data.data == b""
+
+
+# A full disk.
+
+#: What else is on the disk.
+OTHER = "other"
+
+
+def test_everything_waits_for_room(caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryDisk(100_000)
+    bench = EmbeddedBench(disk)
+    one, two, owner = bench.registry(), bench.registry(), bench.owner
+    owner.ask_all(one, Create("/a"), GetData("/a", owner.note))
+    other = disk.open(OTHER, create=True)
+    other.append(bytes(100_000 - disk.used_bytes))
+    written = owner.submit(two, SetData("/a", b"1"))
+    owner.run_all()
+    read_later = owner.submit(one, GetData("/a"))
+    owner.run_all()
+    assert (written, read_later, owner.events) == ([], [], [])
+    assert str(bench.embedded.shortage).startswith("[Errno 28] No space left on device")
+    assert disk.used_bytes == 100_000, "a part of a write was left"
+    bench.embedded.write_again()
+    owner.run_all()
+    assert (written, caplog.text.count("the registry cannot be written, and waits")) == ([], 1)
+    other.truncate(0)
+    # An operation repeats the write, but not immediately.
+    more = owner.submit(one, Exists("/a"))
+    owner.run_all()
+    assert not more
+    bench.now_ms += embedded_registry.REPEAT_PAUSE_MS
+    again = owner.submit(one, Exists("/a"))
+    owner.run_all()
+    assert len(written) == len(read_later) == len(more) == len(again) == 1
+    assert bench.embedded.shortage is None
+    assert owner.events == [WatchEvent("/a", EventKind.CHANGED)]
+    after = EmbeddedBench(disk.crash(1))
+    data = after.owner.ask(after.registry(), GetData("/a"))
+    assert isinstance(data, Data)
+    assert data.data == b"1"
+
+
+@pytest.mark.parametrize("has_torn_tail", [False, True])
+def test_a_full_disk_does_not_keep_the_registry_from_loading(has_torn_tail: bool) -> None:
+    disk = MemoryDisk(100_000)
+    bench = EmbeddedBench(disk)
+    bench.owner.ask_all(bench.registry(), Create("/a", b"1"), Create("/e", mode=EPHEMERAL))
+    if has_torn_tail:
+        disk.open(REGISTRY_JOURNAL).append(b"\xf0RJ")
+    other = disk.open(OTHER, create=True)
+    other.append(bytes(100_000 - disk.used_bytes))
+    after = EmbeddedBench(disk)
+    one, owner = after.registry(), after.owner
+    asked = owner.submit(one, GetData("/a"), Create("/b"))
+    owner.run_all()
+    assert not asked, "what was read is told before it is durable"
+    other.truncate(0)
+    after.embedded.write_again()
+    owner.run_all()
+    (outcomes,) = asked
+    assert isinstance(outcomes[0], Data)
+    assert outcomes[1] == Created("/b")
+    left = EmbeddedBench(disk.crash(1))
+    assert {node.path for node in left.embedded.tree.nodes()} == {"/", "/a", "/b"}
+
+
+def test_another_failure_ends_a_registry_that_waits_for_room() -> None:
+    disk = MemoryDisk()
+    bench = EmbeddedBench(disk)
+    one, owner = bench.registry(), bench.owner
+    owner.ask(one, Create("/a"))
+    disk.plan = fail_at(disk.calls + 1, errno.ENOSPC)
+    written = owner.submit(one, SetData("/a", b"1"))
+    owner.run_all()
+    assert not written
+    disk.plan = fail_at(disk.calls + 1)
+    bench.embedded.write_again()
+    owner.run_all()
+    ((error,),) = written
+    assert isinstance(error, RegistryError)
+    assert (error.code, bench.embedded.shortage) == (RegistryCode.STORAGE_FAILED, None)

@@ -6,6 +6,7 @@ that are cut and altered byte by byte.
 
 from __future__ import annotations
 
+import errno
 import random
 from contextlib import nullcontext
 from itertools import pairwise
@@ -17,7 +18,7 @@ from kafkawire.reference_broker.cluster.registry_journal import REGISTRY_JOURNAL
 from kafkawire.reference_broker.cluster.znode_tree import StoredNode, ZnodeTree
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile
 from kafkawire.reference_broker.storage.disk.disk import read_file
-from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
+from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.sdk.registry.acls import CREATOR_ACL, READ_ACL
 from kafkawire.sdk.registry.registry import (
     Create,
@@ -127,6 +128,65 @@ def test_each_call_fails(compaction_bytes_min: int, monkeypatch: pytest.MonkeyPa
         for seed in (None, 1, 2):
             found = persistent(load(disk.crash(seed)))
             assert found in every[len(answered) - 1 : len(answered) + 1], (number, seed)
+
+
+@SIZES
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+def test_each_call_is_short_of_room_or_descriptors(
+    code: int, times: int, compaction_bytes_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each operation is carried out once, after a while, and nothing that was answered is lost meanwhile."""
+    monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", compaction_bytes_min)
+    every = states()
+    for number in range(2, calls_of_the_workload() + 1):
+        disk = MemoryDisk()
+
+        def plan(call: DiskCall, begin: int = number) -> None:
+            if begin <= call.number < begin + times:
+                raise OSError(code, "planned", call.path)
+
+        disk.plan = plan
+        bench = EmbeddedBench(disk)
+        one = bench.registry([("digest", "alice:secret")])
+        waits = 0
+        for answered, operation in enumerate(WORKLOAD):
+            ended = bench.owner.submit(one, operation)
+            bench.owner.run_all()
+            while not ended:
+                waits += 1
+                assert waits <= times
+                assert persistent(load(disk.crash(waits))) in every[answered : answered + 2], (number, answered)
+                bench.embedded.write_again()
+                bench.owner.run_all()
+            assert not isinstance(ended[0][0], RegistryError), (number, ended)
+            assert persistent(bench.embedded.tree) == every[answered + 1]
+        for seed in (1, 2):
+            assert persistent(load(disk.crash(seed))) == every[-1], number
+
+
+def test_a_journal_grows_on_without_room_for_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_journal, "COMPACTION_BYTES_MIN", 2_000)
+    disk = MemoryDisk()
+    bench = EmbeddedBench(disk)
+    one, owner = bench.registry(), bench.owner
+
+    refused = []
+
+    def plan(call: DiskCall) -> None:
+        if call.name == "create":
+            refused.append(call.path)
+            raise OSError(errno.EMFILE, "planned", call.path)
+
+    owner.ask(one, Create("/a"))
+    disk.plan = plan
+    for number in range(100):
+        assert not isinstance(owner.ask(one, SetData("/a", bytes(number))), RegistryError)
+        assert bench.embedded.shortage is None
+    # It is tried again when the file has grown as much once more.
+    assert len(refused) == 3
+    assert disk.size_of(REGISTRY_JOURNAL) > 8_000
+    assert contents(load(disk.crash(1))) == contents(bench.embedded.tree)
 
 
 @SIZES

@@ -574,30 +574,6 @@ def test_closing(bench: FakeBench) -> None:
     assert len(bench.servers.connections) == 1
 
 
-def test_a_registry_that_is_abandoned_drops_its_connection_at_once(
-    bench: FakeBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The end of its thread is waited for elsewhere, and a session that was never opened has none."""
-    started: list[Callable[[], object]] = []
-    monkeypatch.setattr(ZooKeeperRegistry, "_start_thread", lambda registry, run: started.append(run))
-    one = bench.registry()
-    connection = bench.connection_of(one)
-    bench.servers.answers = False
-    waiting = bench.owner.submit(one, Exists("/"))
-    one.abandon()
-    bench.owner.until(lambda: bool(waiting))
-    assert [str(outcome) for outcome in waiting[0]] == [f"CLOSED: /: {one.describe()}"]
-    assert (connection.is_dropped, connection.is_abandoned, connection.is_closed) == (True, False, False)
-    assert bench.servers.tree.has_session(connection.session_id)
-    (wait,) = started
-    wait()
-    assert connection.is_abandoned
-    early = ZooKeeperRegistry("a:1", bench.owner.post)
-    early.abandon()
-    early.start()
-    assert (early.state, len(started)) == (SessionState.CLOSED, 1)
-
-
 def test_what_is_in_the_inbox_when_the_registry_is_closed(bench: FakeBench) -> None:
     """An answer is told, but opens no session, and sets no watch."""
     bench.servers.accepts = False
