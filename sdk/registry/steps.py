@@ -350,13 +350,17 @@ def create_ephemeral(
         session_id: returns the current session.
         acl: its access control list.
         former_sessions: sessions of this program that have expired. A node of such a session is replaced, since
-            ZooKeeper may fail to delete it (ZOOKEEPER-2985).
+            ZooKeeper may fail to delete it (ZOOKEEPER-2985). It is deleted whatever its version, as Kafka does: a
+            version would not tell it from the node of another program, which has been written once, too.
 
     Returns:
         The state of the node; the `czxid` of a broker's registration is its epoch.
 
     Raises:
         RegistryError: NODE_EXISTS, with the session that owns the node; or another code.
+
+    Source:
+        `KafkaZkClient.CheckedEphemeral`; Kafka replaces the node of the last session only.
     """
     attempt = Transaction((Create(path, None, CreateMode.EPHEMERAL, acl), SetData(path, data, 0)))
     for _ in range(ATTEMPTS_MAX):
