@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafkawire.reference_broker.cluster.controller import states as controller_states
+from kafkawire.reference_broker.cluster.registration import REGISTRATION_EDGES
 from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
@@ -184,6 +185,13 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "step counts once its record is in the log. The state is in the record, so an id that a broker reads from "
             "its log begins in any state. DEAD and PREPARE_EPOCH_FENCE are never stored; an id found in one of them is "
             "refused every step, as in Apache Kafka.",
+        ),
+        Machine(
+            "The registration of a broker",
+            "reference_broker/cluster/registration.py",
+            REGISTRATION_EDGES,
+            "A first registration waits for the end of a former process of the broker, as long as its session may "
+            "last. A broker that has lost its registration goes on, and repeats each attempt that fails after a pause.",
         ),
         Machine(
             "A partition, in the controller",
