@@ -25,13 +25,13 @@ from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
@@ -56,7 +56,7 @@ class Core:
     """A broker.
 
     Args:
-        directory: topics and logs; its timers and background are shared by the whole broker.
+        store: topics and logs; timers and background of the directory are shared by the whole broker.
         options: see `BrokerOptions`.
         new_id: returns a unique text for the ids of members and fetch sessions.
         now_ms: the current time.
@@ -84,14 +84,15 @@ class Core:
 
     def __init__(
         self,
-        directory: LogDirectory,
+        store: TopicStore,
         options: BrokerOptions,
         new_id: Callable[[], str],
         now_ms: int,
         listeners: Mapping[str, Address],
         served: ServedApis | None = None,
     ) -> None:
-        self.directory = directory
+        self._store = store
+        self.directory = directory = store.directory
         self.timers = directory.services.timers
         self._static_options = options
         self.options = options = options.with_values()
@@ -103,7 +104,7 @@ class Core:
         served = load() if served is None else served
         self._features = features(served.handlers)
         levels = {feature.name: feature.finalized for feature in self._features}
-        self.topics = LocalTopics(directory, options, self.timers, listeners, levels, self._forget_topic)
+        self.topics = LocalTopics(store, options, self.timers, listeners, levels, self._forget_topic)
         self.metadata = self.topics.metadata
         self.replicas = Replicas(options.node_id, directory, self.metadata.image, self.topics.lost)
         known_topics = ClusterTopics(self.metadata)
@@ -191,12 +192,14 @@ class Core:
         self.begin_end()
         self.metadata.close()
         self.directory.close(each)
+        self._store.abandon()
         self.replicas.abandon()
 
     def abandon(self) -> None:
         """Release everything as a crash would, without further writes."""
         self.metadata.close()
         self.directory.abandon()
+        self._store.abandon()
         self.replicas.abandon()
 
     # Topics.
@@ -234,7 +237,7 @@ class Core:
                     _log.error("a configuration of the broker has no effect: %s", error)
         self.options.change(**values)
         if self.options.topic_defaults != before:
-            self.directory.change_defaults(self.options.topic_defaults)
+            self._store.change_defaults(self.options.topic_defaults)
 
     # Producers.
 

@@ -22,6 +22,7 @@ from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, BrokerOptions, read_options
 from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.metadata.topic_store import open_alone
 from kafkawire.reference_broker.network.acceptor import Acceptor
 from kafkawire.reference_broker.network.background import BackgroundWork
 from kafkawire.reference_broker.network.client_wire import ClientWire, Shared
@@ -34,7 +35,6 @@ from kafkawire.reference_broker.network.request_frames import shared_buffer
 from kafkawire.reference_broker.requests.api_handlers import ApiHandler
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.session import Session
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
@@ -193,10 +193,10 @@ class Broker:
             options = options.with_values(listeners=",".join(str(acceptor.listener) for acceptor in acceptors))
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
             services = LogServices(disk, self._background, clock=self._clock)
-            directory = LogDirectory(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
-            undo.callback(directory.abandon)
+            store = open_alone(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
+            undo.callback(store.directory.abandon)
             addresses = {acceptor.listener.name: acceptor.listener.advertised for acceptor in acceptors}
-            core = Core(directory, options, lambda: str(uuid.uuid4()), self._clock(), addresses, self._served)
+            core = Core(store, options, lambda: str(uuid.uuid4()), self._clock(), addresses, self._served)
             undo.pop_all()
         self._core = core
         static_text = self.options.max_connections_per_ip_overrides

@@ -1,6 +1,6 @@
 """The topics of a single broker, which decides about them alone: its data directory is the source of truth.
 
-    request ──▶ LocalTopics ──files──▶ LogDirectory
+    request ──▶ LocalTopics ──files──▶ TopicStore
                      │ when they are durable
                      ▼
                MetadataCache ──delta──▶ replicas, coordinators, …
@@ -26,7 +26,8 @@ from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_partitions import check_increase
 from kafkawire.reference_broker.metadata.new_topics import check_characters
 from kafkawire.reference_broker.metadata.topic_controller import TopicDone
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
+from kafkawire.reference_broker.metadata.topic_files import LocalTopic
+from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC, NO_LEADER_ID
@@ -43,7 +44,7 @@ class LocalTopics:
     """The topics of a broker; see `TopicController`.
 
     Args:
-        directory: holds their logs.
+        store: keeps them.
         options: options of the broker.
         timers: timers of the broker.
         listeners: the advertised address of each listener of the broker, by the listener's name.
@@ -56,14 +57,14 @@ class LocalTopics:
 
     def __init__(
         self,
-        directory: LogDirectory,
+        store: TopicStore,
         options: BrokerOptions,
         timers: Timers,
         listeners: Mapping[str, Address],
         features: Mapping[str, int],
         forget: Callable[[TopicImage, Callable[[], None], int], None],
     ) -> None:
-        self._directory = directory
+        self._store = store
         self._options = options
         self._timers = timers
         self._forget = forget
@@ -72,13 +73,13 @@ class LocalTopics:
         #: The future number of partitions of each topic that is gaining some, by id.
         self._growing: dict[bytes, int] = {}
         #: By name with underscores instead of periods, which metrics cannot tell apart.
-        self._similar_names = {_folded(name): name for name in directory.topics}
+        self._similar_names = {_folded(name): name for name in store.topics}
         #: By leader epoch and whether the log is offline: most partitions are alike, and share one image.
         self._partitions: dict[tuple[int, bool], PartitionImage] = {}
-        topics = [self._image_of(topic) for topic in directory.topics.values()]
+        topics = [self._image_of(topic) for topic in store.topics.values()]
         self.metadata = MetadataCache(
             MetadataImage(
-                directory.cluster_id,
+                store.cluster_id,
                 options.node_id,
                 {options.node_id: BrokerRegistration(options.node_id, listeners)},
                 {topic.name: topic for topic in topics},
@@ -105,7 +106,7 @@ class LocalTopics:
         return known if known is not None and self._is_taken(known) else None
 
     def _is_taken(self, name: str) -> bool:
-        return name in self._directory.topics or name in self._creating
+        return name in self._store.topics or name in self._creating
 
     def _forget_name(self, name: str) -> None:
         """Forget a name that no topic has: clients may try any number of names."""
@@ -121,7 +122,7 @@ class LocalTopics:
         self._creating[name] = [done]
         self._similar_names[_folded(name)] = name
 
-        def created(made: Topic | BrokerError) -> None:
+        def created(made: LocalTopic | BrokerError) -> None:
             waiting = self._creating.pop(name)
             if isinstance(made, BrokerError):
                 self._forget_name(name)
@@ -129,7 +130,7 @@ class LocalTopics:
             for each in waiting:
                 each(result)
 
-        self._directory.create(name, partitions, configs, created)
+        self._store.create(name, partitions, configs, created)
 
     def create_by_default(self, name: str, done: TopicDone) -> None:
         if name not in self._creating:
@@ -157,10 +158,10 @@ class LocalTopics:
             else:
                 self._forget(topic, lambda: done(None), now_ms)
 
-        if (present := self._directory.topics_by_id.get(topic.topic_id)) is None:
+        if (present := self._store.topics_by_id.get(topic.topic_id)) is None:
             done(_not_here())
         else:
-            self._directory.delete(present, self._timers.as_of_now(deleted), gone)
+            self._store.delete(present, self._timers.as_of_now(deleted), gone)
 
     # Changes of a topic.
 
@@ -170,26 +171,26 @@ class LocalTopics:
         return count - present
 
     def add_partitions(self, topic: TopicImage, count: int, done: TopicDone) -> None:
-        if (present := self._directory.topics_by_id.get(topic.topic_id)) is None:
+        if (present := self._store.topics_by_id.get(topic.topic_id)) is None:
             done(_not_here())
             return
         self._growing[topic.topic_id] = count
 
-        def added(outcome: Topic | BrokerError) -> None:
+        def added(outcome: LocalTopic | BrokerError) -> None:
             if self._growing[topic.topic_id] == count:  # the most recently requested value
                 del self._growing[topic.topic_id]
             done(outcome if isinstance(outcome, BrokerError) else self._publish(outcome))
 
-        self._directory.add_partitions(present, count, added)
+        self._store.add_partitions(present, count, added)
 
     def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
-        def configured(outcome: Topic | BrokerError) -> None:
+        def configured(outcome: LocalTopic | BrokerError) -> None:
             done(outcome if isinstance(outcome, BrokerError) else self._publish(outcome))
 
-        if (present := self._directory.topics_by_id.get(topic.topic_id)) is None:
+        if (present := self._store.topics_by_id.get(topic.topic_id)) is None:
             done(_not_here())
         else:
-            self._directory.configure(present, changes, configured)
+            self._store.configure(present, changes, configured)
 
     def lost(self, name: str, number: int) -> None:
         """Record that the log of a partition has gone offline: the partition no longer has a leader.
@@ -206,13 +207,13 @@ class LocalTopics:
 
     # The image.
 
-    def _publish(self, topic: Topic) -> TopicImage:
+    def _publish(self, topic: LocalTopic) -> TopicImage:
         """Publish a topic in its durable state, and return its image."""
         self.metadata.publish([self._image_of(topic)])
         return self.metadata.newest.topics[topic.name]
 
-    def _image_of(self, topic: Topic) -> TopicImage:
-        logs = self._directory.of(topic.name).values()
+    def _image_of(self, topic: LocalTopic) -> TopicImage:
+        logs = self._store.directory.of(topic.name).values()
         partitions = [self._partition(log.leader_epoch, is_offline=log.is_offline) for log in logs]
         return TopicImage(topic.name, topic.topic_id, tuple(partitions), topic.configs)
 

@@ -12,11 +12,11 @@ from kafkawire.reference_broker.config.endpoints import Listener
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.core import Core
 from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.topic_store import open_alone
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
 from kafkawire.reference_broker.requests.peer import Peer
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import Disk, FileSlice
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.services import LogServices
@@ -83,10 +83,10 @@ class BrokerBench:
         options = read_options(self.options)
         uuids = self._uuids
         services = LogServices(self.disk, self.background, clock=lambda: self.now_ms)
-        directory = LogDirectory(services, options.node_id, lambda: next(uuids), options.topic_defaults)
+        self.store = open_alone(services, options.node_id, lambda: next(uuids), options.topic_defaults)
         numbers = count(1)
         listeners = {LISTENER.name: LISTENER.advertised}
-        core = Core(directory, options, lambda: f"id{next(numbers)}", self.now_ms, listeners)
+        core = Core(self.store, options, lambda: f"id{next(numbers)}", self.now_ms, listeners)
         while core.groups.is_loading or core.transactions.is_loading:
             # A failed read is tried again after a pause.
             self.now_ms = max(self.now_ms, core.timers.next_deadline_ms or 0)

@@ -35,12 +35,12 @@ Config = IncrementalAlterConfigsRequest.AlterableConfig
 def test_topics_and_records_stay(bench, end):
     topic_id = bench.create(partitions=2, retention_ms="1000")
     bench.produce(produced(b"a", b"b"), partition=1)
-    cluster_id = bench.core.directory.cluster_id
+    cluster_id = bench.store.cluster_id
     getattr(bench, end)()
-    topic = bench.core.directory.topics["t"]
+    topic = bench.store.topics["t"]
     assert (topic.topic_id, topic.configs) == (topic_id, {"retention.ms": "1000"})
     assert [log.next_offset for log in bench.core.directory.of(topic.name).values()] == [0, 2]
-    assert bench.core.directory.cluster_id == cluster_id
+    assert bench.store.cluster_id == cluster_id
     assert bench.core.directory.was_clean is (end == "restart")
     assert bench.produce(produced(b"c"), partition=1).base_offset == 2
 

@@ -205,7 +205,7 @@ class TransactionWorkload:
     def _recover(self, bench: BrokerBench) -> list[Program]:
         self.janitor.is_stuck = False
         programs = [client.recover() for client in (*self.writers, self.committer, *self.transactors)]
-        if _SHORT not in bench.core.directory.topics:
+        if _SHORT not in bench.store.topics:
             programs.append(self.janitor.create(_SHORT, {}))
         return programs
 
@@ -238,7 +238,7 @@ class TransactionWorkload:
             driver.run(again.begin())
             driver.run(again.transact({"fresh": 1}, True, bench.now_ms))
             assert again.transactions[0].is_committed
-        for name, topic in directory.topics.items():
+        for name, topic in bench.store.topics.items():
             if directory.of(topic.name)[0].is_offline:
                 assert fetch(bench, name, 0, IsolationLevel.READ_COMMITTED).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -270,11 +270,11 @@ class TransactionWorkload:
         return [(name, log) for name, _, log in bench.core.directory.logs()]
 
     def _check_topics(self, bench: BrokerBench) -> None:
-        directory = bench.core.directory
+        store = bench.store
         for topic_id in self.janitor.gone:
-            assert topic_id not in directory.topics_by_id, "a deleted topic came back"
+            assert topic_id not in store.topics_by_id, "a deleted topic came back"
         for name, topic_id in self.janitor.ids.items():
-            assert topic_id in directory.topics_by_id or topic_id in self.janitor.maybe_gone, f"{name} is gone"
+            assert topic_id in store.topics_by_id or topic_id in self.janitor.maybe_gone, f"{name} is gone"
 
     def _check_numbers(self, bench: BrokerBench, writer: Writer, *, is_complete: bool) -> int:
         log = bench.core.directory.of(writer.topic)[0]

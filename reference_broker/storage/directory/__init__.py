@@ -1,1 +1,1 @@
-"""A data directory: its topics, their logs, its checkpoints."""
+"""A data directory: the folders and the logs of its partitions, its checkpoints."""

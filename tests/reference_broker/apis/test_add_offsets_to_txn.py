@@ -38,7 +38,7 @@ def test_partition_is_that_of_the_group(group_id):
 
 def test_the_topic_of_groups_is_created(bench):
     assert bench.ask(AddOffsetsToTxnRequest("x", 1, 0, "g")).error_code == ErrorCode.NOT_COORDINATOR
-    assert "__consumer_offsets" in bench.core.directory.topics
+    assert "__consumer_offsets" in bench.store.topics
 
 
 def test_a_failing_disk():

@@ -39,7 +39,7 @@ def test_a_regular_expression_finds_topics_that_come_and_forgets_those_that_go(b
     bench.advance(10_001)
     assert beat(2) == (2, None)
     assert beat(2) == (3, 2)
-    bench.core.topics.delete(bench.core.directory.topics["t"], bench.now_ms, lambda _: None)
+    bench.core.topics.delete(bench.store.topics["t"], bench.now_ms, lambda _: None)
     assert beat(3, topic_id) == (4, 1)
     bench.create()
     assert beat(4) == (5, 2), "at once: the name is known"

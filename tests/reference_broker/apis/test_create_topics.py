@@ -27,7 +27,7 @@ Assignment = CreateTopicsRequest.CreatableReplicaAssignment
 def test_every_version(bench, version):
     topic = Topic("new", 3, 1, configs=[Config("retention.ms", "1000")])
     (result,) = bench.ask(CreateTopicsRequest([topic]), version).topics
-    made = bench.core.directory.topics["new"]
+    made = bench.store.topics["new"]
     assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
     assert (made.partitions, made.configs) == (3, {"retention.ms": "1000"})
     if version >= 5:
@@ -73,13 +73,13 @@ def test_refused(bench, topic, code):
     (result,) = bench.ask(CreateTopicsRequest([topic])).topics
     assert (result.error_code, result.name) == (code, topic.name)
     assert result.error_message
-    assert set(bench.core.directory.topics) == {"known", "under_score"}
+    assert set(bench.store.topics) == {"known", "under_score"}
 
 
 def test_defaults_and_assignments(bench):
     topics = [Topic("default", -1, -1), Topic("assigned", -1, -1, [Assignment(1, [1]), Assignment(0, [1])])]
     assert not any(result.error_code for result in bench.ask(CreateTopicsRequest(topics)).topics)
-    assert {name: topic.partitions for name, topic in bench.core.directory.topics.items()} == {
+    assert {name: topic.partitions for name, topic in bench.store.topics.items()} == {
         "default": 1,
         "assigned": 2,
     }
@@ -94,7 +94,7 @@ def test_twice_in_one_request(bench):
 def test_validate_only(bench):
     (result,) = bench.ask(CreateTopicsRequest([Topic("n", 2, 1)], validate_only=True)).topics
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 2)
-    assert not bench.core.directory.topics
+    assert not bench.store.topics
 
 
 def test_response_waits_until_the_topic_is_on_the_disk():
@@ -109,7 +109,7 @@ def test_response_waits_until_the_topic_is_on_the_disk():
     new, bad = bench.through(waiting.response, 7).topics
     assert (new.error_code, bad.error_code) == (ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION)
     for seed in range(10):
-        assert new.topic_id in BrokerBench(disk.crash(seed)).core.directory.topics_by_id
+        assert new.topic_id in BrokerBench(disk.crash(seed)).store.topics_by_id
 
 
 def test_full_disk():
@@ -134,7 +134,7 @@ def test_longest_names(bench, length):
 def test_value_with_a_newline_does_not_keep_the_broker_from_starting(bench):
     bench.create("t", leader_replication_throttled_replicas="0:1,\n1:2")
     bench.restart()
-    assert bench.core.directory.topics["t"].configs == {"leader.replication.throttled.replicas": "0:1,\n1:2"}
+    assert bench.store.topics["t"].configs == {"leader.replication.throttled.replicas": "0:1,\n1:2"}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_no_time_creates_nothing(bench):
         results = bench.ask(CreateTopicsRequest(topics, timeout_ms=timeout_ms)).topics
         assert [result.error_code for result in results] == [ErrorCode.REQUEST_TIMED_OUT] * 2
         assert [result.num_partitions for result in results] == [-1, -1]
-    assert not bench.core.directory.topics
+    assert not bench.store.topics
 
 
 def test_a_client_is_answered_in_its_time_and_the_topic_is_still_created():
@@ -175,7 +175,7 @@ def test_a_client_is_answered_in_its_time_and_the_topic_is_still_created():
     assert (slow.error_code, slow.topic_id, slow.num_partitions) == (ErrorCode.REQUEST_TIMED_OUT, ZERO_UUID, -1)
     assert bad.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     work.run()
-    assert list(bench.core.directory.topics) == ["slow"]
+    assert list(bench.store.topics) == ["slow"]
 
 
 def test_the_time_of_a_request_that_is_answered_does_not_run_on():

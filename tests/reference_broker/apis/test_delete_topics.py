@@ -34,7 +34,7 @@ def test_every_version(bench, version):
     (result,) = bench.ask(request, version).responses
     assert (result.name, result.error_code) == ("t", ErrorCode.NONE)
     assert result.topic_id == (topic_id if version >= 6 else ZERO_UUID)
-    assert not bench.core.directory.topics
+    assert not bench.store.topics
     assert not [name for name in bench.disk.names("") if name.startswith("t-")]
     assert bench.create() != topic_id
     assert bench.core.directory.log("t", 0).next_offset == 0
@@ -54,7 +54,7 @@ def test_refused(bench, state, code):
     (result,) = bench.ask(DeleteTopicsRequest([state], timeout_ms=60_000)).responses
     assert result.error_code == code
     assert result.error_message
-    assert len(bench.core.directory.topics) == 1
+    assert len(bench.store.topics) == 1
 
 
 def test_name_twice_is_answered_once_and_deletes_nothing(bench):
@@ -65,7 +65,7 @@ def test_name_twice_is_answered_once_and_deletes_nothing(bench):
         ErrorCode.INVALID_REQUEST,
         "Duplicate topic name.",
     )
-    assert "t" in bench.core.directory.topics
+    assert "t" in bench.store.topics
 
 
 _ID = b"t" * 16
@@ -87,13 +87,13 @@ _BOTH = "You may not specify both topic name and topic id."
 )
 def test_topic_meant_twice(bench, monkeypatch, states, answers, is_there):
     """Answers of Apache Kafka."""
-    monkeypatch.setattr(bench.core.directory, "_new_uuid", lambda: _ID)
+    monkeypatch.setattr(bench.store, "_new_uuid", lambda: _ID)
     bench.create()
     request = DeleteTopicsRequest([State(*state) for state in states], timeout_ms=60_000)
     results = bench.ask(request).responses
     assert [(result.name, result.topic_id, result.error_message) for result in results] == answers
     assert [result.error_code == ErrorCode.INVALID_REQUEST for result in results] == [bool(each[2]) for each in answers]
-    assert ("t" in bench.core.directory.topics) == is_there
+    assert ("t" in bench.store.topics) == is_there
 
 
 def test_by_id(bench):
@@ -151,7 +151,7 @@ def test_response_waits_until_the_topic_cannot_come_back():
     while waiting.response is None:
         work.run(1)
     for seed in range(20):
-        assert not BrokerBench(disk.crash(seed)).core.directory.topics
+        assert not BrokerBench(disk.crash(seed)).store.topics
 
 
 def test_failing_disk():
@@ -168,14 +168,14 @@ def test_no_time_deletes_nothing(bench, timeout_ms):
     bench.create("t")
     (result,) = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=timeout_ms)).responses
     assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert "t" in bench.core.directory.topics
+    assert "t" in bench.store.topics
 
 
 def test_a_millisecond_will_do_if_it_is_done_by_then(bench):
     bench.create("t")
     (result,) = bench.ask(DeleteTopicsRequest([State("t")], timeout_ms=1)).responses
     assert result.error_code == ErrorCode.NONE
-    assert not bench.core.directory.topics
+    assert not bench.store.topics
 
 
 def test_a_client_is_answered_in_its_time_and_the_topic_is_still_deleted():
@@ -188,4 +188,4 @@ def test_a_client_is_answered_in_its_time_and_the_topic_is_still_deleted():
     (result,) = bench.through(waiting.response, 6).responses
     assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
     work.run()
-    assert not bench.core.directory.topics
+    assert not bench.store.topics

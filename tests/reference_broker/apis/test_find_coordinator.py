@@ -31,14 +31,14 @@ def ask(bench, kind, version):
 def test_groups(bench, version):
     found = ask(bench, CoordinatorType.GROUP, version)
     assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 1, "broker", 9092)
-    assert "__consumer_offsets" in bench.core.directory.topics
+    assert "__consumer_offsets" in bench.store.topics
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
 def test_transactions(bench, version):
     found = ask(bench, CoordinatorType.TRANSACTION, version)
     assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 1, "broker", 9092)
-    topic = bench.core.directory.topics["__transaction_state"]
+    topic = bench.store.topics["__transaction_state"]
     assert topic.partitions == bench.core.options.transaction_state_log_num_partitions
     assert topic.configs["cleanup.policy"] == "compact"
 

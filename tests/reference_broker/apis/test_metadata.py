@@ -35,7 +35,7 @@ def test_every_version(bench, version):
     assert (topic.error_code, topic.name, topic.is_internal) == (ErrorCode.NONE, "t", False)
     assert topic.topic_id == (topic_id if version >= 10 else ZERO_UUID)
     assert response.controller_id == (1 if version >= 1 else -1)
-    assert response.cluster_id == (bench.core.directory.cluster_id if version >= 2 else None)
+    assert response.cluster_id == (bench.store.cluster_id if version >= 2 else None)
     for number, partition in enumerate(topic.partitions):
         assert (partition.partition_index, partition.leader_id) == (number, 1)
         assert partition.leader_epoch == (0 if version >= 7 else -1)
@@ -131,7 +131,7 @@ def test_one_request_makes_no_more_partitions_than_create_topics_would(caplog, n
     topics = bench.ask(MetadataRequest([Topic(name=name) for name in ("old", *names, "d e")])).topics
     assert [topic.error_code for topic in topics] == [ErrorCode.NONE, *[UNKNOWN] * len(names), INVALID]
     are_too_many = len(names) > 2
-    assert list(bench.core.directory.topics) == ["old", *(() if are_too_many else names)]
+    assert list(bench.store.topics) == ["old", *(() if are_too_many else names)]
     lines = [record.message for record in caplog.records]
     assert (
         lines
@@ -236,7 +236,7 @@ def test_no_response_waits_while_topics_are_created():
     work.run()
     topics = bench.ask(request).topics
     assert [(topic.error_code, len(topic.partitions)) for topic in topics] == [(0, 1), (0, 1), (INVALID, 0)]
-    assert list(bench.core.directory.topics) == ["new", "other"]
+    assert list(bench.store.topics) == ["new", "other"]
 
 
 @pytest.mark.parametrize("version", [8, 10, 13])

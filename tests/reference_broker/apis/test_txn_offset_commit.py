@@ -89,7 +89,7 @@ def test_members_of_a_consumer_group_commit_by_a_passed_epoch_what_they_kept(ben
     Owned = ConsumerGroupHeartbeatRequest.TopicPartitions
     Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
     Partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
-    topic_id = bench.core.directory.topics["a"].topic_id
+    topic_id = bench.store.topics["a"].topic_id
 
     def beat(member_id, epoch, *owned):
         answer = bench.ask(

@@ -57,14 +57,14 @@ def test_plan(name):
 def test_created_by_metadata(bench, name):
     (topic,) = bench.ask(MetadataRequest([MetadataRequest.MetadataRequestTopic(name=name)])).topics
     assert (topic.error_code, topic.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name in INTERNAL_TOPICS)
-    made = bench.core.directory.topics[name]
+    made = bench.store.topics[name]
     assert (made.partitions, made.configs) == (PARTITIONS[name], CONFIGS[name])
 
 
 @pytest.mark.parametrize(("key_type", "name"), [(0, OFFSETS), (1, TRANSACTIONS)])
 def test_created_for_a_coordinator(bench, key_type, name):
     bench.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]))
-    made = bench.core.directory.topics[name]
+    made = bench.store.topics[name]
     assert (made.partitions, made.configs) == (PARTITIONS[name], CONFIGS[name])
 
 

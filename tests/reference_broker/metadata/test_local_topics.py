@@ -10,10 +10,11 @@ import pytest
 
 from kafkawire.reference_broker.metadata.image import PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
-from kafkawire.reference_broker.storage.directory.log_directory import Topic
+from kafkawire.reference_broker.metadata.topic_files import LocalTopic
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.storage.held_work import HeldWork
 
@@ -37,7 +38,7 @@ def test_allowed_names(bench, name):
 def test_names_that_are_not_allowed(bench, name):
     with pytest.raises(BrokerError):
         bench.core.topics.create_by_default(name, lambda result: None)
-    assert not bench.core.directory.topics
+    assert not bench.store.topics
 
 
 @pytest.mark.parametrize(("first", "second"), [("a.b", "a_b"), ("a_b", "a.b"), ("a.b", "a.b")])
@@ -69,11 +70,11 @@ def test_names_collide_from_the_start_of_creation_and_after_a_restart():
 def test_a_name_is_not_compared_with_every_other(bench):
     """A request may have thousands of names, and a broker thousands of topics."""
 
-    class Unlisted(dict[str, Topic]):
+    class Unlisted(dict[str, LocalTopic]):
         def __iter__(self) -> NoReturn:
             raise AssertionError("all names were looked at")
 
-    bench.core.directory.topics = Unlisted(bench.core.directory.topics)
+    bench.store.topics = Unlisted(bench.store.topics)
     bench.core.topics.check_name("a.b")
 
 
@@ -110,10 +111,24 @@ def test_what_the_disk_has_is_the_image_at_the_start():
     topic_id = bench.create("t", 2, cleanup_policy="compact")
     node = (bench.core.options.node_id,)
     image = BrokerBench(disk.crash()).core.metadata.image
-    assert image.cluster_id == bench.core.directory.cluster_id
+    assert image.cluster_id == bench.store.cluster_id
     assert image.controller_id in image.brokers
     topic = image.topics["t"]
     assert (topic.topic_id, topic.configs) == (topic_id, {"cleanup.policy": "compact"})
     (partition,) = set(topic.partitions)
     assert partition == PartitionImage(node[0], 1, node, node), "a start after a crash begins an epoch"
     assert image.topics_by_id == {topic_id: topic}
+
+
+@pytest.mark.parametrize("end", ["close", "abandon"])
+def test_a_deletion_that_ends_after_the_broker_has_no_effect(end):
+    bench = BrokerBench(MemoryDisk(), work := HeldWork())
+    bench.core.topics.create("t", 1, {}, lambda made: None)
+    work.run()
+    told: list[BrokerError | None] = []
+    bench.core.topics.delete(bench.core.metadata.image.topics["t"], bench.now_ms, told.append)
+    getattr(bench.core, end)()
+    work.run()
+    (error,) = told
+    assert isinstance(error, BrokerError)
+    assert error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -122,7 +122,7 @@ class Scene:
         self.bench.ask(DeleteRecordsRequest([DeleteRecordsRequest.DeleteRecordsTopic(place[0], [partition])]))
 
     def _create(self) -> None:
-        if "b" not in self.bench.core.directory.topics:
+        if "b" not in self.bench.store.topics:
             self.bench.create("b")
 
     def _delete(self) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.replicas.replicas import Replicas
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -20,11 +20,11 @@ from tests.reference_broker.storage.directories import on
 class Hosted:
     """The replicas of a directory, and the controller that changes its topics."""
 
-    def __init__(self, directory: LogDirectory) -> None:
-        self.directory = directory
+    def __init__(self, store: TopicStore) -> None:
+        self.directory = directory = store.directory
         self.lost: list[tuple[str, int]] = []
         self.topics = LocalTopics(
-            directory, read_options({}), directory.services.timers, {}, {}, lambda topic, done, now_ms: done()
+            store, read_options({}), directory.services.timers, {}, {}, lambda topic, done, now_ms: done()
         )
         self.replicas = Replicas(1, directory, self.topics.metadata.image, self._lost)
         self.topics.metadata.listen(self.replicas.changed)

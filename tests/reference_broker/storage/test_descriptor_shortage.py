@@ -148,16 +148,16 @@ def test_roll_without_an_append_gives_up_for_now() -> None:
 
 def test_topic_that_cannot_be_deleted_for_now_stays():
     disk = MemoryDisk()
-    directory = on(disk)
-    topic = create(directory, "t")
+    store = on(disk)
+    topic = create(store, "t")
     results: list[BrokerError | None] = []
     disk.plan = shortage = Shortage(1)
-    directory.delete(topic, results.append)
+    store.delete(topic, results.append)
     (refused,) = results
     assert refused is not None
-    assert (refused.code, directory.of(topic.name)[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
+    assert (refused.code, store.directory.of(topic.name)[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
     shortage.end()
-    directory.delete(topic, results.append)
+    store.delete(topic, results.append)
     assert results[1:] == [None]
 
 
@@ -180,11 +180,11 @@ def test_log_is_compacted_when_there_are_descriptors_again(caplog):
 
 
 def test_files_are_open_only_while_they_are_needed(tmp_path):
-    directory = on(MachineDisk(tmp_path))
+    store = on(MachineDisk(tmp_path))
     before = open_descriptors() or 0
-    topic = create(directory, "t", 20)
+    topic = create(store, "t", 20)
     assert open_descriptors() == before, "nothing was appended yet"
-    for log in directory.of(topic.name).values():
+    for log in store.directory.of(topic.name).values():
         append(log, b"x")
     assert open_descriptors() == before + 20
     left: list[int] = []
@@ -194,26 +194,26 @@ def test_files_are_open_only_while_they_are_needed(tmp_path):
             work()
             left.append((open_descriptors() or 0) - before)
 
-    directory.close(each)
+    store.directory.close(each)
     assert left == list(range(19, -1, -1)), "a stop needs some, and has them after the first logs"
-    directory = on(MachineDisk(tmp_path))
+    store = on(MachineDisk(tmp_path))
     assert open_descriptors() == before
-    assert [len(list(records_in(log))) for log in directory.of("t").values()] == [1] * 20
+    assert [len(list(records_in(log))) for log in store.directory.of("t").values()] == [1] * 20
 
 
 def test_partition_can_be_made_although_no_file_may_stay_open(tmp_path, monkeypatch):
-    directory = on(MachineDisk(tmp_path))
+    store = on(MachineDisk(tmp_path))
     os.close(lowest := os.dup(0))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     monkeypatch.setattr("resource.getrlimit", lambda which: (lowest, lowest))
-    topic = create(directory, "t")
+    topic = create(store, "t")
     results: list[object] = []
     data = produced(b"x")
-    directory.of(topic.name)[0].append(data, parse_header(data), NOW_MS, results.append)
+    store.directory.of(topic.name)[0].append(data, parse_header(data), NOW_MS, results.append)
     (refused,) = results
     assert isinstance(refused, BrokerError)
-    assert (refused.code, directory.of(topic.name)[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
+    assert (refused.code, store.directory.of(topic.name)[0].error) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
     assert f"of {lowest} file descriptors are kept for connections" in str(refused)
     monkeypatch.setattr("resource.getrlimit", lambda which: limits)
-    append(directory.of(topic.name)[0], b"x")
-    assert len(list(records_in(directory.of(topic.name)[0]))) == 1
+    append(store.directory.of(topic.name)[0], b"x")
+    assert len(list(records_in(store.directory.of(topic.name)[0]))) == 1

@@ -217,7 +217,7 @@ class Simulation:
     def create(self) -> None:
         """Create the topics that are missing."""
         for name, count in TOPICS.items():
-            if name not in self.bench.core.directory.topics:
+            if name not in self.bench.store.topics:
                 self.bench.core.topics.create(name, count, {}, lambda _: None)
         self.work.run()
 
@@ -302,7 +302,7 @@ class Simulation:
 
     def logs(self) -> Iterator[tuple[str, int, bytes, PartitionLog]]:
         """Yield every log with topic, partition and the topic's id."""
-        for topic in self.bench.core.directory.topics.values():
+        for topic in self.bench.store.topics.values():
             for number, log in self.bench.core.directory.of(topic.name).items():
                 yield topic.name, number, topic.topic_id, log
 
@@ -314,7 +314,7 @@ class Simulation:
         """Check the invariants."""
         if self.failures:
             raise self.failures[0]
-        topics = {name: topic.topic_id for name, topic in self.bench.core.directory.topics.items()}
+        topics = {name: topic.topic_id for name, topic in self.bench.store.topics.items()}
         for name, topic_id in self.topics.items():
             if topics.get(name) != topic_id:
                 self.ledger.forget(name)

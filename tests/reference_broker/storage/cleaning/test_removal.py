@@ -7,10 +7,10 @@ import dataclasses
 
 import pytest
 
+from kafkawire.reference_broker.metadata.topic_store import open_alone
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.cleaning.background_jobs import BackgroundJobs
 from kafkawire.reference_broker.storage.cleaning.removal import remove_files, remove_old
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.storage.services import LogServices
@@ -22,9 +22,13 @@ BATCHES = 20
 BATCH_BYTES = len(produced(b"00"))
 
 
-def opened(disk, background=None):
+def store_on(disk, background=None):
     services = LogServices(disk) if background is None else LogServices(disk, background)
-    return LogDirectory(services, 1, lambda: bytes(15) + b"\x01", {"retention.bytes": "0"})
+    return open_alone(services, 1, lambda: bytes(15) + b"\x01", {"retention.bytes": "0"})
+
+
+def opened(disk, background=None):
+    return store_on(disk, background).directory
 
 
 def append(log, value):
@@ -34,8 +38,9 @@ def append(log, value):
 
 def filled(disk, start=0):
     """Return a directory with a log of twenty batches in five segments."""
-    directory = opened(disk)
-    directory.create("t", 1, {}, lambda topic: None)
+    store = store_on(disk)
+    store.create("t", 1, {}, lambda topic: None)
+    directory = store.directory
     (log,) = directory.of("t").values()
     log.config = dataclasses.replace(log.config, segment_bytes=4 * BATCH_BYTES)
     for segment in log.segments:
@@ -182,11 +187,11 @@ def test_segments_found_after_a_crash_are_stored_before_they_go():
 def test_deleted_topic_is_left_alone():
     disk, work = MemoryDisk(), HeldWork()
     filled(disk)[0].close()
-    directory = opened(disk, work)
-    topic = directory.topics["t"]
-    directory.delete(topic, lambda error: None)
-    directory.create("t", 1, {}, lambda topic: None)
-    retired = remove(directory, directory.of(topic.name)[0])
+    store = store_on(disk, work)
+    topic = store.topics["t"]
+    store.delete(topic, lambda error: None)
+    store.create("t", 1, {}, lambda topic: None)
+    retired = remove(store.directory, store.directory.of(topic.name)[0])
     work.run()
     assert retired == []
     assert bases(disk) == [0], "of the new topic"
@@ -256,13 +261,13 @@ def test_failed_rename_is_reported_and_the_files_go_at_the_next_start():
 @pytest.mark.parametrize("seed", range(4))
 def test_no_offset_before_the_start_of_a_log_is_given_again(seed):
     disk = MemoryDisk()
-    directory = opened(disk)
-    directory.create("t", 1, {}, lambda topic: None)
-    (log,) = directory.of("t").values()
+    store = store_on(disk)
+    store.create("t", 1, {}, lambda topic: None)
+    (log,) = store.directory.of("t").values()
     append(log, b"a")
     append(log, b"b")
     log.begin_at(2)
-    directory.checkpoint()
+    store.directory.checkpoint()
     disk = disk.crash(seed)  # the records were not synced, but the start of the log was
     (log,) = opened(disk).of("t").values()
     assert (log.log_start_offset, log.next_offset) == (2, 2)

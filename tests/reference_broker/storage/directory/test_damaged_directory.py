@@ -26,7 +26,7 @@ def reopen(tmp_path):
 
     def reopen():
         if last:
-            last.pop().abandon()
+            last.pop().directory.abandon()
         last.append(on(MachineDisk(tmp_path)))
         return last[0]
 
@@ -46,40 +46,40 @@ def append_by(producer_id, log):
 def test_reservation_of_producer_ids_is_rebuilt(reopen, tmp_path, caplog, content):
     append_by(1700, create_logs(reopen(), "t")[0])
     (tmp_path / "producer-ids").write_bytes(content)
-    directory = reopen()
+    store = reopen()
     assert "producer-ids is damaged" in caplog.text
     first = 1701 + 2**32
     assert f"producer ids continue at {first}, far after those in the logs" in caplog.text
-    assert directory.producer_ids.reserve(1000) == first
-    assert reopen().producer_ids.reserve(1000) == first + 1000
+    assert store.directory.producer_ids.reserve(1000) == first
+    assert reopen().directory.producer_ids.reserve(1000) == first + 1000
 
 
 def test_damaged_reservation_although_no_producer_has_written(reopen, tmp_path):
-    assert reopen().producer_ids.reserve(1000) == 0
+    assert reopen().directory.producer_ids.reserve(1000) == 0
     (tmp_path / "producer-ids").write_bytes(b"")
-    assert reopen().producer_ids.reserve(1000) == 2**32
+    assert reopen().directory.producer_ids.reserve(1000) == 2**32
 
 
 def test_reservation_after_the_highest_id_that_a_log_is_believed(reopen, tmp_path):
     append_by(2**61, create_logs(reopen(), "t")[0])
     (tmp_path / "producer-ids").write_bytes(b"")
     first = 2**61 + 1 + 2**32
-    assert reopen().producer_ids.reserve(1000) == first
-    assert reopen().producer_ids.reserve(1000) == first + 1000, "and what is written then is no damage"
+    assert reopen().directory.producer_ids.reserve(1000) == first
+    assert reopen().directory.producer_ids.reserve(1000) == first + 1000, "and what is written then is no damage"
 
 
 def test_lost_reservation_of_producer_ids(reopen, tmp_path):
-    directory = reopen()
-    assert [directory.producer_ids.reserve(1000) for _ in range(2)] == [0, 1000]
-    topic = create(directory, "t", 2)
+    store = reopen()
+    assert [store.directory.producer_ids.reserve(1000) for _ in range(2)] == [0, 1000]
+    topic = create(store, "t", 2)
     for number, producer_id in enumerate((1700, 2**63 - 1)):
         data = produced(b"v", producer_id=producer_id, producer_epoch=0, base_sequence=0)
-        directory.of(topic.name)[number].append(data, parse_header(data), NOW_MS, lambda result: None)
-    assert reopen().producer_ids.reserve(1000) == 2000
+        store.directory.of(topic.name)[number].append(data, parse_header(data), NOW_MS, lambda result: None)
+    assert reopen().directory.producer_ids.reserve(1000) == 2000
     (tmp_path / "producer-ids").unlink()
     first = 1701 + 2**32
-    assert reopen().producer_ids.reserve(1000) == first, "far after what the logs know: the next may be in use"
-    assert reopen().producer_ids.reserve(1000) == first + 1000
+    assert reopen().directory.producer_ids.reserve(1000) == first, "the ids after those in the logs may be in use"
+    assert reopen().directory.producer_ids.reserve(1000) == first + 1000
 
 
 def test_folder_in_place_of_the_reservation_of_producer_ids(reopen, tmp_path):
@@ -126,15 +126,15 @@ DAMAGES = [
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGES)
 def test_partition_without_a_usable_folder_is_offline_and_alone(reopen, tmp_path, name, damage, caplog):
-    directory = reopen()
+    store = reopen()
     for topic in ("t", "other"):
-        append_by(1, create_logs(directory, topic)[0])
+        append_by(1, create_logs(store, topic)[0])
     damage(tmp_path / name)
-    directory = reopen()
-    assert directory.log("t", 0).is_offline
+    store = reopen()
+    assert store.directory.log("t", 0).is_offline
     assert "t-0: the log is offline" in caplog.text
-    append_by(2, directory.log("other", 0))
-    assert directory.log("other", 0).high_watermark == 2
+    append_by(2, store.directory.log("other", 0))
+    assert store.directory.log("other", 0).high_watermark == 2
     assert (tmp_path / name).exists(), "it is left alone"
 
 
@@ -142,22 +142,22 @@ def test_partition_without_a_usable_folder_is_offline_and_alone(reopen, tmp_path
 def test_topic_without_a_usable_folder_can_be_deleted_and_made_again(reopen, tmp_path, name, damage):
     append_by(1, create_logs(reopen(), "t")[0])
     damage(tmp_path / name)
-    directory = reopen()
+    store = reopen()
     results: list[Any] = []
-    directory.delete(directory.topics["t"], results.append)
+    store.delete(store.topics["t"], results.append)
     assert results == [None]
     assert "t" not in reopen().topics
     (tmp_path / "t-0").unlink() if damage is as_file else None
     append_by(1, create_logs(reopen(), "t")[0])
-    assert reopen().log("t", 0).high_watermark == 1
+    assert reopen().directory.log("t", 0).high_watermark == 1
 
 
 def test_deleted_topic_goes_with_the_folders_in_its_own(reopen, tmp_path):
-    directory = reopen()
-    create(directory, "t")
+    store = reopen()
+    create(store, "t")
     (tmp_path / "t-0" / "notes").mkdir()
     (tmp_path / "t-0" / "notes" / "today").touch()
-    directory.delete(directory.topics["t"], lambda error: None)
+    store.delete(store.topics["t"], lambda error: None)
     assert not [name for name in os.listdir(tmp_path) if "-0" in name or "-delete" in name]
     assert os.listdir(tmp_path / "topics") == []
 
@@ -168,7 +168,7 @@ HUGE_BYTES = 8 * 2**30
 @pytest.mark.parametrize("name", ["meta.properties", "topics/t.topic"])
 def test_huge_file_is_refused_unread(reopen, tmp_path, name):
     append_by(1, create_logs(reopen(), "t")[0])
-    reopen().close()
+    reopen().directory.close()
     os.truncate(tmp_path / name, HUGE_BYTES)
     with pytest.raises(ConfigurationError, match=rf"{name} is damaged: it has more than 134217728 bytes"):
         reopen()
@@ -185,31 +185,31 @@ def test_huge_file_is_refused_unread(reopen, tmp_path, name):
     ],
 )
 def test_huge_file_that_can_be_made_again_is_left_out_unread(reopen, tmp_path, name):
-    directory = reopen()
-    append_by(1, create_logs(directory, "t")[0])
-    directory.producer_ids.reserve(1)
-    directory.close()
+    store = reopen()
+    append_by(1, create_logs(store, "t")[0])
+    store.directory.producer_ids.reserve(1)
+    store.directory.close()
     (tmp_path / name).touch()
     os.truncate(tmp_path / name, HUGE_BYTES)
-    log = reopen().log("t", 0)
+    log = reopen().directory.log("t", 0)
     assert (log.error, log.high_watermark) == (None, 1)
 
 
 def test_damaged_log_start_offsets(caplog):
     disk = MemoryDisk()
-    directory = on(disk)
-    create(directory, "t")
-    directory.close()
+    store = on(disk)
+    create(store, "t")
+    store.directory.close()
     write_file(disk, "log-start-offset-checkpoint", b"?")
-    assert on(disk).of("t")[0].log_start_offset == 0
+    assert on(disk).directory.of("t")[0].log_start_offset == 0
     assert "log-start-offset-checkpoint is damaged" in caplog.text
 
 
 def test_damaged_configuration_is_refused_by_name():
     disk = MemoryDisk()
-    directory = on(disk)
-    create(directory, "t", 1, {"segment.bytes": "2000000"})
-    directory.close()
+    store = on(disk)
+    create(store, "t", 1, {"segment.bytes": "2000000"})
+    store.directory.close()
     content = read_file(disk, "topics/t.topic")
     assert content is not None
     write_file(disk, "topics/t.topic", content.replace(b"2000000", b"many"))
@@ -218,9 +218,9 @@ def test_damaged_configuration_is_refused_by_name():
 
 
 def test_reservation_is_lost_although_no_log_knows_a_producer(reopen, tmp_path, caplog):
-    assert reopen().producer_ids.reserve(1000) == 0
+    assert reopen().directory.producer_ids.reserve(1000) == 0
     (tmp_path / "producer-ids").unlink()
-    assert reopen().producer_ids.reserve(1000) == 2**32
+    assert reopen().directory.producer_ids.reserve(1000) == 2**32
     assert "producer-ids is damaged: it is missing; producer ids continue at 4294967296" in caplog.text
 
 
@@ -229,21 +229,21 @@ def test_leader_epoch_does_not_go_back_where_a_power_cut_takes_what_a_clean_stop
     disk = MemoryDisk()
     append(create_logs(on(disk), "t")[0], b"x")
     disk = disk.crash()
-    directory = on(disk)
-    epoch = directory.of("t")[0].leader_epoch
+    store = on(disk)
+    epoch = store.directory.of("t")[0].leader_epoch
     assert epoch > 0
-    directory.close()
-    log = on(disk.crash(seed)).of("t")[0]
+    store.directory.close()
+    log = on(disk.crash(seed)).directory.of("t")[0]
     assert (log.leader_epoch, log.next_offset) == (epoch, 1)
 
 
 @pytest.mark.parametrize("at", [3, 9, 25, 40])
 def test_flipped_bit_in_the_metadata_of_a_partition_takes_no_records(reopen, tmp_path, at):
-    directory = reopen()
-    append(create_logs(directory, "t")[0], b"x")
-    directory.close()
+    store = reopen()
+    append(create_logs(store, "t")[0], b"x")
+    store.directory.close()
     path = tmp_path / "t-0" / "partition.metadata"
     good = path.read_bytes()
     path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
-    assert reopen().of("t")[0].next_offset == 1
+    assert reopen().directory.of("t")[0].next_offset == 1
     assert path.read_bytes() == good

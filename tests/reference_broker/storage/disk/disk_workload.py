@@ -77,14 +77,14 @@ class Ledger:
             may_keep_refused: whether refused records may exist because the sync failed, not the write.
         """
         bench = BrokerBench(disk)
-        directory = bench.core.directory
+        directory, store = bench.core.directory, bench.store
         found = 0
         for topic_id, name in self.topics.items():
             if topic_id in self.deleted:
-                assert topic_id not in directory.topics_by_id, f"{name} came back"
+                assert topic_id not in store.topics_by_id, f"{name} came back"
             elif topic_id not in self.maybe_deleted:
-                assert topic_id in directory.topics_by_id, f"{name} is gone"
-        for topic in directory.topics.values():
+                assert topic_id in store.topics_by_id, f"{name} is gone"
+        for topic in store.topics.values():
             present = [Sent(value, topic.topic_id) for value in values_of(bench, topic.name)]
             found += len(present)
             sent = [sent for sent in self.sent if sent.topic_id == topic.topic_id]
@@ -102,7 +102,7 @@ class Ledger:
                 assert set(acknowledged) <= set(present), f"{topic.name}: acknowledged, gone"
             assert not directory.of(topic.name)[0].is_offline
         # The broker works.
-        name = f"after{len(directory.topics)}"
+        name = f"after{len(store.topics)}"
         bench.create(name)
         assert not bench.produce(produced(b"again"), name).error_code
         bench.core.abandon()
@@ -153,7 +153,7 @@ def _restart(bench: BrokerBench) -> None:
 
 
 def _create(bench: BrokerBench, ledger: Ledger, name: str, configs: dict[str, str]) -> None:
-    if name in bench.core.directory.topics:
+    if name in bench.store.topics:
         return
 
     def answered(response: CreateTopicsResponse) -> None:
@@ -162,7 +162,7 @@ def _create(bench: BrokerBench, ledger: Ledger, name: str, configs: dict[str, st
             ledger.topics[bytes(result.topic_id)] = name
         else:
             assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert name not in bench.core.directory.topics
+            assert name not in bench.store.topics
 
     entries = [CreateTopicsRequest.CreatableTopicConfig(*entry) for entry in configs.items()]
     topic = CreateTopicsRequest.CreatableTopic(name, 1, 1, configs=entries)
@@ -170,7 +170,7 @@ def _create(bench: BrokerBench, ledger: Ledger, name: str, configs: dict[str, st
 
 
 def _delete(bench: BrokerBench, ledger: Ledger, name: str) -> None:
-    topic = bench.core.directory.topics.get(name)
+    topic = bench.store.topics.get(name)
     if topic is None:
         return
     topic_id = topic.topic_id
@@ -188,7 +188,7 @@ def _delete(bench: BrokerBench, ledger: Ledger, name: str) -> None:
 
 
 def _produce(bench: BrokerBench, ledger: Ledger, name: str, value: str) -> None:
-    topic = bench.core.directory.topics.get(name)
+    topic = bench.store.topics.get(name)
     if topic is None:
         return
     log = bench.core.directory.of(name)[0]

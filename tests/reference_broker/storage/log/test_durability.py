@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.metadata.topic_store import open_alone
 from kafkawire.reference_broker.storage.batches import parse_header
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import read_file, write_file
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.file_work import when_all_quiet
@@ -113,34 +113,34 @@ def test_log_is_quiet_after_roll_and_sync():
     assert told[-1] == "none"
 
 
-def directory_on(work, disk=None):
+def store_on(work, disk=None):
     numbers = count(1)
     configs = {"segment.index.bytes": "24", "index.interval.bytes": "0"}
     services = LogServices(disk or MemoryDisk(), work)
-    return LogDirectory(services, 1, lambda: next(numbers).to_bytes(16, "big"), configs)
+    return open_alone(services, 1, lambda: next(numbers).to_bytes(16, "big"), configs)
 
 
 def test_files_of_a_deleted_topic_go_after_what_is_in_flight():
     work = HeldWork()
-    directory = directory_on(work)
-    directory.create("t", 1, {}, lambda topic: None)
+    store = store_on(work)
+    store.create("t", 1, {}, lambda topic: None)
     work.run()
-    (log,) = directory.of("t").values()
+    (log,) = store.directory.of("t").values()
     append(log)
     append(log)
     log.sync()
     append(log)
     assert len(work.pending) == 2, "a sync and a roll"
     in_flight = [work.pending.popleft(), work.pending.popleft()]
-    directory.delete(directory.topics["t"], lambda error: None)
-    directory.create("t", 1, {}, lambda topic: None)
+    store.delete(store.topics["t"], lambda error: None)
+    store.create("t", 1, {}, lambda topic: None)
     work.run()
-    assert "t" not in directory.topics
+    assert "t" not in store.topics
     for do, done in in_flight:
         do()
         done(None)
     work.run()
-    names = set(directory.services.disk.names("t-0"))
+    names = set(store.directory.services.disk.names("t-0"))
     assert names == {"00000000000000000000.log", "partition.metadata", "leader-epoch-checkpoint"}
 
 
@@ -148,15 +148,15 @@ def test_files_of_a_deleted_topic_go_after_what_is_in_flight():
 def test_name_that_is_used_a_hundred_times(seed):
     """Syncs, rolls, deletions and creations interleave in every order; each topic has its own files and no others."""
     disk, work = MemoryDisk(), ShuffledWork(seed)
-    directory = directory_on(work, disk)
+    store = store_on(work, disk)
     for number in range(100):
         made = []
-        directory.create("t", 2, {}, made.append)
+        store.create("t", 2, {}, made.append)
         while not made:
             work.step()
         (topic,) = made
-        assert directory.topics["t"] is topic
-        for log in directory.of(topic.name).values():
+        assert store.topics["t"] is topic
+        for log in store.directory.of(topic.name).values():
             folder = log.folder
             assert set(disk.names(folder)) == {
                 "00000000000000000000.log",
@@ -166,20 +166,20 @@ def test_name_that_is_used_a_hundred_times(seed):
             metadata = partition_metadata_content(topic.topic_id)
             assert read_file(disk, f"{folder}/partition.metadata") == metadata
         for value in range(number % 7):
-            for log in directory.of(topic.name).values():
+            for log in store.directory.of(topic.name).values():
                 append(log, b"%d" % value)
             work.run(number % 3)
-        for log in directory.of(topic.name).values():
+        for log in store.directory.of(topic.name).values():
             if number % 5 == 0:
                 log.sync()
-        directory.checkpoint()
-        directory.delete(topic, lambda error: None)
+        store.directory.checkpoint()
+        store.delete(topic, lambda error: None)
         work.run(number % 4)
     work.run()
     assert not [name for name in disk.names("") if name.startswith("t-") or name.endswith(("-delete", "-stray"))]
-    directory.create("t", 2, {}, lambda topic: None)
+    store.create("t", 2, {}, lambda topic: None)
     work.run()
-    log = directory.of("t")[1]
+    log = store.directory.of("t")[1]
     append(log, b"last")
     assert [bytes(value or b"") for _, value in records_in(log)] == [b"last"]
 

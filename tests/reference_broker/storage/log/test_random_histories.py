@@ -15,10 +15,11 @@ from random import Random
 
 import pytest
 
+from kafkawire.reference_broker.metadata.topic_files import LocalTopic
+from kafkawire.reference_broker.metadata.topic_store import open_alone
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.cleaning.cleaner_checkpoint import CleanerCheckpoint
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, Topic
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.storage.segments.segments import Read
@@ -79,7 +80,8 @@ class History:
         self.work = ShuffledWork(self.random.randrange(2**32))
         self.timers = Timers()
         services = LogServices(self.disk, self.work, self.timers)
-        self.directory = LogDirectory(services, 1, self.new_uuid)
+        self.store = open_alone(services, 1, self.new_uuid)
+        self.directory = self.store.directory
         self.upkeep = Upkeep(self.directory, self.limits, self.now_ms)
 
     def new_uuid(self) -> bytes:
@@ -87,8 +89,8 @@ class History:
         return self.made.to_bytes(16, "big")
 
     def make_topic(self) -> None:
-        made: list[Topic | BrokerError] = []
-        self.directory.create("t", 1, self.config, made.append)
+        made: list[LocalTopic | BrokerError] = []
+        self.store.create("t", 1, self.config, made.append)
         while not made:
             assert self.work.step()
         if isinstance(made[0], BrokerError):
@@ -166,14 +168,14 @@ class History:
         self.log.sync()
         if self.random.random() < 0.5:
             self.disk.plan = no_room_for_checkpoints
-        self.directory.delete(self.directory.topics["t"], told.append)
+        self.store.delete(self.store.topics["t"], told.append)
         while not told:
             assert self.work.step()
         if self.random.random() < 0.5:
             self.work.run(self.random.randint(0, 3))
             self.disk = self.disk.crash()
             self.open()
-            assert not self.directory.topics
+            assert not self.store.topics
         self.make_topic()
         if self.random.random() < 0.5:
             for _ in range(self.random.randint(1, 5)):
@@ -230,7 +232,7 @@ class History:
             self.directory.close()
         self.disk = self.disk.crash(self.random.randrange(2**32) if how == "power" else None)
         self.open()
-        if "t" not in self.directory.topics:
+        if "t" not in self.store.topics:
             assert how == "power"
             self.make_topic()
             return

@@ -32,7 +32,7 @@ from kafkawire.sdk.protocol.uuids import format_uuid, parse_uuid
 from kafkawire.sdk.storage.partitions import Partition
 from kafkawire.sdk.storage.properties import properties_content
 
-__all__ = ["TopicFile", "TopicFiles", "UndecidedError"]
+__all__ = ["LocalTopic", "TopicFiles", "UndecidedError"]
 
 logger = logging.getLogger("kafkawire.broker")
 
@@ -46,8 +46,8 @@ _TOPIC_NAME = "topic.name"
 _PARTITIONS = "partitions"
 
 
-class TopicFile(NamedTuple):
-    """The file content of a topic.
+class LocalTopic(NamedTuple):
+    """A topic of a single broker, as its file has it.
 
     Attributes:
         name: unique among the present topics.
@@ -84,7 +84,7 @@ class TopicFiles:
         disk.make_folder(TOPICS)
         self._tidy()
 
-    def topics(self) -> list[TopicFile]:
+    def topics(self) -> list[LocalTopic]:
         """Return the topics that exist.
 
         Raises:
@@ -93,12 +93,12 @@ class TopicFiles:
         """
         return [self._read(name) for name in self._disk.names(TOPICS) if name.endswith(_TOPIC)]
 
-    def create(self, topic: TopicFile, make_partition: Callable[[int], None]) -> None:
+    def create(self, topic: LocalTopic, make_partition: Callable[[int], object]) -> None:
         """Create a topic.
 
         Args:
-            topic: its file content.
-            make_partition: creates the content of a partition's folder.
+            topic: the topic.
+            make_partition: makes the folder of a partition, given its number; nothing is synced.
 
         Raises:
             OSError: the disk failed; the topic does not exist.
@@ -112,13 +112,13 @@ class TopicFiles:
             self._undo_create(topic)
             raise
 
-    def change(self, before: TopicFile, after: TopicFile, make_partition: Callable[[int], None]) -> None:
+    def change(self, before: LocalTopic, after: LocalTopic, make_partition: Callable[[int], object]) -> None:
         """Change the configurations of a topic, or add partitions to it.
 
         Args:
-            before: its current file content.
-            after: its new file content, with at least as many partitions.
-            make_partition: creates the content of a partition's folder.
+            before: the topic as it is.
+            after: the topic as it will be, with at least as many partitions.
+            make_partition: makes the folder of a partition, given its number; nothing is synced.
 
         Raises:
             OSError: the disk failed; the topic is unchanged, or changes after a restart if the step could not be
@@ -134,19 +134,18 @@ class TopicFiles:
             self._undo_change(before, after, journal)
             raise
 
-    def _make_partitions(self, topic: TopicFile, first: int, make_partition: Callable[[int], None]) -> None:
+    def _make_partitions(self, topic: LocalTopic, first: int, make_partition: Callable[[int], object]) -> None:
         """Create the folders of the partitions from a number on, durably."""
-        for place in topic.places(first):
-            self._folders.make(place, topic.topic_id)
-            make_partition(place[1])
+        for number in range(first, topic.partitions):
+            make_partition(number)
         self._disk.sync_folder("")
 
-    def _commit(self, topic: TopicFile, journal: str) -> None:
+    def _commit(self, topic: LocalTopic, journal: str) -> None:
         """Make the changes in a journal effective."""
         self._disk.rename(journal, self._file(topic.name))
         self._disk.sync_folder(TOPICS)
 
-    def _undo_create(self, topic: TopicFile) -> None:
+    def _undo_create(self, topic: LocalTopic) -> None:
         try:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(self._file(topic.name))
@@ -156,7 +155,7 @@ class TopicFiles:
         except OSError as error:
             logger.warning("files of the incomplete topic %s stay until the next startup: %s", topic.name, error)
 
-    def _undo_change(self, before: TopicFile, after: TopicFile, journal: str) -> None:
+    def _undo_change(self, before: LocalTopic, after: LocalTopic, journal: str) -> None:
         try:
             if self._read(f"{after.name}{_TOPIC}") != before:
                 # The change may already be durable. If undoing it fails, it remains in effect, and its partitions must
@@ -168,13 +167,13 @@ class TopicFiles:
         except OSError as error:
             logger.warning("the topic %s may have changed after the next startup: %s", after.name, error)
 
-    def _remove_journal(self, topic: TopicFile, suffix: str) -> None:
+    def _remove_journal(self, topic: LocalTopic, suffix: str) -> None:
         for name in (suffix, suffix + TEMPORARY_SUFFIX):
             with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(self._journal(topic, name))
         self._disk.sync_folder(TOPICS)
 
-    def begin_delete(self, topic: TopicFile) -> None:
+    def begin_delete(self, topic: LocalTopic) -> None:
         """Delete a topic; it never returns after this call.
 
         Raises:
@@ -199,7 +198,7 @@ class TopicFiles:
                 return  # not even begun, and there may be no descriptor for syncing the folder either
         self._disk.sync_folder(TOPICS)
 
-    def finish_delete(self, topic: TopicFile) -> None:
+    def finish_delete(self, topic: LocalTopic) -> None:
         """Remove the files of a deleted topic; the next startup removes the rest after an error.
 
         Raises:
@@ -207,7 +206,7 @@ class TopicFiles:
         """
         self._folders.remove(self._retire(topic))
 
-    def _retire(self, topic: TopicFile) -> list[str]:
+    def _retire(self, topic: LocalTopic) -> list[str]:
         """Rename the files of a deleted topic to names that do not count, and return the folders to remove."""
         if self._id_in(self._file(topic.name)) == topic.topic_id:
             self._disk.remove(self._file(topic.name))
@@ -216,7 +215,7 @@ class TopicFiles:
             self._disk.remove(self._journal(topic, _DELETING))
         return doomed
 
-    def _retire_folders(self, topic: TopicFile, first: int = 0) -> list[str]:
+    def _retire_folders(self, topic: LocalTopic, first: int = 0) -> list[str]:
         """Rename the folders of a topic, and return them.
 
         Args:
@@ -247,17 +246,17 @@ class TopicFiles:
                 self._retire_folders(changed, self._partitions_of(changed))
                 self._disk.remove(path)
 
-    def _read(self, name: str) -> TopicFile:
+    def _read(self, name: str) -> LocalTopic:
         path = f"{TOPICS}/{name}"
         configs = read_properties(self._disk, path)
         stem = name.rpartition(".")[0]
         try:
             topic_id, partitions = parse_uuid(configs.pop(_TOPIC_ID)), int(configs.pop(_PARTITIONS))
-            return TopicFile(configs.pop(_TOPIC_NAME, stem), topic_id, partitions, configs)
+            return LocalTopic(configs.pop(_TOPIC_NAME, stem), topic_id, partitions, configs)
         except (KeyError, ValueError, LocalProtocolError) as error:
             raise DamagedFile(self._disk.describe(path), f"{type(error).__name__}: {error}") from None
 
-    def _partitions_of(self, topic: TopicFile) -> int:
+    def _partitions_of(self, topic: LocalTopic) -> int:
         """Return the number of partitions in a topic's file, 0 if it does not exist."""
         path = self._file(topic.name)
         return self._read(f"{topic.name}{_TOPIC}").partitions if self._id_in(path) == topic.topic_id else 0
@@ -271,7 +270,7 @@ class TopicFiles:
     def _file(self, name: str) -> str:
         return f"{TOPICS}/{name}{_TOPIC}"
 
-    def _journal(self, topic: TopicFile, suffix: str) -> str:
+    def _journal(self, topic: LocalTopic, suffix: str) -> str:
         # By id: a name may have 249 characters, and a file's name at most 255.
         return f"{TOPICS}/{format_uuid(topic.topic_id)}{suffix}"
 
@@ -280,6 +279,6 @@ class UndecidedError(OSError):
     """The disk failed, and its last change cannot be undone."""
 
 
-def _content(topic: TopicFile) -> bytes:
+def _content(topic: LocalTopic) -> bytes:
     own = {_TOPIC_ID: format_uuid(topic.topic_id), _TOPIC_NAME: topic.name, _PARTITIONS: topic.partitions}
     return properties_content({**topic.configs, **own})

@@ -7,28 +7,36 @@ import errno
 
 import pytest
 
+from kafkawire.reference_broker.metadata.topic_files import LocalTopic, TopicFiles, UndecidedError
 from kafkawire.reference_broker.storage.checkpoints import DamagedFile
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
-from kafkawire.reference_broker.storage.directory.topic_files import TopicFile, TopicFiles, UndecidedError
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.sdk.storage.partitions import folder_of
 
-FIRST = TopicFile("t", b"1" * 16, 2, {"retention.ms": "5"})
-SECOND = TopicFile("t", b"2" * 16, 2, {})
+FIRST = LocalTopic("t", b"1" * 16, 2, {"retention.ms": "5"})
+SECOND = LocalTopic("t", b"2" * 16, 2, {})
 
 
 def opened(disk, folders=None):
     return TopicFiles(disk, folders or PartitionFolders(disk))
 
 
-def create(disk, topic, folders=None):
-    def make_partition(number):
-        write_file(disk, f"{folder_of(topic.name, number)}/records", topic.topic_id)
+def making(disk, topic, *, has_records=True):
+    """Return a function that makes the folder of a partition, with a file of records or without."""
 
+    def make_partition(number):
+        PartitionFolders(disk).make((topic.name, number), topic.topic_id)
+        if has_records:
+            write_file(disk, f"{folder_of(topic.name, number)}/records", topic.topic_id)
+
+    return make_partition
+
+
+def create(disk, topic, folders=None):
     files = opened(disk, folders)
-    files.create(topic, make_partition)
+    files.create(topic, making(disk, topic))
     return files
 
 
@@ -188,7 +196,7 @@ def test_every_call_of_deleting_fails():
             deleted += 1
         disk.plan = None
         # Leftovers are removed at the next start, and are harmless until then.
-        files.create(SECOND, lambda number: None)
+        files.create(SECOND, making(disk, SECOND, has_records=False))
         for left in (disk, *(disk.crash(seed) for seed in range(4))):
             topics, records = state(left)
             assert topics == [SECOND], number
@@ -248,7 +256,7 @@ def test_topic_made_anew_before_the_folders_of_the_former_are_gone():
 def test_long_names(tmp_path, length):
     """For 246 characters or more, the name of the temporary file was too long for the file system."""
     disk = MachineDisk(tmp_path)
-    topic = TopicFile("x" * length, b"1" * 16, 2, {})
+    topic = LocalTopic("x" * length, b"1" * 16, 2, {})
     files = create(disk, topic)
     assert files.topics() == [topic]
     delete(disk, topic)
@@ -307,10 +315,7 @@ CHANGES = [
 
 
 def change(disk, after, files=None):
-    def make_partition(number):
-        write_file(disk, f"{folder_of(after.name, number)}/records", after.topic_id)
-
-    (files or opened(disk)).change(FIRST, after, make_partition)
+    (files or opened(disk)).change(FIRST, after, making(disk, after))
 
 
 @pytest.mark.parametrize("after", CHANGES)
