@@ -59,6 +59,11 @@ class LogPlace(NamedTuple):
     topic_id: bytes
     config: LogConfig
 
+    @property
+    def partition(self) -> Partition:
+        """Topic and number."""
+        return self.topic, self.number
+
 
 def lock_directory(disk: Disk) -> Lock:
     """Lock a data directory, before anything in it is read or changed.
@@ -246,24 +251,88 @@ class LogDirectory:
         hosted = self._logs.get(topic)
         return None if hosted is None else hosted.get(partition)
 
-    # Making and dropping partitions.
+    # Creating and deleting.
 
-    def make(self, place: LogPlace) -> PartitionLog:
+    def create(self, places: Collection[LogPlace], done: Callable[[Mapping[Partition, BrokerError]], None]) -> None:
+        """Create partitions durably, in the background; those that have a log here by then stay as they are.
+
+        A present folder of the name is used if it has the id of the topic, and then checked as after a crash. Otherwise
+        it is set aside.
+
+        Args:
+            places: the partitions.
+            done: called with KAFKA_STORAGE_ERROR for each partition that could not be created; creating it again uses
+                the files that it has by then.
+        """
+        missing: list[LogPlace] = []
+        logs: dict[Partition, PartitionLog] = {}
+        errors: dict[Partition, BrokerError] = {}
+
+        def prepare() -> Callable[[], None]:
+            missing.extend(place for place in places if self.log(*place.partition) is None)
+            return partial(self._create, missing, logs, errors)
+
+        def created(error: Exception | None) -> None:
+            if error is not None:
+                logs.clear()
+                errors.update((place.partition, storage_error(error)) for place in missing)
+            for partition, log in logs.items():
+                self.take(partition, log)
+            for partition, reason in errors.items():
+                logger.error("the partition %s cannot be created: %s", folder_of(*partition), reason)
+            done(errors)
+
+        self.queue.do(prepare, created)
+
+    def _create(
+        self, places: Iterable[LogPlace], logs: dict[Partition, PartitionLog], errors: dict[Partition, BrokerError]
+    ) -> None:
+        """Make the folders and the logs of partitions; each gets a log or an error."""
+        for place in places:
+            try:
+                if self.folders.topic_id_of(place.partition) == place.topic_id:
+                    logs[place.partition] = self._adopt(place)
+                else:
+                    logs[place.partition] = self.make(place, is_durable=True)
+            except OSError as error:
+                errors[place.partition] = storage_error(error)
+        self._disk.sync_folder("")
+
+    def _adopt(self, place: LogPlace) -> PartitionLog:
+        """Open the log in a present folder, of which the checkpoints say nothing."""
+        self.checkpoints.clear([place.partition])
+        return self._sound_log(place, is_clean=False, recovery_point=None)
+
+    def make(self, place: LogPlace, *, is_durable: bool = False) -> PartitionLog:
         """Make the folder and the log of a new partition; a present folder of the name is set aside.
 
         It blocks, so a step of `queue` calls it. The step then syncs the directory, and `take` follows at its end.
 
         Args:
             place: the partition.
+            is_durable: whether the folder keeps its metadata in a crash once the directory is synced.
 
         Raises:
             OSError: the disk failed.
         """
-        partition = (place.topic, place.number)
-        self.checkpoints.clear([partition])
-        self.folders.make(partition, place.topic_id)
-        high_watermark = 0 if self._is_replicated else None
-        log = PartitionLog(self.services, folder_of(*partition), place.config, high_watermark=high_watermark)
+        self.checkpoints.clear([place.partition])
+        self.folders.make(place.partition, place.topic_id, is_durable=is_durable)
+        return self._sound_log(place, is_clean=True, recovery_point=0)
+
+    def _sound_log(self, place: LogPlace, *, is_clean: bool, recovery_point: int | None) -> PartitionLog:
+        """Open the log in a folder.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        log = PartitionLog(
+            self.services,
+            folder_of(*place.partition),
+            place.config,
+            is_clean=is_clean,
+            recovery_point=recovery_point,
+            high_watermark=0 if self._is_replicated else None,
+        )
         if log.error is not None:
             raise OSError(str(log.error))
         return log
@@ -274,6 +343,43 @@ class LogDirectory:
         self._logs.setdefault(topic, {})[number] = log
         log.on_sealed = self.checkpoint
         log.on_truncated = self._truncated
+
+    def delete(
+        self,
+        partitions: Iterable[Partition],
+        end: BrokerError,
+        done: Callable[[Mapping[Partition, BrokerError]], None],
+    ) -> None:
+        """Delete partitions and their files; slices returned before stay readable.
+
+        Args:
+            partitions: the partitions; folders of those without a log here are left untouched.
+            end: the error that waiting operations on the logs get.
+            done: called once the deletion is durable, with KAFKA_STORAGE_ERROR for each partition whose folder is still
+                there, or may be there again after a restart.
+        """
+        hosted = [each for each in dict.fromkeys(partitions) if self.log(*each) is not None]
+        retired: list[str] = []
+        errors: dict[Partition, BrokerError] = {}
+
+        def work() -> None:
+            for each in hosted:
+                try:
+                    retired.append(self.folders.retire_one(each))
+                except OSError as error:
+                    errors[each] = storage_error(error)
+            self._disk.sync_folder("")
+
+        def deleted(error: Exception | None) -> None:
+            if error is not None:
+                errors.update((each, storage_error(error)) for each in hosted)
+            for each, reason in errors.items():
+                logger.error("the folder of the deleted partition %s stays: %s", folder_of(*each), reason)
+            done(errors)
+            if error is None:  # need not be queued: no other code knows these folders
+                self.services.background(partial(self.folders.remove, retired), _removed)
+
+        self.clear_away(self.drop(hosted, end), work, deleted)
 
     def drop(
         self, partitions: Collection[Partition], end: BrokerError, unlisted: Callable[[], None] = lambda: None

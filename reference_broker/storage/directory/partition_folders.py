@@ -22,16 +22,17 @@ from kafkawire.reference_broker.storage.disk.disk import (
     is_short_of_descriptors,
     read_file,
     remove_tree,
+    replace_file,
     write_file,
 )
-from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.protocol.uuids import ZERO_UUID, format_uuid
 from kafkawire.sdk.storage.damage import DamagedContent
 from kafkawire.sdk.storage.partition_metadata import (
     PARTITION_METADATA,
     parse_partition_metadata,
     partition_metadata_content,
 )
-from kafkawire.sdk.storage.partitions import Partition, folder_of
+from kafkawire.sdk.storage.partitions import Partition, folder_of, partition_folder
 
 __all__ = ["PartitionFolders"]
 
@@ -61,8 +62,13 @@ class PartitionFolders:
         self.is_ending = False
         self._disk = disk
 
-    def make(self, place: Partition, topic_id: bytes) -> None:
-        """Create the folder of a partition, with metadata; an existing folder is set aside. Nothing is synced.
+    def make(self, place: Partition, topic_id: bytes, *, is_durable: bool = False) -> None:
+        """Create the folder of a partition, with metadata; an existing folder is set aside.
+
+        Args:
+            place: topic and number of the partition.
+            topic_id: the id of its topic.
+            is_durable: whether the metadata is synced; the name of the folder never is.
 
         Raises:
             OSError: the disk failed.
@@ -75,7 +81,8 @@ class PartitionFolders:
             logger.warning("%s belongs to no topic and becomes %s", describe(folder), describe(stray))
             self._disk.rename(folder, stray)
         self._disk.make_folder(folder)
-        self._write_metadata(folder, topic_id, None)
+        write = replace_file if is_durable else write_file
+        write(self._disk, f"{folder}/{PARTITION_METADATA}", partition_metadata_content(topic_id))
 
     def settle(self, place: Partition, topic_id: bytes, *, is_there: bool) -> bool:
         """Make sure at startup that a partition has a folder with metadata; return whether it is new.
@@ -97,16 +104,46 @@ class PartitionFolders:
             logger.error("%s is missing: the partition is empty", self._disk.describe(folder))
             self.make(place, topic_id)
         else:
-            self._write_metadata(folder, topic_id, metadata)
+            content = partition_metadata_content(topic_id)
+            if metadata != content:
+                write_file(self._disk, f"{folder}/{PARTITION_METADATA}", content)
         return is_new
-
-    def _write_metadata(self, folder: str, topic_id: bytes, present: bytes | None) -> None:
-        content = partition_metadata_content(topic_id)
-        if present != content:
-            write_file(self._disk, f"{folder}/{PARTITION_METADATA}", content)
 
     def _metadata(self, folder: str) -> bytes | None:
         return read_file(self._disk, f"{folder}/{PARTITION_METADATA}", _METADATA_BYTES_MAX)
+
+    # The ids in the metadata.
+
+    def found(self) -> dict[Partition, bytes | None]:
+        """Return the partitions that have a folder, each with the topic id in its metadata.
+
+        The id is None if the metadata is missing or damaged, or cannot be read.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        found = {}
+        for name in self._disk.names(""):
+            folder = partition_folder(name)
+            if folder is not None and folder_of(*folder.partition) == name:
+                found[folder.partition] = _id_in(self._readable_metadata(name))
+        return found
+
+    def topic_id_of(self, place: Partition) -> bytes | None:
+        """Return the topic id in the metadata of a partition, None if it or the folder is missing or damaged.
+
+        Raises:
+            OSError: the metadata cannot be read.
+        """
+        return _id_in(self._metadata(folder_of(*place)))
+
+    def _readable_metadata(self, folder: str) -> bytes | None:
+        try:
+            return self._metadata(folder)
+        except OSError as error:
+            if is_short_of_descriptors(error):
+                raise
+            return None  # the name may be that of a folder, for example
 
     def _free_name(self, place: Partition, topic_id: bytes, suffix: str) -> str:
         """Return a free name for setting a folder aside: one left by an earlier error may have the first name."""
@@ -151,18 +188,24 @@ class PartitionFolders:
             self._disk.names(folder)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        try:
-            metadata = self._metadata(folder)
-        except OSError as error:
-            if is_short_of_descriptors(error):
-                raise
-            metadata = None  # the name may be that of a folder, for example
+        metadata = self._readable_metadata(folder)
         if metadata == partition_metadata_content(topic_id):
             return True
         if metadata is not None and _names_another(metadata, topic_id):
             return False
         # The file is not synced, and a crash may have emptied it. Then the name decides.
         return is_free()
+
+    def retire_one(self, place: Partition) -> str:
+        """Rename the folder of a deleted partition, whose log was here, and return it; nothing is synced.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        folder = folder_of(*place)
+        retired = self._free_name(place, _id_in(self._readable_metadata(folder)) or ZERO_UUID, _DELETED)
+        self._disk.rename(folder, retired)
+        return retired
 
     def retired(self) -> list[str]:
         """Return the folders left by earlier deletions, to be removed by `remove`."""
@@ -196,6 +239,14 @@ class PartitionFolders:
             stem = name.removesuffix(TEMPORARY_SUFFIX)
             if stem not in known and stem not in DIRECTORY_FILES and not name.endswith((_DELETED, _STRAY)):
                 logger.warning("%s belongs to no topic and is left alone", self._disk.describe(name))
+
+
+def _id_in(metadata: bytes | None) -> bytes | None:
+    """Return the topic id in a `partition.metadata`, None if it is missing or damaged."""
+    try:
+        return None if metadata is None else parse_partition_metadata(metadata)
+    except DamagedContent:
+        return None
 
 
 def _names_another(metadata: bytes, topic_id: bytes) -> bool:

@@ -7,11 +7,16 @@ import os
 
 import pytest
 
+from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, LogPlace, lock_directory
+from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
-from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
-from kafkawire.reference_broker.work.background import one_by_one
-from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.background import at_once, one_by_one
+from kafkawire.sdk.errors import BrokerError, ConfigurationError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partition_metadata import partition_metadata_content
 from tests.reference_broker.storage.directories import append, create, create_logs, on
 from tests.reference_broker.storage.held_work import HeldWork
@@ -220,3 +225,242 @@ def test_restart_needs_no_more_descriptors_than_running(tmp_path):
     assert 0 < started <= running
     assert started <= 50 + 2
     again.directory.abandon()
+
+
+# Single partitions, as a broker of a cluster has them.
+
+FIRST, SECOND = b"1" * 16, b"2" * 16
+CONFIG = log_config({"flush.messages": "1"})
+GONE = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
+
+
+def place(number, topic_id=FIRST, topic="t"):
+    return LogPlace(topic, number, topic_id, CONFIG)
+
+
+def opened(disk, work=at_once, expected=None):
+    """Open a directory; without `expected`, with each partition that has sound metadata."""
+    if expected is None:
+        found = PartitionFolders(disk).found().items()
+        expected = [LogPlace(*partition, topic_id, CONFIG) for partition, topic_id in found if topic_id is not None]
+    directory = LogDirectory(LogServices(disk, work), lock_directory(disk), is_replicated=True)
+    directory.open(expected)
+    return directory
+
+
+def created(disk, *places):
+    directory, told = opened(disk), []
+    directory.create(places, told.append)
+    assert told == [{}]
+    return directory
+
+
+def hosted(directory):
+    return [(topic, number) for topic, number, _ in directory.logs()]
+
+
+def test_wanted_partitions_are_created_durably_with_one_sync_of_the_directory():
+    disk, synced = MemoryDisk(), []
+    directory = opened(disk)
+    disk.plan = lambda call: synced.append(call.path) if call.name == "sync_folder" else None
+    told = []
+    directory.create([place(4), place(1), place(0, SECOND, "u")], told.append)
+    assert told == [{}]
+    assert ({*synced}, synced.count(""), synced[-1]) == ({"t-1", "t-4", "u-0", ""}, 1, "")
+    assert hosted(directory) == [("t", 4), ("t", 1), ("u", 0)]
+    assert {log.on_sealed for _, _, log in directory.logs()} == {directory.checkpoint}
+    assert directory.of("t")[4].is_replicated
+    for seed in range(8):
+        left = disk.crash(seed)
+        assert PartitionFolders(left).found() == {("t", 1): FIRST, ("t", 4): FIRST, ("u", 0): SECOND}
+        assert {log.is_offline for _, _, log in opened(left).logs()} == {False}
+
+
+def test_partition_that_has_a_log_stays_as_it_is():
+    work, told = HeldWork(), []
+    directory = opened(MemoryDisk(), work)
+    for _ in range(2):
+        directory.create([place(0)], told.append)
+    work.run(1)
+    log = directory.of("t")[0]
+    work.run()
+    assert (told, directory.log("t", 0)) == ([{}, {}], log)
+
+
+def test_power_goes_at_every_call_of_creating():
+    disk = MemoryDisk()
+    opened(disk)
+    before = disk.calls
+    created(disk := MemoryDisk(), place(0), place(3))
+    for number in range(before + 1, disk.calls + 1):
+        for seed in range(6):
+            disk = MemoryDisk()
+            directory = opened(disk)
+            disk.plan = cut_power_at(number)
+            with pytest.raises(PowerCut):
+                directory.create([place(0), place(3)], lambda errors: None)
+            disk = disk.crash(seed)
+            assert set(PartitionFolders(disk).found().values()) <= {FIRST, None}
+            directory, told = opened(disk), []
+            directory.create([place(0), place(3)], told.append)
+            assert told == [{}]
+            append(directory.log("t", 3), b"x")
+            assert opened(disk.crash(seed)).of("t")[3].next_offset == 1
+
+
+def test_every_call_of_creating_fails(caplog):
+    disk = MemoryDisk()
+    opened(disk)
+    before = disk.calls
+    created(disk := MemoryDisk(), place(0), place(3))
+    failed = set()
+    for number in range(before + 1, disk.calls + 1):
+        disk = MemoryDisk()
+        directory, told = opened(disk), []
+        disk.plan = fail_at(number)
+        directory.create([place(0), place(3)], told.append)
+        disk.plan = None
+        (errors,) = told
+        assert {("t", 0), ("t", 3)} == {*errors, *hosted(directory)}
+        assert {error.code for error in errors.values()} <= {ErrorCode.KAFKA_STORAGE_ERROR}
+        failed.add(tuple(errors))
+        directory.create([place(0), place(3)], told.append)
+        assert told[1:] == [{}]
+        append(directory.log("t", 0), b"x")
+        assert opened(disk.crash()).of("t")[0].next_offset == 1
+    assert failed >= {(("t", 0),), (("t", 3),), (("t", 0), ("t", 3))}
+    assert "the partition t-3 cannot be created: KAFKA_STORAGE_ERROR" in caplog.text
+
+
+@pytest.mark.parametrize(("topic_id", "records"), [(FIRST, 2), (SECOND, 0)])
+def test_folder_that_was_not_expected_is_untouched_until_its_partition_is_created(topic_id, records, caplog):
+    disk = MemoryDisk()
+    directory = created(disk, place(0), place(1))
+    for log in directory.of("t").values():
+        append(log, b"x")
+        append(log, b"y")
+    directory.close()
+    files = {name: read_file(disk, f"t-1/{name}") for name in disk.names("t-1")}
+    directory = opened(disk, expected=[place(0)])
+    assert (hosted(directory), directory.of("t")[0].next_offset) == ([("t", 0)], 2)
+    assert files == {name: read_file(disk, f"t-1/{name}") for name in disk.names("t-1")}
+    assert "memory:t-1 belongs to no topic and is left alone" in caplog.text
+    told = []
+    directory.create([place(1, topic_id)], told.append)
+    assert (told, directory.of("t")[1].next_offset) == ([{}], records)
+    assert bool([name for name in disk.names("") if name.endswith("-stray")]) is not bool(records)
+    assert PartitionFolders(disk).found() == {("t", 0): FIRST, ("t", 1): topic_id}
+
+
+def test_folder_that_is_used_again_is_checked_like_one_after_a_crash():
+    disk = MemoryDisk()
+    directory = created(disk, place(0))
+    append(directory.log("t", 0), b"x")
+    append(directory.log("t", 0), b"y")
+    directory.close()
+    path = f"t-0/{0:020}.log"
+    records = read_file(disk, path)
+    assert records is not None
+    write_file(disk, path, records[:-1] + b"?")
+    directory = opened(disk, expected=[])
+    assert directory.was_clean
+    directory.create([place(0)], lambda errors: None)
+    assert directory.of("t")[0].next_offset == 1
+
+
+def test_folder_whose_metadata_cannot_be_read_is_not_set_aside():
+    """It may have records that were acknowledged."""
+    disk, told = MemoryDisk(), []
+    created(disk, place(0)).close()
+    directory = opened(disk, expected=[])
+
+    def plan(call):
+        if call.path == "t-0/partition.metadata":
+            raise OSError(5, "unreadable")
+
+    disk.plan = plan
+    directory.create([place(0), place(1)], told.append)
+    assert [error.code for error in told[0].values()] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert hosted(directory) == [("t", 1)]
+    disk.plan = None
+    directory.create([place(0)], told.append)
+    assert (told[1], hosted(directory)) == ({}, [("t", 1), ("t", 0)])
+    assert not [name for name in disk.names("") if name.endswith("-stray")]
+
+
+def test_deleted_partitions_are_gone_and_no_others():
+    disk = MemoryDisk()
+    directory = created(disk, place(0), place(1), place(2))
+    for log in directory.of("t").values():
+        append(log, b"x")
+    directory.checkpoint()
+    disk.make_folder("left-0")
+    log, told, removed = directory.of("t")[1], [], []
+
+    def plan(call):
+        if call.name == "remove_folder":
+            removed.append(list(told))
+
+    disk.plan = plan
+    directory.delete([("t", 1), ("t", 1), ("left", 0), ("unknown", 0)], GONE, told.append)
+    assert (told, log.error, hosted(directory)) == ([{}], GONE, [("t", 0), ("t", 2)])
+    assert removed == [[{}]], "nobody waits for the removal of files"
+    assert {"t-0", "t-2", "left-0"} == {name for name in disk.names("") if "-" in name and name[-1].isdigit()}
+    assert read_file(disk, "recovery-point-offset-checkpoint") == b"0\n2\nt 0 0\nt 2 0\n"
+    assert hosted(opened(disk.crash())) == [("t", 0), ("t", 2)]
+
+
+def test_deletion_is_durable_when_it_is_told():
+    disk, told = MemoryDisk(), []
+    directory = created(disk, place(0), place(1))
+
+    def deleted(errors):
+        told.append(errors)
+        for seed in range(8):
+            assert PartitionFolders(disk.crash(seed)).found() == {}
+
+    directory.delete([("t", 0), ("t", 1)], GONE, deleted)
+    assert told == [{}]
+
+
+def test_partition_is_created_again_after_the_work_on_its_former_log():
+    disk, work, told = MemoryDisk(), HeldWork(), []
+    directory = opened(disk, work)
+    directory.create([place(0)], told.append)
+    work.run()
+    append(directory.log("t", 0), b"old")
+    sync = work.pending.popleft()
+    directory.delete([("t", 0)], GONE, told.append)
+    directory.create([place(0)], told.append)
+    work.run()
+    assert told == [{}], "a sync still runs in the folder"
+    sync[0]()
+    sync[1](None)
+    work.run()
+    assert (told, directory.of("t")[0].next_offset) == ([{}, {}, {}], 0)
+
+
+@pytest.mark.parametrize(("name", "path", "failed"), [("rename", "t-0", [0]), ("sync_folder", "", [0, 1])])
+def test_folders_that_cannot_be_deleted_are_reported(name, path, failed, caplog):
+    disk, told = MemoryDisk(), []
+    directory = created(disk, place(0), place(1))
+
+    def plan(call):
+        if (call.name, call.path) == (name, path):
+            raise OSError(5, "stuck")
+
+    disk.plan = plan
+    directory.delete([("t", 0), ("t", 1)], GONE, told.append)
+    (errors,) = told
+    assert {partition: error.code for partition, error in errors.items()} == {
+        ("t", number): ErrorCode.KAFKA_STORAGE_ERROR for number in failed
+    }
+    assert "the folder of the deleted partition t-0 stays: KAFKA_STORAGE_ERROR: [Errno 5] stuck" in caplog.text
+    assert hosted(directory) == []
+
+
+def test_listeners_of_a_deletion_find_no_log_but_the_log_has_not_ended():
+    directory, seen = created(MemoryDisk(), place(0)), []
+    log = directory.of("t")[0]
+    logs = directory.drop([("t", 0)], GONE, lambda: seen.append((directory.log("t", 0), log.error)))
+    assert (seen, logs, log.error) == ([(None, None)], [log], GONE)

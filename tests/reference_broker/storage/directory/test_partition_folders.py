@@ -5,11 +5,13 @@ Method: only folders and metadata, on a disk in memory; one file per partition s
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
-from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
 from kafkawire.sdk.storage.partition_metadata import partition_metadata_content
 
 PLACE = ("t", 0)
@@ -116,6 +118,50 @@ def test_no_folder_is_removed_while_the_broker_stops() -> None:
     folders.is_ending = True
     folders.remove(retired)
     assert disk.names("") == retired
+
+
+def test_found_folders_of_partitions() -> None:
+    disk, folders = made()
+    folders.make(("a-b", 12), SECOND, is_durable=True)
+    for name in ("u-0", "v-0", "t-00", "t-1.d", "lost+found", "topics", "MTExMTExMTExMTExMTExMQ.1-delete", "x.0-stray"):
+        disk.make_folder(name)
+    write_file(disk, "u-0/partition.metadata", b"version: 0")
+    disk.make_folder("v-0/partition.metadata")
+    assert folders.found() == {PLACE: FIRST, ("a-b", 12): SECOND, ("u", 0): None, ("v", 0): None}
+
+
+def test_folders_are_not_found_without_file_descriptors() -> None:
+    disk, folders = made()
+
+    def plan(call: DiskCall) -> None:
+        if call.path == METADATA:
+            raise OSError(errno.EMFILE, "planned")
+
+    disk.plan = plan
+    with pytest.raises(OSError, match="planned"):
+        folders.found()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_durable_metadata_outlives_a_crash_with_its_folder(seed: int) -> None:
+    disk = MemoryDisk()
+    PartitionFolders(disk).make(PLACE, FIRST, is_durable=True)
+    disk.sync_folder("")
+    assert PartitionFolders(disk.crash(seed)).found() == {PLACE: FIRST}
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (partition_metadata_content(SECOND), "MjIyMjIyMjIyMjIyMjIyMg.0-delete"),
+        (b"", "AAAAAAAAAAAAAAAAAAAAAA.0-delete"),
+    ],
+)
+def test_folder_of_a_log_is_retired_whatever_its_metadata_say(content: bytes, name: str) -> None:
+    disk, folders = made()
+    write_file(disk, METADATA, content)
+    assert folders.retire_one(PLACE) == name
+    assert disk.names("") == folders.retired() == [name]
 
 
 def test_what_does_not_belong_there_is_named_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
