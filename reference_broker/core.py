@@ -27,6 +27,7 @@ from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
+from kafkawire.reference_broker.replicas.local_roles import LocalRoles
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
@@ -106,7 +107,8 @@ class Core:
         levels = {feature.name: feature.finalized for feature in self._features}
         self.topics = LocalTopics(store, options, self.timers, listeners, levels, self._forget_topic)
         self.metadata = self.topics.metadata
-        self.replicas = Replicas(options.node_id, directory, self.metadata.image, self.topics.lost)
+        self.replicas = Replicas(directory, self.metadata, self.topics.lost)
+        roles = LocalRoles(options.node_id, self.replicas, self.metadata.image)
         known_topics = ClusterTopics(self.metadata)
         self._group_limits = GroupLimits.of(options, self.dynamic_configs.resources(ConfigResourceType.GROUP))
         self.groups = GroupCoordinator(
@@ -127,8 +129,8 @@ class Core:
             self.producer_ids,
             partial(write_marker, self.replicas, self.groups),
         )
-        # Coordinators come before replicas: they must not treat the end of their topic's logs as a failure.
-        for listener in (known_topics, self.groups, self.transactions, self.replicas):
+        # Coordinators come before roles: they must not treat the end of their topic's logs as a failure.
+        for listener in (known_topics, self.groups, self.transactions, roles):
             self.metadata.listen(listener.changed)
         warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
         self._expire_producers(now_ms)

@@ -22,6 +22,7 @@ from kafkawire.reference_broker.cluster.registration import REGISTRATION_EDGES
 from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
+from kafkawire.reference_broker.replicas.roles import ROLE_EDGES
 from kafkawire.reference_broker.transactions import transaction as broker_transaction
 from kafkawire.sdk.groups import classic_group, consumer_group, zookeeper_group
 from kafkawire.sdk.producer.transactions import states as producer_transaction
@@ -144,6 +145,15 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
         ),
     ),
     "The broker": (
+        Machine(
+            "A replica",
+            "reference_broker/replicas/roles.py",
+            ROLE_EDGES,
+            "The role of one partition on one broker. In a cluster, the "
+            "controller's requests decide it; a broker that is alone leads what its metadata image assigns to it. "
+            "What producers, coordinators and markers append is refused in every other role than LEADER, also if it "
+            "has waited.",
+        ),
         Machine(
             "A partition of a coordinator",
             "reference_broker/coordinators/partition.py",

@@ -60,7 +60,7 @@ def _delete(replicas: Replicas, topic: str, number: int, offset: int, parts: Par
     try:
         replica = replicas.get(topic, number)
         if replica is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise replicas.missing(topic, number)
         if topic in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         replica.check()

@@ -47,7 +47,7 @@ def _describe(metadata: MetadataCache, replicas: Replicas, name: str, number: in
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
         replica = replicas.get(name, number)
         if replica is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise replicas.missing(name, number)
         if replica.error is not None:
             raise BrokerError(replica.error.code)
     except BrokerError as error:

@@ -148,9 +148,9 @@ class _Fetch:
         session.has_news = False
         pieces = Pieces(AT_A_TIME)
         for partition in session.to_read():
-            replica, missing = self._find(partition)
+            replica = self._find(partition)
             # The first partition with data returns at least one batch; otherwise a large batch could never be read.
-            data = _read_partition(replica, missing, partition.wanted, left, not self._size_bytes, self._is_committed)
+            data = _read_partition(replica, partition.wanted, left, not self._size_bytes, self._is_committed)
             size = len(data.records or b"")
             self._size_bytes += size
             left = max(left - size, 0)
@@ -161,7 +161,8 @@ class _Fetch:
                 self._has_errors |= is_error
             end = data.last_stable_offset if self._is_committed else data.high_watermark
             is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
-            session.was_read(partition, None if is_error else replica, is_at_end=is_at_end)
+            watched = None if is_error or not isinstance(replica, Replica) else replica
+            session.was_read(partition, watched, is_at_end=is_at_end)
             if session.is_full or partition.is_news(data):
                 found[partition] = data
             else:
@@ -171,15 +172,17 @@ class _Fetch:
                 yield
                 session.check()
 
-    def _find(self, partition: SessionPartition) -> tuple[Replica | None, ErrorCode]:
+    def _find(self, partition: SessionPartition) -> Replica | ErrorCode:
         """Return the replica of a partition, or the error if it is not on this broker."""
         name = partition.topic
         if self._session.by_id:
             topic = self._metadata.image.topics_by_id.get(partition.topic_id)
             if topic is None:
-                return None, ErrorCode.UNKNOWN_TOPIC_ID
+                return ErrorCode.UNKNOWN_TOPIC_ID
             name = topic.name
-        return self._replicas.get(name, partition.wanted.partition), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        number = partition.wanted.partition
+        replica = self._replicas.get(name, number)
+        return self._replicas.missing(name, number).code if replica is None else replica
 
     @property
     def _may_wait(self) -> bool:
@@ -276,16 +279,15 @@ def _turn(entry: _Found) -> int:
 
 
 def _read_partition(
-    replica: Replica | None,
-    missing: ErrorCode,
+    replica: Replica | ErrorCode,
     partition: FetchRequest.FetchPartition,
     left: int,
     at_least_one: bool,
     is_committed: bool,
 ) -> PartitionData:
     data = PartitionData(partition.partition, high_watermark=UNKNOWN_OFFSET, aborted_transactions=None, records=b"")
-    if replica is None:
-        data.error_code = missing
+    if not isinstance(replica, Replica):
+        data.error_code = replica
         data.aborted_transactions = ()
         return data
     log = replica.log

@@ -140,7 +140,9 @@ def _append_all(
                 yield
             replica = None if name is None else replicas.get(name, partition.index)
             last = partition.records, replica
-            answers.append(_append(call, refused, name, replica, partition, parts, transactional, is_answered))
+            answers.append(
+                _append(call, refused, name, replicas, replica, partition, parts, transactional, is_answered)
+            )
     if transactional:
         version = transaction_version(call.version)
         # Clients that let the broker add partitions depend on the coordinator.
@@ -197,6 +199,7 @@ def _append(
     call: Call,
     refused: BrokerError | None,
     name: str | None,
+    replicas: Replicas,
     replica: Replica | None,
     partition: PartitionData,
     parts: Parts[ProduceResponse],
@@ -209,7 +212,7 @@ def _append(
         if name is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID)
         if replica is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise replicas.missing(name, partition.index)
         if name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
         replica.check()  # first: a transaction could not end in a partition that cannot store its marker
@@ -248,18 +251,14 @@ def _append(
             _refuse(response, error)
         parts.arrived()
 
-    def append(verification: Verification | None) -> None:
-        try:
-            replica.check()  # again: this broker may not lead any more when the coordinator answers
-        except BrokerError as error:
-            reached(error)
-            return
-        log.append(data, header, call.now_ms, appended, verification=verification)
-
     if header.is_transactional:
+
+        def append(verification: Verification | None) -> None:
+            replica.append(data, header, call.now_ms, appended, verification=verification)
+
         transactional.append(Unverified((name, partition.index), log, header, append, reached))
     else:
-        log.append(data, header, call.now_ms, appended)
+        replica.append(data, header, call.now_ms, appended)
     return response
 
 

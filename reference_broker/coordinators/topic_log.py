@@ -58,10 +58,10 @@ class TopicLog:
         transaction: InTransaction | None = None,
     ) -> None:
         if transaction is None:
-            self._log.append(*build_batch(records, now_ms), now_ms, partial(_appended, done))
+            self._replica.append(*build_batch(records, now_ms), now_ms, partial(_appended, done))
             return
         data, header = build_batch(records, now_ms, (transaction.producer_id, transaction.epoch))
-        self._log.append(
+        self._replica.append(
             data,
             header,
             now_ms,
@@ -71,7 +71,7 @@ class TopicLog:
         )
 
     def append_marker(self, marker: LastMarker, now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
-        self._log.append_marker(*marker, now_ms, partial(_appended, done))
+        self._replica.append_marker(*marker, now_ms, partial(_appended, done))
 
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
         self._replica.when_reached(offset, reached)

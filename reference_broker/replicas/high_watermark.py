@@ -150,10 +150,21 @@ class HighWatermark:
         self.advance(offset)
         self.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
 
-    def fail(self, error: BrokerError) -> None:
-        """Report an error to all waiting callbacks: the high watermark will not move again."""
+    def refuse(self, error: BrokerError) -> None:
+        """Report an error to all waiting callbacks, and to later ones, until `accept`.
+
+        This broker does not lead the partition any more, or the log has ended. The high watermark may still move, but
+        what was waited for may be lost.
+
+        Args:
+            error: see above.
+        """
         self._error = error
         waiting, self._waiting = self._waiting, []
         for _, _, callback in sorted(waiting, key=lambda entry: entry[:2]):
             call(callback, error)
         self.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
+
+    def accept(self) -> None:
+        """Let callbacks wait again: this broker leads the partition."""
+        self._error = None

@@ -1,7 +1,8 @@
-"""A replica of a partition: the log on this broker, and its committed part.
+"""A replica of a partition: its role, the log on this broker, and the committed part of the log.
 
 It determines the high watermark. A single broker has the only replica of each partition, and leads it: records on its
-own disk are committed.
+own disk are committed. Whatever appends as the leader does so through the replica, which looks at its role when the
+append is made: an append may have waited, for a verification or a coordinator, and the role may have ended meanwhile.
 
 Source: `Partition` in Apache Kafka.
 """
@@ -17,12 +18,23 @@ from kafkawire.reference_broker.replicas.high_watermark import (
     Watcher,
 )
 from kafkawire.reference_broker.replicas.last_stable_offset import LastStableOffset
-from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.replicas.roles import ROLE_EDGES, Role, Term
+from kafkawire.reference_broker.storage.batches import BatchHeader
+from kafkawire.reference_broker.storage.log.partition_log import Done, PartitionLog
+from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
+from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["Replica"]
+__all__ = ["Replica", "RoleChanged"]
+
+#: Called with a replica and the role that it had before. Its new role already decides what it refuses, but nobody who
+#: waits for the log has been told yet.
+RoleChanged = Callable[["Replica", Role], None]
+
+#: Python 3.11 looks a member of an enumeration up in 40 ns, and every request asks for this one.
+_LEADER = Role.LEADER
 
 
 class Replica:
@@ -30,20 +42,21 @@ class Replica:
 
     Args:
         log: log of the partition; the replica takes ownership.
-        leader_epoch: the broker's epoch as leader of the partition; None for that of the log.
-        lost: called when the log goes offline, or is offline already.
+        on_role: called at each step from one role to the next, also to the same one.
 
     Attributes:
         log: see above.
-        leader_epoch: see above.
+        role: see `Role`.
+        term: what the role follows from; None until there is one.
+        leader_epoch: the epoch of the term, `NO_PARTITION_LEADER_EPOCH` without one.
     """
 
-    def __init__(
-        self, log: PartitionLog, leader_epoch: int | None = None, lost: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, log: PartitionLog, on_role: RoleChanged = lambda replica, before: None) -> None:
         self.log = log
-        self.leader_epoch = log.leader_epoch if leader_epoch is None else leader_epoch
-        self._lost = lost
+        self.role = Role.CREATED
+        self.term: Term | None = None
+        self.leader_epoch = NO_PARTITION_LEADER_EPOCH
+        self._on_role = on_role
         self._high_watermark = HighWatermark(log.high_watermark, log.next_offset)
         self._last_stable_offset = LastStableOffset(self._high_watermark, log.producers.first_unstable_offset)
         log.own(self)
@@ -56,21 +69,135 @@ class Replica:
         return self.log.error
 
     def check(self, epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
-        """Check that this replica is available, and that a client knows the current leader epoch.
+        """Check that this replica leads, and that a client knows the current leader epoch.
 
         Args:
             epoch: the epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
 
         Raises:
             BrokerError: the log's `error`; or the client's epoch is older (FENCED_LEADER_EPOCH) or newer
-                (UNKNOWN_LEADER_EPOCH).
+                (UNKNOWN_LEADER_EPOCH); or another broker leads, or none (NOT_LEADER_OR_FOLLOWER).
         """
+        if self.role is not _LEADER:
+            raise self._refusal(epoch)
+        if epoch != NO_PARTITION_LEADER_EPOCH and epoch != self.leader_epoch:
+            raise self._other_epoch(epoch)
+
+    def _refusal(self, epoch: int = NO_PARTITION_LEADER_EPOCH) -> BrokerError:
         if self.log.error is not None:
-            raise self.log.error.again()
-        if epoch == NO_PARTITION_LEADER_EPOCH or epoch == self.leader_epoch:
-            return
+            return self.log.error.again()
+        if epoch not in (NO_PARTITION_LEADER_EPOCH, self.leader_epoch):
+            return self._other_epoch(epoch)
+        return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.log.folder}")
+
+    def _other_epoch(self, epoch: int) -> BrokerError:
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-        raise BrokerError(code, f"epoch {epoch}, the current one is {self.leader_epoch}")
+        return BrokerError(code, f"epoch {epoch}, the current one is {self.leader_epoch}")
+
+    # Appending.
+
+    def append(
+        self,
+        data: bytearray | memoryview,
+        batch: BatchHeader,
+        now_ms: int,
+        done: Done,
+        *,
+        is_client: bool = True,
+        verification: Verification | None = None,
+    ) -> None:
+        """Append a batch as the leader; see `PartitionLog.append`. The error may be one of `check`."""
+        if self.role is not _LEADER:
+            done(self._refusal())
+            return
+        self.log.append(data, batch, now_ms, done, is_client=is_client, verification=verification)
+
+    def append_marker(self, marker: Marker, transaction_version: int, now_ms: int, done: Done) -> None:
+        """Append a marker as the leader; see `PartitionLog.append_marker`. The error may be one of `check`."""
+        if self.role is not _LEADER:
+            done(self._refusal())
+            return
+        self.log.append_marker(marker, transaction_version, now_ms, done)
+
+    # Its role.
+
+    def lead(self, term: Term) -> None:
+        """Lead the partition, at once or as soon as the log is settled.
+
+        Args:
+            term: this broker's, in the epoch of the role before or in a later one.
+
+        Raises:
+            LocalProtocolError: the log has records of a later epoch.
+            RefusedEdge: the log has ended.
+        """
+        if not self.log.is_unsettled:
+            self._lead(term)
+            return
+        self._take(term)
+        self._leave(Role.PROMOTING, self._ended_role())
+
+    def _lead(self, term: Term) -> None:
+        ROLE_EDGES.follow(self.role, _LEADER)
+        if self.role is not _LEADER or term.leader_epoch != self.leader_epoch:
+            self.log.lead(term.leader_epoch)
+            self._high_watermark.accept()
+        self._take(term)
+        self._step(_LEADER)
+        if self.log.high_watermark < self.log.acknowledged_to:
+            self.moved()
+
+    def follow(self, term: Term) -> None:
+        """Follow the leader of the partition; in a new epoch, all who wait for the role before are refused.
+
+        Args:
+            term: another broker's, in the epoch of the role before or in a later one.
+
+        Raises:
+            RefusedEdge: the log has ended.
+        """
+        is_same = self.role is Role.FOLLOWER and term.leader_epoch == self.leader_epoch
+        self._take(term)
+        if is_same:
+            self._step(Role.FOLLOWER)
+        else:
+            self._leave(Role.FOLLOWER, self._ended_role())
+
+    def stop(self) -> None:
+        """Neither lead nor follow, until the next term.
+
+        Raises:
+            RefusedEdge: the log has ended.
+        """
+        self._leave(Role.STOPPED, self._ended_role())
+
+    def delete(self, error: BrokerError) -> None:
+        """End the log: its partition is deleted from this broker.
+
+        Args:
+            error: what all who wait, and all who still come, are answered with; a log that has failed keeps its error.
+        """
+        if self.role is not Role.GONE:
+            self._step(Role.GONE)
+        self.log.end(error)
+
+    def _take(self, term: Term) -> None:
+        self.term, self.leader_epoch = term, term.leader_epoch
+
+    def _ended_role(self) -> BrokerError:
+        reason = f"{self.log.folder} has another role in leader epoch {self.leader_epoch}"
+        return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
+
+    def _step(self, role: Role) -> None:
+        before, self.role = self.role, ROLE_EDGES.follow(self.role, role)
+        call(self._on_role, self, before)
+
+    def _leave(self, role: Role, error: BrokerError) -> None:
+        """End a role: first the appends that wait are refused, then those who wait for records; watchers read again."""
+        self._step(role)
+        self.log.refuse_waiting(error)
+        self._high_watermark.refuse(error)
+        self._last_stable_offset.wake()
 
     # Waiting.
 
@@ -106,7 +233,9 @@ class Replica:
         self._high_watermark.appended(end_offset, size_bytes)
 
     def moved(self) -> None:
-        """Move the high watermark to the durable end of this log, the only replica."""
+        """Move the high watermark to the durable end of this log, the only replica; only a leader moves it."""
+        if self.role is not _LEADER:
+            return
         offset = self.log.acknowledged_to
         for first_offset in self.log.commit_to(offset):
             self._last_stable_offset.decided(first_offset)
@@ -125,13 +254,18 @@ class Replica:
         )
         self._last_stable_offset.truncate(log.next_offset, log.producers.first_unstable_offset)
 
+    def settled(self) -> None:
+        """Begin to lead, if that had to wait."""
+        if self.role is Role.PROMOTING and self.term is not None:
+            self._lead(self.term)
+
     def prepared(self) -> None:
         """Make all watchers read again."""
         self._high_watermark.watchers.tell(COMPLETES_ANY_FETCH_BYTES)
         self._last_stable_offset.wake()
 
     def ended(self, error: BrokerError) -> None:
-        self._high_watermark.fail(error)
+        if self.role is not Role.GONE:
+            self._step(Role.OFFLINE if self.log.is_offline else Role.GONE)
+        self._high_watermark.refuse(error)
         self._last_stable_offset.wake()
-        if self.log.is_offline:
-            self._lost()

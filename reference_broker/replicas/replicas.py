@@ -1,53 +1,58 @@
 """The replicas of a broker; handlers get partitions that the broker leads from here.
 
-`changed` applies metadata changes: the broker leads a partition, a topic's configurations change, or a topic is
-deleted. In the other direction, `lost` reports logs that have gone offline.
+Two sources give a replica its role: the metadata image of a broker that is alone (`local_roles.py`), or the requests of
+a cluster's controller. In the other direction, listeners hear of each step, and `lost` of logs that have gone offline.
 
-Source: `ReplicaManager.applyDelta`, `TopicConfigHandler` in Apache Kafka.
+Source: `ReplicaManager` in Apache Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from kafkawire.reference_broker.metadata.image import MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.replicas.roles import Role, Term
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["Replicas"]
+__all__ = ["Replicas", "RoleListener"]
+
+#: Called with a partition, its replica, and the role that the replica had before, see `RoleChanged`: a coordinator
+#: resigns before the end of its role could appear as a failure of its log.
+RoleListener = Callable[[Partition, Replica, Role], None]
 
 
 class Replicas:
     """The replicas of one broker.
 
     Args:
-        broker_id: id of the broker.
         directory: holds their logs.
-        image: the metadata at startup.
+        metadata: what the broker knows of its cluster.
         lost: called with the topic and the number of a partition whose log has gone offline.
     """
 
-    def __init__(
-        self, broker_id: int, directory: LogDirectory, image: MetadataImage, lost: Callable[[str, int], None]
-    ) -> None:
-        self._broker_id = broker_id
+    def __init__(self, directory: LogDirectory, metadata: MetadataCache, lost: Callable[[str, int], None]) -> None:
         self._directory = directory
+        self._metadata = metadata
         self._lost = lost
-        #: By topic and partition number, in order of the numbers.
+        #: By topic and partition number.
         self._hosted: dict[str, dict[int, Replica]] = {}
-        for topic in image.topics.values():
-            self._host(topic)
+        self._listeners: list[RoleListener] = []
 
     def of(self, topic: str) -> list[Replica]:
         """Return the replicas of a topic, in order of partition number; empty for an unknown topic."""
-        return [*self._hosted.get(topic, {}).values()]
+        hosted = self._hosted.get(topic, {})
+        return [hosted[number] for number in sorted(hosted)]
 
     def get(self, topic: str, number: int) -> Replica | None:
-        """Return the replica of a partition, None if it is unknown."""
+        """Return the replica of a partition in any role, None if there is none."""
         hosted = self._hosted.get(topic)
         return None if hosted is None else hosted.get(number)
 
@@ -60,13 +65,25 @@ class Replicas:
             epoch: the leader epoch known to the client; `NO_PARTITION_LEADER_EPOCH` if it sent none.
 
         Raises:
-            BrokerError: UNKNOWN_TOPIC_OR_PARTITION; or see `Replica.check`.
+            BrokerError: see `missing` and `Replica.check`.
         """
         replica = self.get(topic, number)
         if replica is None:
-            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise self.missing(topic, number)
         replica.check(epoch)
         return replica
+
+    def missing(self, topic: str, number: int) -> BrokerError:
+        """Return the error for a partition without a replica here.
+
+        Returns:
+            NOT_LEADER_OR_FOLLOWER if other brokers have it, so that clients look for these;
+            UNKNOWN_TOPIC_OR_PARTITION otherwise.
+        """
+        known = self._metadata.image.topics.get(topic)
+        if known is None or known.partition(number) is UNKNOWN_PARTITION:
+            return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{number} is on other brokers")
 
     def checkpoint(self, done: Callable[[BrokerError | None], None]) -> None:
         """Make the start offsets of the logs durable; see `LogDirectory.checkpoint`."""
@@ -76,44 +93,85 @@ class Replicas:
         """Release all logs."""
         self._hosted.clear()
 
-    # Metadata changes.
+    # Roles.
 
-    def changed(self, delta: MetadataDelta) -> None:
-        """Apply a change of the metadata."""
-        for before, after in delta.topics:
-            if after is None:
-                self._delete(before)
-            else:
-                self._host(after)
-                if before is not None and before.configs != after.configs:
-                    self._configure(after)
+    def listen(self, listener: RoleListener) -> None:
+        """Add a listener for each step of each replica from now on; it is called after earlier listeners."""
+        self._listeners.append(listener)
 
-    def _host(self, topic: TopicImage) -> None:
-        """Create the replicas of a topic that are assigned to this broker."""
-        hosted = self._hosted.setdefault(topic.name, {})
-        for number, partition in enumerate(topic.partitions):
-            if number not in hosted and self._broker_id in partition.replicas:
-                self._lead(topic, number, partition)
+    def host(self, topic: str, number: int) -> Replica | None:
+        """Return the replica of a partition, created if it is new; None if the directory has no log for it."""
+        replica = self.get(topic, number)
+        if replica is None and (log := self._directory.log(topic, number)) is not None:
+            replica = Replica(log, partial(self._changed_role, (topic, number)))
+            self._hosted.setdefault(topic, {})[number] = replica
+        return replica
 
-    def _lead(self, topic: TopicImage, number: int, partition: PartitionImage) -> None:
-        """Lead a partition in the epoch of the image.
+    def lead(self, topic: str, number: int, term: Term) -> None:
+        """Lead a partition whose log is in the directory; see `Replica.lead`.
 
-        Its log exists: a single broker makes it durable before the partition is in the image.
+        Raises:
+            BrokerError: KAFKA_STORAGE_ERROR, its log has failed; UNKNOWN_TOPIC_OR_PARTITION, there is none.
+            LocalProtocolError: the log has records of a later epoch.
         """
-        log = self._directory.log(topic.name, number)
-        if log is not None:
-            lost = partial(self._lost, topic.name, number)
-            self._hosted[topic.name][number] = Replica(log, partition.leader_epoch, lost)
+        self._online(topic, number).lead(term)
 
-    def _configure(self, topic: TopicImage) -> None:
-        config = self._directory.config_of(topic.configs)
-        for replica in self.of(topic.name):
+    def follow(self, topic: str, number: int, term: Term) -> None:
+        """Follow the leader of a partition whose log is in the directory; see `Replica.follow`.
+
+        Raises:
+            BrokerError: see `lead`.
+        """
+        self._online(topic, number).follow(term)
+
+    def stop(self, topic: str, number: int) -> None:
+        """Neither lead nor follow a partition; see `Replica.stop`.
+
+        Raises:
+            BrokerError: see `lead`.
+        """
+        self._online(topic, number).stop()
+
+    def delete(self, topic: str, number: int, error: BrokerError) -> None:
+        """End the log of a partition that is deleted from this broker, and forget its replica, if there is one.
+
+        Args:
+            topic: its name.
+            number: number of the partition.
+            error: see `Replica.delete`.
+        """
+        replica = self.get(topic, number)
+        if replica is None:
+            return
+        # Callbacks run while the replica can still be found, so that they learn the reason here, too.
+        replica.delete(error)
+        hosted = self._hosted.get(topic, {})
+        if hosted.get(number) is replica:
+            del hosted[number]
+        if not hosted:
+            self._hosted.pop(topic, None)
+
+    def configure(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Use other configurations for the logs of a topic.
+
+        Args:
+            topic: its name.
+            configs: configurations that differ from the defaults, by Kafka's names.
+        """
+        config = self._directory.config_of(configs)
+        for replica in self.of(topic):
             replica.log.configure(config)
 
-    def _delete(self, topic: TopicImage | None) -> None:
-        if topic is not None and topic.name in self._hosted:
-            # Callbacks run while the replicas can still be found, so that they learn the reason here, too.
-            end = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} was deleted")
-            for replica in self.of(topic.name):
-                replica.log.end(end)
-            del self._hosted[topic.name]
+    def _online(self, topic: str, number: int) -> Replica:
+        replica = self.host(topic, number)
+        if replica is None:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{number} has no log here")
+        if replica.error is not None:
+            raise replica.error.again()
+        return replica
+
+    def _changed_role(self, partition: Partition, replica: Replica, before: Role) -> None:
+        for listener in self._listeners:
+            call(listener, partition, replica, before)
+        if replica.role is Role.OFFLINE:
+            self._lost(*partition)

@@ -17,7 +17,6 @@ from kafkawire.reference_broker.storage.producers.producers import Marker, Verif
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, TransactionVersion
-from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["verify_commit", "write_marker"]
@@ -36,12 +35,11 @@ def write_marker(
     name, number = partition
     replica = replicas.get(name, number)
     if replica is None:
-        done(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{number} does not exist"))
+        done(replicas.missing(name, number))
         return
     if name == CONSUMER_OFFSETS_TOPIC:
         groups.complete_transaction(number, marker, transaction_version, done, now_ms)
         return
-    log = replica.log
 
     def appended(outcome: Appended | BrokerError) -> None:
         if isinstance(outcome, BrokerError):
@@ -49,7 +47,7 @@ def write_marker(
         else:
             replica.when_reached(outcome.last_offset + 1, done)
 
-    log.append_marker(marker, transaction_version, now_ms, appended)
+    replica.append_marker(marker, transaction_version, now_ms, appended)
 
 
 def verify_commit(

@@ -63,6 +63,9 @@ class LogOwner(Protocol):
     def truncated(self) -> None:
         """Record that the log was truncated: all of its offsets may be lower, or all of its records gone."""
 
+    def settled(self) -> None:
+        """Record that no truncation is left: the log can lead; the appends that wait have not been made yet."""
+
     def prepared(self) -> None:
         """Record that more segments can be searched now."""
 

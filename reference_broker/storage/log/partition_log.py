@@ -262,13 +262,17 @@ class PartitionLog:
         if leader_epoch < self.leader_epoch or self.is_unsettled:
             reason = "it is being truncated" if self.is_unsettled else f"its last epoch is {self.leader_epoch}"
             raise LocalProtocolError(f"{self.folder} cannot begin leader epoch {leader_epoch}: {reason}")
-        self.follow()  # a fetched part that waits would be appended behind the start of this epoch
+        # A fetched part that waits would be appended behind the start of this epoch.
+        self.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} begins a leader epoch"))
         if leader_epoch > self.leader_epoch:
             self.epochs.begin(leader_epoch, self.next_offset)
 
-    def follow(self) -> None:
-        """End a role: appends that wait for a segment, or for a truncation, are refused."""
-        self._refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} has another role now"))
+    def refuse_waiting(self, error: BrokerError) -> None:
+        """Answer the appends that wait for a segment or a truncation with an error: their role has ended."""
+        waiting, self._waiting = self._waiting, deque()
+        for append in waiting:
+            call(append.done, error)
+        self._call_when_rolled()
 
     def begin_at(self, offset: int) -> None:
         """Move the start of the log; earlier records are no longer readable.
@@ -608,7 +612,7 @@ class PartitionLog:
     def _truncate(self, plan: Plan, done: Settled) -> None:
         self._holds += 1
         self._syncs.is_paused = True
-        self._refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} is being truncated"))
+        self.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} is being truncated"))
         self._truncations.begin(self, plan, done)
 
     def settle(self) -> None:
@@ -639,6 +643,8 @@ class PartitionLog:
         """Continue after a truncation, unless another one follows. Called by `Truncations`."""
         self._holds -= 1
         if not self._truncations.running and self.error is None:
+            if (owner := self._owner()) is not None:
+                call(owner.settled)
             self._syncs.go_on(self)
             self._append_waiting()
             self._call_when_rolled()
@@ -682,7 +688,7 @@ class PartitionLog:
                 if is_short_of_descriptors(error):
                     # No state has changed: the next append, or a callback waiting for a new segment, retries.
                     self._services.tell_shortage(self.folder, error)
-                    self._refuse_waiting(storage_error(error))
+                    self.refuse_waiting(storage_error(error))
                 else:
                     self.fail(error)
                 return
@@ -769,7 +775,7 @@ class PartitionLog:
         if self.error is None:
             self.error = error
             self._syncs.cancel()
-            self._refuse_waiting(error)
+            self.refuse_waiting(error)
             if (owner := self._owner()) is not None:
                 owner.ended(error)
             self._syncs.tell_stored(self)
@@ -792,9 +798,3 @@ class PartitionLog:
             self._syncs.sync_in_place(self)
         except OSError as error:
             self.fail(error)
-
-    def _refuse_waiting(self, error: BrokerError) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for append in waiting:
-            call(append.done, error)
-        self._call_when_rolled()

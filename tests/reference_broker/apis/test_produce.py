@@ -7,10 +7,9 @@ import errno
 
 import pytest
 
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
-from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
+from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -373,14 +372,10 @@ def test_producers_are_believed_if_the_options_say_so(tmp_path, monkeypatch):
     assert [asked[1] for asked in desk.asked] == [2], "a producer that has partitions added is always checked"
 
 
-def test_leader_that_lost_its_role_while_the_coordinator_was_asked_appends_nothing(bench, desk, monkeypatch):
+def test_leader_that_lost_its_role_while_the_coordinator_was_asked_appends_nothing(bench, desk):
     desk.is_held = True
     operation = ask_for(bench, in_transaction(0))
-
-    def refuse(replica, epoch=-1):
-        raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    monkeypatch.setattr(Replica, "check", refuse)
+    bench.core.replicas.stop("t", 0)
     desk.answer()
     assert codes_in(operation.response) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert bench.core.directory.log("t", 0).next_offset == 0

@@ -13,7 +13,6 @@ import pytest
 from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.coordinators.shard import InTransaction, LastMarker
 from kafkawire.reference_broker.coordinators.topic_log import TopicLog
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.producers.producers import Marker
@@ -21,6 +20,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import BrokerError, PartialBatch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
+from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import NOW_MS
 
@@ -38,7 +38,7 @@ def background():
 
 
 def open_log(disk, background, **configs):
-    return TopicLog(Replica(PartitionLog(LogServices(disk, background), "t-0", log_config(configs))))
+    return TopicLog(leading(PartitionLog(LogServices(disk, background), "t-0", log_config(configs))))
 
 
 def test_records_come_back_in_parts(disk, background):
@@ -116,7 +116,7 @@ def test_refused_append_is_reported(disk, background):
 def test_records_that_cannot_be_read_are_an_error_of_the_storage():
     disk = MemoryDisk()
     disk.make_folder("t-0")
-    log = TopicLog(Replica(PartitionLog(LogServices(disk), "t-0", log_config({}))))
+    log = TopicLog(leading(PartitionLog(LogServices(disk), "t-0", log_config({}))))
     log.append([(b"k", b"v")], NOW_MS, lambda outcome: None)
     calls = []
     disk.plan = calls.append
@@ -136,7 +136,19 @@ def test_batch_that_is_larger_than_what_is_read_comes_whole(disk, background):
 
 def test_log_begins_where_its_partition_does(disk, background):
     partition = PartitionLog(LogServices(disk, background), "t-0", log_config({}))
-    log = TopicLog(Replica(partition))
+    log = TopicLog(leading(partition))
     log.append([(b"k", b"v"), (b"l", b"v")], NOW_MS, lambda outcome: None)
     partition.begin_at(1)
     assert (log.start_offset, log.next_offset) == (1, 2)
+
+
+def test_nothing_is_appended_once_another_broker_leads(disk, background):
+    replica = leading(PartitionLog(LogServices(disk, background), "t-0", log_config({})))
+    log = TopicLog(replica)
+    replica.stop()
+    events = []
+    log.append([(b"k", b"v")], NOW_MS, events.append)
+    log.append([(b"k", b"v")], NOW_MS, events.append, InTransaction(1, 0, None))
+    log.append_marker(LastMarker(Marker(1, 0, True, 0), 2), NOW_MS, events.append)
+    assert [event.code for event in events] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3
+    assert log.next_offset == 0

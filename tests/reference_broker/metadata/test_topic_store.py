@@ -9,13 +9,13 @@ from itertools import count
 import pytest
 
 from kafkawire.reference_broker.metadata.topic_store import open_alone
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.disk.disk import write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.directories import append, create, create_logs, on
 from tests.reference_broker.storage.held_work import HeldWork
 
@@ -226,7 +226,7 @@ def test_those_who_wait_for_a_deleted_topic_are_answered():
     store.create("t", 1, {"flush.messages": "1"}, lambda result: None)
     work.run()
     (log,) = store.directory.of("t").values()
-    replica = Replica(log)
+    replica = leading(log)
     append(log, b"x")
     told = []
     replica.when_reached(1, told.append)

@@ -47,7 +47,7 @@ def test_failure_is_told_to_all_and_to_those_who_come():
     for offset in (8, 6):
         mark.when_reached(offset, lambda error, offset=offset: told.append((offset, error)))
     mark.watch(heard.append)
-    mark.fail(error)
+    mark.refuse(error)
     assert told == [(6, error), (8, error)]
     assert heard == [2**31]
     mark.when_reached(5, told.append)

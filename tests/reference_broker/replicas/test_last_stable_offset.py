@@ -11,9 +11,9 @@ import pytest
 
 from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES, HighWatermark
 from kafkawire.reference_broker.replicas.last_stable_offset import LastStableOffset
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.transacting_logs import TransactingLog
 
 
@@ -114,7 +114,7 @@ def test_random_transactions_beside_a_sum_over_all_batches(seed: int) -> None:
     log = TransactingLog()
     sizes: list[int] = []
     told: list[int] = []
-    replica = Replica(log.log)
+    replica = leading(log.log)
     replica.watch(told.append, is_committed=True)
     is_open: set[int] = set()
     for _ in range(150):

@@ -1,6 +1,6 @@
 """A replica decides how far its log is committed, notifies its watchers, and knows the leader epoch.
 
-Method: a log on a disk in memory; the test holds back its background work.
+Method: a log on a disk in memory; the test holds back its background work. For roles see `test_roles.py`.
 """
 
 import gc
@@ -10,13 +10,13 @@ import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
 from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 from tests.reference_broker.storage.transacting_logs import TransactingLog
@@ -30,7 +30,7 @@ class Bench:
         self.disk.make_folder("t-0")
         self.work = HeldWork()
         self.log = PartitionLog(LogServices(self.disk, self.work), "t-0", log_config(configs))
-        self.replica = Replica(self.log)
+        self.replica = leading(self.log)
         self.readable, self.committed, self.reached = [], [], []
         self.replica.watch(self.readable.append)
         self.replica.watch(self.committed.append, is_committed=True)
@@ -60,7 +60,7 @@ def test_what_has_to_be_synced_is_committed_when_it_is():
 
 def test_transactions_hold_back_those_who_read_committed_records():
     transacting = TransactingLog()
-    replica, readable, committed = Replica(transacting.log), [], []
+    replica, readable, committed = leading(transacting.log), [], []
     replica.watch(readable.append)
     replica.watch(committed.append, is_committed=True)
     transacting.append(1, b"v")
@@ -93,7 +93,7 @@ def test_a_log_that_could_not_be_opened_is_never_committed():
     disk.plan = fail_at(disk.calls + 1)
     log = PartitionLog(LogServices(disk), "t-0", log_config({}))
     reached = []
-    Replica(log).when_reached(1, reached.append)
+    leading(log).when_reached(1, reached.append)
     assert [error.code for error in reached] == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 

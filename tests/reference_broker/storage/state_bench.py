@@ -3,11 +3,11 @@
 import dataclasses
 
 from kafkawire.reference_broker.config.topic_configs import log_config
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
 from kafkawire.reference_broker.storage.services import LogServices
+from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced, values_in
 
@@ -27,7 +27,7 @@ class Bench:
         self.work = HeldWork()
         self.services = LogServices(self.disk, self.work)
         self.log = PartitionLog(self.services, "t-0", config, **arguments)
-        self.replica = Replica(self.log)
+        self.replica = leading(self.log)
         self.results = []
         self.reached = []
 

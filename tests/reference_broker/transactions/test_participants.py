@@ -48,6 +48,15 @@ def test_what_is_not_there(bench, partition):
     assert code_of(outcomes[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_markers_are_for_leaders_to_write(bench):
+    Transacting(bench)
+    bench.core.replicas.stop("a", 1)
+    outcomes = []
+    write(bench, ("a", 1), MARKER, outcomes)
+    assert code_of(outcomes[0]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert bench.core.directory.of("a")[1].next_offset == 0
+
+
 def test_offsets_are_verified_once(bench):
     x = Transacting(bench)
     verified, refused = [], []

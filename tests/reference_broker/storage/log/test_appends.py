@@ -34,6 +34,9 @@ class Told:
     def truncated(self) -> None:
         self.calls.append(("truncated",))
 
+    def settled(self) -> None:
+        self.calls.append(("settled",))
+
     def prepared(self) -> None:
         self.calls.append(("prepared",))
 
@@ -59,7 +62,7 @@ def test_owner_of_a_follower():
     replica.log.begin_at(1)
     replica.truncate_to(3)
     # Searches of what was truncated can go on.
-    assert told.take() == [("trimmed",), ("truncated",), ("prepared",)]
+    assert told.take() == [("trimmed",), ("truncated",), ("prepared",), ("settled",)]
     replica.log.end(BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "deleted"))
     assert told.take() == [("ended", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 

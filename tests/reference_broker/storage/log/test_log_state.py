@@ -10,7 +10,6 @@ import errno
 import pytest
 
 from kafkawire.reference_broker.config.topic_configs import NEVER_MS, log_config
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import fail_at
 from kafkawire.reference_broker.storage.log.partition_log import Appended, PartitionLog
@@ -18,6 +17,7 @@ from kafkawire.reference_broker.storage.segments.segments import TimestampAndOff
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced
 from tests.reference_broker.storage.state_bench import ROLLING, SYNCING, Bench
 
@@ -200,7 +200,7 @@ def test_failure_of_one_log_does_not_concern_others():
     bench = Bench(SYNCING)
     bench.disk.make_folder("t-1")
     other = PartitionLog(bench.services, "t-1", SYNCING)
-    owner = Replica(other)
+    owner = leading(other)
     bench.append()
     bench.disk.plan = fail_at(bench.disk.calls + 1)
     bench.work.run()

@@ -7,12 +7,12 @@ import random
 
 import pytest
 
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.producers.producers import Producer
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import RecordBatch, walk
+from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.committed_records import committed
 from tests.reference_broker.storage.filled_logs import (
     CONFIG,
@@ -91,7 +91,7 @@ def test_damage_in_the_middle_of_a_closed_log_is_reported(tmp_path, caplog):
 
 def test_watchers_hear_of_readable_bytes(tmp_path):
     log = opened(tmp_path / "t-0", CONFIG)
-    heard, replica = [], Replica(log)
+    heard, replica = [], leading(log)
     replica.watch(heard.append)
     data = produced(b"x")
     log.append(data, parse_header(data), NOW_MS, lambda result: None)
@@ -103,7 +103,7 @@ def test_start_of_the_log_takes_the_last_stable_offset_along(tmp_path):
     log = filled(tmp_path / "t-0")
     log.producers.restore([Producer(1, 0, transaction_start=5)], 60)
     assert log.last_stable_offset == 5
-    told, replica = [], Replica(log)
+    told, replica = [], leading(log)
     replica.watch(told.append)
     log.begin_at(9)
     assert log.last_stable_offset == 9

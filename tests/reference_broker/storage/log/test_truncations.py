@@ -227,7 +227,7 @@ def test_appends_that_wait_for_a_segment_end_with_the_role(log, work, role):
         data = produced(b"x" * 500)
         log.append(data, parse_header(data), NOW_MS, lambda result: outcomes.update(waiting=result))
         appended_to = log.next_offset
-        log.follow()
+        log.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another role"))
     refused = outcomes["waiting"]
     assert isinstance(refused, BrokerError)
     assert refused.code == ErrorCode.NOT_LEADER_OR_FOLLOWER

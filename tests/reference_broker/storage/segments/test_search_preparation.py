@@ -9,7 +9,6 @@ import dataclasses
 import pytest
 
 from kafkawire.reference_broker.config.topic_configs import log_config
-from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.storage.batches import parse_header
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
@@ -18,6 +17,7 @@ from kafkawire.reference_broker.storage.segments.segment import Segment
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import NOW_MS, produced, values_in
 
@@ -48,7 +48,7 @@ class Bench:
         self.work = HeldWork()
         self.log = PartitionLog(LogServices(self.disk, self.work), "t-0", CONFIG, recovery_point=6)
         self.heard = []
-        self.replica = Replica(self.log)
+        self.replica = leading(self.log)
         self.replica.watch(self.heard.append)
 
     def values(self, offset):

@@ -1,0 +1,134 @@
+"""The role of a replica, its table of edges, the term that it follows from, and the fetchers, which are told of roles.
+
+`Replica` takes the steps. Whether a broker leads or follows is decided elsewhere: by the controller of a cluster, or by
+the metadata image of a broker that is alone.
+
+Source: `Partition.makeLeader`, `Partition.makeFollower`, `LeaderAndIsrPartitionState` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol
+
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.states import Edges
+from kafkawire.sdk.storage.partitions import Partition
+
+__all__ = ["ROLE_EDGES", "Fetchers", "Role", "Term"]
+
+
+class Role(Enum):
+    """What a replica is to its partition."""
+
+    #: Its log is there, and it has not been told who leads.
+    CREATED = auto()
+    #: It leads: clients and followers read from it, and producers append to it.
+    LEADER = auto()
+    #: It is to lead once its log, which is being truncated, is settled.
+    PROMOTING = auto()
+    #: Another broker leads.
+    FOLLOWER = auto()
+    #: It neither leads nor follows: its broker shuts down, or its topic is about to be deleted.
+    STOPPED = auto()
+    #: Its log has failed.
+    OFFLINE = auto()
+    #: It was deleted from this broker.
+    GONE = auto()
+
+
+_FAILED: Final = {Role.OFFLINE: "its log has failed"}
+_ENDS: Final = {**_FAILED, Role.GONE: "it is deleted here"}
+
+#: The steps of a replica.
+ROLE_EDGES: Final = Edges(
+    "a replica",
+    (Role.CREATED,),
+    {
+        Role.CREATED: {
+            Role.LEADER: "it is told to lead",
+            Role.PROMOTING: "it is told to lead during a truncation",
+            Role.FOLLOWER: "it is told to follow",
+            Role.STOPPED: "it is told to stop",
+            **_ENDS,
+        },
+        Role.LEADER: {
+            Role.LEADER: "it leads in a later epoch, or its partition changes",
+            Role.PROMOTING: "it leads in a later epoch, during a truncation",
+            Role.FOLLOWER: "another broker is elected",
+            Role.STOPPED: "it is told to stop",
+            **_ENDS,
+        },
+        Role.PROMOTING: {
+            Role.LEADER: "its log is settled",
+            Role.PROMOTING: "it is to lead in a later epoch",
+            Role.FOLLOWER: "another broker is elected",
+            Role.STOPPED: "it is told to stop",
+            **_ENDS,
+        },
+        Role.FOLLOWER: {
+            Role.LEADER: "it is elected",
+            Role.PROMOTING: "it is elected during a truncation",
+            Role.FOLLOWER: "it follows in a later epoch, or its partition changes",
+            Role.STOPPED: "it is told to stop",
+            **_ENDS,
+        },
+        Role.STOPPED: {
+            Role.LEADER: "it is told to lead",
+            Role.PROMOTING: "it is told to lead during a truncation",
+            Role.FOLLOWER: "it is told to follow",
+            Role.STOPPED: "it is told again",
+            **_ENDS,
+        },
+        Role.OFFLINE: {Role.GONE: "it is deleted here"},
+    },
+)
+
+
+class Term(NamedTuple):
+    """What a broker was last told about a partition that it hosts.
+
+    Attributes:
+        leader: the id of the broker that leads it.
+        leader_epoch: incremented whenever a leader is elected.
+        isr: the ids of the brokers whose replicas are in sync.
+        replicas: the ids of the brokers that host it, the preferred leader first.
+        partition_epoch: incremented with each change of the partition's state.
+        controller_epoch: the epoch of the controller that elected the leader.
+        topic_id: the id of the topic; zeros if it has none.
+        adding: the ids of the brokers that a reassignment adds.
+        removing: the ids of the brokers that a reassignment removes.
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    partition_epoch: int = 0
+    controller_epoch: int = 0
+    topic_id: bytes = ZERO_UUID
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+class Fetchers(Protocol):
+    """Copy the logs of the leaders that this broker follows."""
+
+    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
+        """Fetch a partition from its leader, instead of any leader before.
+
+        Args:
+            partition: topic and number; its replica is a follower, and its log may still be truncated.
+            leader_id: the id of the leader's broker, which is alive.
+            leader_epoch: the epoch in which that broker leads.
+        """
+        ...
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Fetch partitions no longer; none of their logs gets another record, or is truncated, from a fetch.
+
+        Args:
+            partitions: topics and numbers; unknown ones are ignored.
+        """
+        ...
