@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.schema import Api, Message
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
 
-__all__ = ["PARTS", "REGISTERED", "ApiHandler", "Handler", "Scope", "ServedApis", "serves", "since"]
+__all__ = ["CLUSTER_PARTS", "PARTS", "REGISTERED", "ApiHandler", "Handler", "Scope", "ServedApis", "serves", "since"]
 
 #: The parts of a broker that a handler may name.
 PARTS: Final = frozenset(
@@ -41,6 +41,9 @@ PARTS: Final = frozenset(
         "transactions",
     }
 )
+
+#: The parts that only a broker in a cluster has, and only a handler with the scope CLUSTER may name.
+CLUSTER_PARTS: Final = frozenset({"control_requests"})
 
 #: Called with a `Call`, a request, and the parts that it names. It returns the answer; or it is a generator that yields
 #: wherever other connections may have a turn, and returns the answer.
@@ -104,7 +107,7 @@ class ApiHandler:
     ) -> None:
         if not isinstance(api, Api):
             raise TypeError(f"{api!r:.60} is not an Api: take one from a generated table, such as APIS[ApiKey.…]")
-        if reason := _unfit(handle):
+        if reason := _unfit(handle, PARTS | CLUSTER_PARTS if scope is Scope.CLUSTER else PARTS):
             raise TypeError(f"{api.name}: the handler {handle!r:.60} {reason}")
         if versions is not None and not (isinstance(versions, VersionRange) and all(map(_is_int, versions))):
             raise TypeError(f"{api.name}: versions is {versions!r:.60}, a VersionRange is needed")
@@ -131,7 +134,7 @@ class ApiHandler:
         """Return `handle` with its parts bound, to be called with a `Call` and a request only.
 
         Args:
-            parts: parts of a broker, all of `PARTS`.
+            parts: parts of a broker, all of `PARTS`, and of `CLUSTER_PARTS` in a cluster.
         """
         return partial(self.handle, **{name: parts[name] for name in self._parts}) if self._parts else self.handle
 
@@ -139,8 +142,8 @@ class ApiHandler:
         return f"<handler of {self.api.name} ({self.api.key}) versions {self.versions}>"
 
 
-def _unfit(handle: object) -> str:
-    """Return why a function cannot handle requests, or "" if no reason is found."""
+def _unfit(handle: object, parts: frozenset[str]) -> str:
+    """Return why a function cannot handle requests with some parts of a broker, or "" if no reason is found."""
     if not callable(handle):
         return "is not a function"
     inner: Any = handle
@@ -152,8 +155,8 @@ def _unfit(handle: object) -> str:
     if any(map(isasyncgenfunction, called)):
         return "is a generator to be awaited"
     wanted = _parts_of(handle)
-    if unknown := wanted - PARTS:
-        return f"takes {', '.join(sorted(unknown))}, and a broker has the parts {', '.join(sorted(PARTS))}"
+    if unknown := wanted - parts:
+        return f"takes {', '.join(sorted(unknown))}, and a broker has the parts {', '.join(sorted(parts))}"
     try:
         signature(handle).bind(None, None, **dict.fromkeys(wanted))
     except TypeError as error:

@@ -16,7 +16,15 @@ from examples.own_api.tables.apis import APIS as OWN
 from examples.own_api.tables.apis import ApiKey as OwnKey
 from kafkawire.reference_broker import apis
 from kafkawire.reference_broker.apis import load
-from kafkawire.reference_broker.requests.api_handlers import PARTS, REGISTERED, ApiHandler, Scope, serves, since
+from kafkawire.reference_broker.requests.api_handlers import (
+    CLUSTER_PARTS,
+    PARTS,
+    REGISTERED,
+    ApiHandler,
+    Scope,
+    serves,
+    since,
+)
 from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.api_registry import KAFKA_APIS
@@ -31,9 +39,14 @@ ANYTHING: list[Any] = ["0", "1"]
 
 
 def test_every_module_serves_an_api():
-    served = load().handlers
+    served = load().handlers | load(scope=Scope.CLUSTER).handlers
     modules = {module.name for module in pkgutil.iter_modules(apis.__path__)}
     assert {entry.handle.__module__.rpartition(".")[2] for entry in served.values()} == modules
+
+
+@pytest.mark.parametrize("scope", [Scope.ALONE, Scope.CLUSTER])
+def test_handlers_are_in_the_order_of_their_keys(scope):
+    served = load(scope=scope).handlers
     assert list(served) == sorted(served)
 
 
@@ -44,7 +57,7 @@ def test_served_versions_exist():
 
 
 def test_every_module_says_what_each_version_changed():
-    for entry in load().handlers.values():
+    for entry in [*load().handlers.values(), *load(scope=Scope.CLUSTER).handlers.values()]:
         text = import_module(entry.handle.__module__).__doc__
         assert text
         assert any(f"{version}: " in text for version in range(20)), entry.handle.__module__
@@ -110,6 +123,20 @@ def test_a_broker_has_the_parts_that_handlers_may_name(bench):
     assert set(bench.core.parts) == PARTS
 
 
+def handle_orders(call, request, *, control_requests):
+    """Return the part that the handler received."""
+    return control_requests
+
+
+def test_only_handlers_of_a_cluster_may_name_its_parts():
+    parts = {name: f"the {name}" for name in CLUSTER_PARTS}
+    for_cluster = ApiHandler(GREET, handle_orders, scope=Scope.CLUSTER)
+    assert for_cluster.with_parts(parts)(None, None) == "the control_requests"
+    for scope in (Scope.ALONE, Scope.BOTH):
+        with pytest.raises(TypeError, match="takes control_requests, and a broker has the parts advertised"):
+            ApiHandler(GREET, handle_orders, scope=scope)
+
+
 def test_the_parts_of_every_handler_are_of_the_type_that_it_says(bench):
     for served in load().handlers.values():
         hints = get_type_hints(served.handle)
@@ -130,14 +157,15 @@ def test_own_handlers_stand_beside_the_brokers():
 
 @pytest.fixture
 def registered():
-    """Handlers of three scopes for APIs that have none yet: a controller's request, and one that it answers."""
+    """Handlers of three scopes for APIs that have none yet, two of which a controller answers."""
     load()
     before = dict(REGISTERED)
-    serves(ApiKey.UPDATE_METADATA, VersionRange(0, 8), scope=Scope.CLUSTER)(handle)
+    removed = ApiKey.CONTROLLED_SHUTDOWN
+    serves(removed, KNOWN_APIS[removed].known_versions, scope=Scope.CLUSTER)(handle)
     serves(ApiKey.ELECT_LEADERS, scope=Scope.CLUSTER, only_on_controller=True)(handle)
     serves(ApiKey.DESCRIBE_QUORUM, scope=Scope.ALONE)(handle)
     yield before
-    for key in (ApiKey.UPDATE_METADATA, ApiKey.ELECT_LEADERS, ApiKey.DESCRIBE_QUORUM):
+    for key in (removed, ApiKey.ELECT_LEADERS, ApiKey.DESCRIBE_QUORUM):
         del REGISTERED[key]
 
 
@@ -149,10 +177,13 @@ ONLY_ALONE = {
 }
 
 
+ONLY_IN_CLUSTER = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA}
+
+
 def test_a_broker_serves_the_apis_of_its_scope(registered):
     alone, cluster = load(), load(scope=Scope.CLUSTER)
-    assert {*alone.handlers} == {*registered, ApiKey.DESCRIBE_QUORUM}
-    assert {*cluster.handlers} == {*registered, ApiKey.UPDATE_METADATA, ApiKey.ELECT_LEADERS} - ONLY_ALONE
+    assert {*alone.handlers} == {*registered, ApiKey.DESCRIBE_QUORUM} - ONLY_IN_CLUSTER
+    assert {*cluster.handlers} == {*registered, ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ELECT_LEADERS} - ONLY_ALONE
     for served in (alone, cluster):
         assert list(served.handlers) == sorted(served.handlers)
         served.apis.check_served({key: each.versions for key, each in served.handlers.items()})
@@ -172,8 +203,8 @@ def test_apis_of_the_controller():
 
 
 def test_a_handler_may_name_removed_versions(registered):
-    added = REGISTERED[ApiKey.UPDATE_METADATA]
-    assert added.versions == added.advertised == (0, 8)
+    added = REGISTERED[ApiKey.CONTROLLED_SHUTDOWN]
+    assert added.versions == added.advertised == (0, 3)
     fetch = KNOWN_APIS[ApiKey.FETCH]
     assert ApiHandler(fetch, handle, VersionRange(0, 5)).versions == (0, 5)
     assert ApiHandler(fetch, handle).versions.first == fetch.versions.first > 0

@@ -1,0 +1,57 @@
+"""LeaderAndIsr: the controller of a cluster with ZooKeeper says which partitions a broker leads and follows.
+
+0: lowest version. 1: whether a replica is new. 2: broker epoch, partitions by topic. 3: adding and removing replicas
+(KIP-455). 4: flexible. 5: topic ids. 6: recovery of leaders. 7: KRaft controllers.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
+from kafkawire.reference_broker.replicas.control_requests import ControlRequests
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
+
+__all__ = ["handle", "pass_on"]
+
+
+@serves(ApiKey.LEADER_AND_ISR, KNOWN_APIS[ApiKey.LEADER_AND_ISR].known_versions, scope=Scope.CLUSTER)
+def handle(
+    call: Call, request: LeaderAndIsrRequest, *, control_requests: ControlRequests
+) -> Message | DelayedOperation:
+    """Handle LeaderAndIsr; the response waits until the logs are there and the roles have changed."""
+    return pass_on(call, request, control_requests)
+
+
+def pass_on(call: Call, request: Message, control_requests: ControlRequests) -> Message | DelayedOperation:
+    """Put a request into the queue of the controller's requests, and return the response, or its later arrival.
+
+    Args:
+        call: the context of the request.
+        request: LeaderAndIsr, StopReplica or UpdateMetadata.
+        control_requests: the queue.
+
+    Raises:
+        RemoteProtocolError: too many requests wait; the controller repeats this one over another connection.
+    """
+    arrived: list[Message | Exception] = []
+    delayed: DelayedOperation | None = None
+
+    def done(outcome: Message | Exception) -> None:
+        arrived.append(outcome)
+        if delayed is not None:
+            delayed.complete_by(response)
+
+    def response() -> Message:
+        if isinstance(arrived[0], Exception):
+            raise arrived[0]
+        return arrived[0]
+
+    control_requests.take(ControlRequest(request, call.version), done)
+    if arrived:
+        return response()
+    delayed = DelayedOperation()
+    return delayed

@@ -1,0 +1,448 @@
+"""The requests of a cluster's controller to this broker: LeaderAndIsr, StopReplica and UpdateMetadata.
+
+    controller ──▶ ControlRequests ──roles──▶ Replicas, Fetchers
+                        │ topics, brokers
+                        ▼
+                   ClusterMetadata
+
+There is one queue, and one request is carried out at a time, in pieces, so that clients are served meanwhile. Requests
+of an earlier controller, or for an earlier registration of this broker, change nothing.
+
+Source: `KafkaApis.handleLeaderAndIsrRequest`, `handleStopReplicaRequest`, `handleUpdateMetadataRequest` and
+`ReplicaManager` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Mapping
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
+from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
+from kafkawire.reference_broker.replicas.replicas import Replicas
+from kafkawire.reference_broker.replicas.role_changes import (
+    KnownReplica,
+    RoleChanges,
+    Stops,
+    decide_roles,
+    decide_stops,
+    states_of,
+)
+from kafkawire.reference_broker.replicas.roles import Fetchers, Role, Term
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.work.pieces import Pieces, Work
+from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.sdk.errors import BrokerError, RemoteProtocolError
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
+
+__all__ = ["QUEUED_MAX", "ControlRequests", "Done", "NewLog", "PartitionLogs", "TopicConfigs"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+R = TypeVar("R")
+
+#: Requests that may wait. A controller sends one at a time and repeats it after a timeout, and few controllers follow
+#: one another: more requests wait only if the disk or the registry hangs.
+QUEUED_MAX: Final = 100
+
+#: Partitions of a piece: their roles take a few milliseconds.
+_AT_A_TIME: Final = 500
+
+#: The broker epoch of versions without one, which is never stale.
+_UNKNOWN_BROKER_EPOCH: Final = -1
+
+#: Called once with the response; or with the error if there is none, and the controller should repeat the request.
+Done = Callable[[Message | Exception], None]
+
+_Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+
+#: Called once with the partitions that failed, and the errors.
+_Failed = Callable[[Mapping[Partition, BrokerError]], None]
+
+#: Begins something that takes a while, and calls back when it is over.
+_Wait = Callable[[Callable[[], None]], None]
+
+#: Work that also waits: it yields None where others may have a turn, and otherwise what to wait for.
+_Steps = Generator[_Wait | None, None, R]
+
+
+class NewLog(NamedTuple):
+    """A log to create.
+
+    Attributes:
+        topic: its topic.
+        number: number of the partition.
+        topic_id: the id of the topic; zeros if it has none.
+        configs: configurations of the topic that differ from the defaults, by Kafka's names.
+    """
+
+    topic: str
+    number: int
+    topic_id: bytes
+    configs: Mapping[str, str]
+
+
+class PartitionLogs(Protocol):
+    """The logs of this broker, see `LogDirectory`."""
+
+    def log(self, topic: str, partition: int) -> PartitionLog | None:
+        """Return the log of a partition, None if there is none."""
+        ...
+
+    def topic_id(self, topic: str, partition: int) -> bytes:
+        """Return the topic id that the log of a partition was made for; zeros if it has none or is unknown."""
+        ...
+
+    def create(self, logs: Collection[NewLog], done: _Failed) -> None:
+        """Create logs, or open those whose folders are there, durably; `done` is called once with those that failed."""
+        ...
+
+    def delete(self, partitions: Collection[Partition], end: BrokerError, done: _Failed) -> None:
+        """Delete logs and folders.
+
+        Args:
+            partitions: topics and numbers; some may only have a folder, or nothing.
+            end: what those who wait for the logs are answered with.
+            done: called once, when the deletion is durable, with those that failed.
+        """
+        ...
+
+
+class TopicConfigs(Protocol):
+    """The configurations of topics, which the registry of the cluster has."""
+
+    def read(self, topics: Collection[str], done: Callable[[], None]) -> None:
+        """Read the configurations of topics, and call back once; one that cannot be read stays as it was."""
+        ...
+
+    def of(self, topic: str) -> Mapping[str, str]:
+        """Return the configurations of a topic, as far as they have been read, by Kafka's names."""
+        ...
+
+
+class ControlRequests:
+    """The queue of a controller's requests.
+
+    Args:
+        broker_id: the id of this broker.
+        broker_epoch: returns the epoch of this broker's registration.
+        replicas: get their roles from here.
+        logs: those of the replicas.
+        configs: of topics.
+        metadata: the image, for answers to clients.
+        fetchers: copy the logs of followers.
+        timers: the broker's.
+        now_ms: returns the current time.
+
+    Attributes:
+        controller_epoch: the highest epoch of a controller that has sent a request.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        replicas: Replicas,
+        logs: PartitionLogs,
+        configs: TopicConfigs,
+        metadata: ClusterMetadata,
+        fetchers: Fetchers,
+        timers: Timers,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.controller_epoch = 0
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._replicas = replicas
+        self._logs = logs
+        self._configs = configs
+        self._metadata = metadata
+        self._fetchers = fetchers
+        self._timers = timers
+        self._now_ms = now_ms
+        #: The first one is being carried out.
+        self._queue: deque[tuple[ControlRequest, Done]] = deque()
+        self._steps: _Steps[Message] | None = None
+
+    def take(self, request: ControlRequest, done: Done) -> None:
+        """Carry out a request after those before it.
+
+        Args:
+            request: LeaderAndIsr, StopReplica or UpdateMetadata, of any version.
+            done: see `Done`; may be called before this returns.
+        """
+        if len(self._queue) >= QUEUED_MAX:
+            done(RemoteProtocolError(f"{QUEUED_MAX} requests of controllers wait already, the limit"))
+            return
+        self._queue.append((request, done))
+        if len(self._queue) == 1:
+            self._begin()
+
+    def close(self) -> None:
+        """Drop all requests without a response: the broker stops, and its logs are closed next."""
+        self._queue.clear()
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
+
+    # The queue.
+
+    def _begin(self, now_ms: int = 0) -> None:
+        if self._queue and self._steps is None:
+            self._steps = self._carry_out(self._queue[0][0])
+            self._go_on(self._steps)
+
+    def _go_on(self, steps: _Steps[Message], now_ms: int = 0) -> None:
+        if steps is not self._steps:
+            return  # closed in the meantime
+        try:
+            wait = next(steps)
+            if wait is None:
+                self._timers.at(self._now_ms(), partial(self._go_on, steps))
+            else:
+                wait(partial(self._go_on, steps))
+        except StopIteration as end:
+            self._end(end.value)
+        except Exception:
+            _log.exception("a request of the controller failed")
+            if steps is self._steps:
+                self._end(_refused(self._queue[0][0], ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def _end(self, response: Message) -> None:
+        self._steps = None
+        _, done = self._queue.popleft()
+        try:
+            done(response)
+        finally:
+            if self._queue:  # in a later turn: a hundred requests that need not wait would be too deep a recursion
+                self._timers.at(self._now_ms(), self._begin)
+
+    def _carry_out(self, request: ControlRequest) -> _Steps[Message]:
+        message = request.message
+        if not isinstance(message, _Request):
+            raise TypeError(f"{type(message).__name__} is no request of a controller")
+        refusal = self._refusal(message)
+        if refusal is not None:
+            return _refused(request, refusal)
+        self.controller_epoch = message.controller_epoch
+        if isinstance(message, LeaderAndIsrRequest):
+            return (yield from self._change_roles(message, request.version))
+        if isinstance(message, StopReplicaRequest):
+            return (yield from self._stop(message))
+        return (yield from self._update(message))
+
+    def _refusal(self, request: _Request) -> ErrorCode | None:
+        """Return the code for a request of another controller than that of this cluster, or for another broker."""
+        code, reason = None, ""
+        broker_epoch = self._broker_epoch()
+        if request.is_k_raft_controller:
+            code, reason = ErrorCode.INVALID_REQUEST, "it is a KRaft controller"
+        elif _UNKNOWN_BROKER_EPOCH != request.broker_epoch < broker_epoch:
+            # A higher one is that of a registration which this broker is about to hear of.
+            code, reason = ErrorCode.STALE_BROKER_EPOCH, f"broker epoch {request.broker_epoch}, now {broker_epoch}"
+        elif request.controller_epoch < self.controller_epoch:
+            code, reason = ErrorCode.STALE_CONTROLLER_EPOCH, f"its epoch is {request.controller_epoch}"
+        if code is not None:
+            name, controller_id = type(request).__name__, request.controller_id
+            _log.warning("%s of controller %d is refused with %s: %s", name, controller_id, code.name, reason)
+        return code
+
+    def _known(self, partition: Partition) -> KnownReplica | None:
+        replica = self._replicas.host(*partition)
+        if replica is None:
+            return None
+        term = replica.term
+        topic_id = self._logs.topic_id(*partition) if term is None else term.topic_id
+        partition_epoch = 0 if term is None else term.partition_epoch
+        return KnownReplica(replica.role is Role.OFFLINE, replica.leader_epoch, partition_epoch, topic_id)
+
+    # LeaderAndIsr.
+
+    def _change_roles(self, request: LeaderAndIsrRequest, version: int) -> _Steps[Message]:
+        brokers = self._metadata.metadata.newest.brokers
+        changes = yield from _in_pieces(
+            decide_roles(self._broker_id, request, self._known, lambda broker_id: broker_id in brokers)
+        )
+        yield from self._create(changes)
+        yield from _in_pieces(self._apply(changes))
+        _tell("LeaderAndIsr", request.controller_id, changes.codes)
+        return _leader_and_isr_response(request, version, ErrorCode.NONE, changes.codes)
+
+    def _create(self, changes: RoleChanges) -> _Steps[None]:
+        """Create the logs that are missing."""
+        new = [(partition, term) for partition, term in changes.terms() if self._logs.log(*partition) is None]
+        if not new:
+            return
+        topics = list(dict.fromkeys(topic for (topic, _), _ in new))
+        yield partial(self._configs.read, topics)
+        logs = [NewLog(*partition, term.topic_id, self._configs.of(partition[0])) for partition, term in new]
+        failed = yield from _failures_of(partial(self._logs.create, logs))
+        for partition, error in failed.items():
+            changes.answer(partition, error.code)
+
+    def _apply(self, changes: RoleChanges) -> Work[None]:
+        """Change the roles; yield after each."""
+        if changing := [*changes.leaders, *changes.followers]:
+            self._fetchers.forget(changing)
+        for partition, term in list(changes.leaders.items()):
+            self._change(changes.codes, partition, partial(self._replicas.lead, *partition, term))
+            yield
+        for partition, term in list(changes.followers.items()):
+            self._follow(changes.codes, partition, term)
+            yield
+        for partition, topic_id in list(changes.identified.items()):
+            self._identify(changes.codes, partition, topic_id)
+            yield
+        for partition in list(changes.leaderless):
+            self._replicas.host(*partition)
+            yield
+
+    def _follow(self, codes: dict[Partition, ErrorCode], partition: Partition, term: Term) -> None:
+        if self._change(codes, partition, partial(self._replicas.follow, *partition, term)):
+            self._fetchers.follow(partition, term.leader, term.leader_epoch)
+
+    def _identify(self, codes: dict[Partition, ErrorCode], partition: Partition, topic_id: bytes) -> None:
+        """Continue a term of a topic that has got an id."""
+        replica = self._replicas.get(*partition)
+        if replica is None or replica.term is None:
+            return
+        term = replica.term._replace(topic_id=topic_id)
+        if replica.role is Role.FOLLOWER:
+            self._follow(codes, partition, term)
+        elif replica.role in (Role.LEADER, Role.PROMOTING):
+            self._change(codes, partition, partial(self._replicas.lead, *partition, term))
+
+    def _change(self, codes: dict[Partition, ErrorCode], partition: Partition, change: Callable[[], None]) -> bool:
+        """Change a role; return whether that succeeded. One that fails does not keep others from theirs."""
+        try:
+            change()
+        except BrokerError as error:
+            codes[partition] = error.code
+        except Exception:
+            _log.exception("the role of %s-%d cannot be changed", *partition)
+            codes[partition] = ErrorCode.UNKNOWN_SERVER_ERROR
+        return codes[partition] == ErrorCode.NONE
+
+    # StopReplica.
+
+    def _stop(self, request: StopReplicaRequest) -> _Steps[Message]:
+        stops = yield from _in_pieces(decide_stops(request, self._known))
+        yield from _in_pieces(self._end_roles(stops))
+        if stops.deleted:
+            failed = yield from _failures_of(partial(self._logs.delete, list(stops.deleted), _DELETED))
+            stops.codes.update((partition, error.code) for partition, error in failed.items())
+        _tell("StopReplica", request.controller_id, stops.codes)
+        return _stop_replica_response(ErrorCode.NONE, stops.codes)
+
+    def _end_roles(self, stops: Stops) -> Work[None]:
+        """End the roles; yield after each."""
+        if stops.stopped:
+            self._fetchers.forget(list(stops.stopped))
+        for partition in list(stops.stopped):
+            if partition in stops.deleted:
+                self._replicas.delete(*partition, _DELETED)
+            elif self._replicas.get(*partition) is not None:
+                self._change(stops.codes, partition, partial(self._replicas.stop, *partition))
+            yield
+
+    # UpdateMetadata.
+
+    def _update(self, request: UpdateMetadataRequest) -> _Steps[Message]:
+        topics = yield from _in_pieces(self._metadata.new_topics(request))
+        if topics:
+            yield partial(self._configs.read, topics)
+        yield from _in_pieces(self._metadata.apply(request))
+        return UpdateMetadataResponse(ErrorCode.NONE)
+
+
+#: What those get who wait for a partition that is deleted from this broker.
+_DELETED: Final = BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was deleted from this broker")
+
+
+def _in_pieces(work: Work[R]) -> _Steps[R]:
+    """Yield after each piece of work."""
+    pieces = Pieces(_AT_A_TIME)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        if pieces.ends():
+            yield None
+
+
+def _failures_of(begin: Callable[[_Failed], None]) -> _Steps[Mapping[Partition, BrokerError]]:
+    """Wait for work on several partitions, and return those that failed, with the errors."""
+    failed: dict[Partition, BrokerError] = {}
+
+    def wait(go_on: Callable[[], None]) -> None:
+        def ended(errors: Mapping[Partition, BrokerError]) -> None:
+            failed.update(errors)
+            go_on()
+
+        begin(ended)
+
+    yield wait
+    return failed
+
+
+def _tell(name: str, controller_id: int, codes: Mapping[Partition, ErrorCode]) -> None:
+    """Log the partitions that are not changed, in one line."""
+    refused = [(partition, code) for partition, code in codes.items() if code != ErrorCode.NONE]
+    if refused:
+        (topic, number), code = refused[0]
+        text = "%s of controller %d: %d of %d partitions are refused, the first is %s-%d with %s"
+        _log.warning(text, name, controller_id, len(refused), len(codes), topic, number, code.name)
+
+
+# Responses.
+
+
+def _refused(request: ControlRequest, code: ErrorCode) -> Message:
+    """Return the response to a request that is refused as a whole; of LeaderAndIsr, it names all partitions."""
+    message = request.message
+    if isinstance(message, LeaderAndIsrRequest):
+        codes = {(topic, state.partition_index): code for topic, _, state in states_of(message)}
+        return _leader_and_isr_response(message, request.version, code, codes)
+    return _stop_replica_response(code, {}) if isinstance(message, StopReplicaRequest) else UpdateMetadataResponse(code)
+
+
+def _leader_and_isr_response(
+    request: LeaderAndIsrRequest, version: int, code: ErrorCode, codes: Mapping[Partition, ErrorCode]
+) -> LeaderAndIsrResponse:
+    """Return the response to a LeaderAndIsr; the partitions have the order of the request.
+
+    Args:
+        request: see above.
+        version: its version; the first ones name topics, later ones topic ids.
+        code: the outcome of the whole request.
+        codes: the outcome of each partition.
+    """
+    Entry = LeaderAndIsrResponse.LeaderAndIsrPartitionError
+    if version < _BY_ID_SINCE:
+        entries = [Entry(topic, number, each) for (topic, number), each in codes.items()]
+        return LeaderAndIsrResponse(code, partition_errors=entries)
+    ids = {topic: topic_id for topic, topic_id, _ in states_of(request)}
+    by_id: dict[bytes, list[LeaderAndIsrResponse.LeaderAndIsrPartitionError]] = {}
+    for (topic, number), each in codes.items():
+        by_id.setdefault(ids[topic], []).append(Entry("", number, each))
+    topics = [LeaderAndIsrResponse.LeaderAndIsrTopicError(*entry) for entry in by_id.items()]
+    return LeaderAndIsrResponse(code, topics=topics)
+
+
+def _stop_replica_response(code: ErrorCode, codes: Mapping[Partition, ErrorCode]) -> StopReplicaResponse:
+    Entry = StopReplicaResponse.StopReplicaPartitionError
+    return StopReplicaResponse(code, [Entry(topic, number, each) for (topic, number), each in codes.items()])
+
+
+#: The first version whose response has topic ids.
+_BY_ID_SINCE: Final = next(each.versions.first for each in LeaderAndIsrResponse.FIELDS if each.name == "topics")

@@ -1,0 +1,245 @@
+"""The replicas of a broker in a cluster, on disks in memory, and the requests of its controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import cast
+
+from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
+from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
+from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
+from kafkawire.reference_broker.replicas.control_requests import ControlRequests, NewLog
+from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.replicas.replicas import Replicas
+from kafkawire.reference_broker.replicas.roles import Role
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
+from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.storage.partitions import Partition, folder_of
+
+__all__ = [
+    "BROKER_EPOCH",
+    "BROKER_ID",
+    "ID",
+    "Controlled",
+    "alive",
+    "leader_and_isr",
+    "state",
+    "stop_by_partition",
+]
+
+BROKER_ID = 1
+BROKER_EPOCH = 50
+#: The id of the topic `t`.
+ID = b"t" * 16
+
+State = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+
+
+class Logs:
+    """The logs of a broker; see `PartitionLogs`, and `LogDirectory` as `Replicas` uses it.
+
+    Attributes:
+        hosted: by partition.
+        ids: the topic ids that logs were made for.
+        created, deleted: what has been asked for, in order.
+        broken: partitions that cannot be created or deleted.
+        held: the callbacks of creations and deletions, while they are held back; None to call them at once.
+    """
+
+    def __init__(self) -> None:
+        self.hosted: dict[Partition, PartitionLog] = {}
+        self.ids: dict[Partition, bytes] = {}
+        self.created: list[NewLog] = []
+        self.deleted: list[Partition] = []
+        self.broken: set[Partition] = set()
+        self.held: list[Callable[[], None]] | None = None
+
+    def add(self, partition: Partition, topic_id: bytes = ID) -> PartitionLog:
+        """Open the log of a partition."""
+        disk, folder = MemoryDisk(), folder_of(*partition)
+        disk.make_folder(folder)
+        log = PartitionLog(LogServices(disk), folder, log_config({}), high_watermark=0)
+        self.hosted[partition], self.ids[partition] = log, topic_id
+        return log
+
+    def log(self, topic: str, partition: int) -> PartitionLog | None:
+        return self.hosted.get((topic, partition))
+
+    def topic_id(self, topic: str, partition: int) -> bytes:
+        return self.ids.get((topic, partition), ZERO_UUID)
+
+    def config_of(self, configs: Mapping[str, str]) -> LogConfig:
+        return log_config(configs)
+
+    def create(self, logs: Collection[NewLog], done: Callable[[Mapping[Partition, BrokerError]], None]) -> None:
+        self.created += logs
+        partitions = [(each.topic, each.number) for each in logs]
+        for each in logs:
+            if (each.topic, each.number) not in self.broken:
+                self.add((each.topic, each.number), each.topic_id)
+        self._answer(partitions, done)
+
+    def delete(
+        self,
+        partitions: Collection[Partition],
+        end: BrokerError,
+        done: Callable[[Mapping[Partition, BrokerError]], None],
+    ) -> None:
+        self.deleted += partitions
+        for partition in partitions:
+            log = self.hosted.pop(partition, None)
+            if log is not None:
+                log.end(end)
+        self._answer(partitions, done)
+
+    def _answer(self, partitions: Iterable[Partition], done: Callable[[Mapping[Partition, BrokerError]], None]) -> None:
+        failed = {each: BrokerError(ErrorCode.KAFKA_STORAGE_ERROR) for each in partitions if each in self.broken}
+        if self.held is None:
+            done(failed)
+        else:
+            self.held.append(lambda: done(failed))
+
+
+class Controlled:
+    """A broker in a cluster.
+
+    Attributes:
+        heard: what has happened, in order: steps of roles, reads of configurations, calls of fetchers.
+        responses: the responses so far.
+    """
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+        self.responses: list[Message | Exception] = []
+        self.timers = Timers()
+        self.logs = Logs()
+        self.topic_configs: dict[str, Mapping[str, str]] = {}
+        self.cluster = ClusterMetadata("cluster", BROKER_ID, self.of)
+        directory = cast(LogDirectory, self.logs)
+        self.replicas = Replicas(directory, self.cluster.metadata, lambda topic, number: None)
+        self.replicas.listen(self._stepped)
+        self.requests = ControlRequests(
+            BROKER_ID,
+            lambda: BROKER_EPOCH,
+            self.replicas,
+            self.logs,
+            self,
+            self.cluster,
+            self,
+            self.timers,
+            lambda: 0,
+        )
+
+    def _stepped(self, partition: Partition, replica: Replica, before: Role) -> None:
+        self.heard.append((replica.role.name, partition))
+
+    # Configurations, see `TopicConfigs`.
+
+    def read(self, topics: Collection[str], done: Callable[[], None]) -> None:
+        self.heard.append(("read", list(topics)))
+        done()
+
+    def of(self, topic: str) -> Mapping[str, str]:
+        return self.topic_configs.get(topic, {})
+
+    # Fetchers, see `Fetchers`.
+
+    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
+        self.heard.append(("fetch", partition, leader_id, leader_epoch))
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        self.heard.append(("forget", list(partitions)))
+
+    # Requests.
+
+    def send(self, message: Message, version: int) -> None:
+        """Send a request."""
+        self.requests.take(ControlRequest(message, version), self.responses.append)
+
+    def ask(self, message: Message, version: int) -> Message:
+        """Send a request, and return its response."""
+        before = len(self.responses)
+        self.send(message, version)
+        self.run()
+        (response,) = self.responses[before:]
+        assert isinstance(response, Message), response
+        return response
+
+    def run(self) -> int:
+        """Run everything that is due; return the number of turns."""
+        turns = 0
+        while self.timers.next_deadline_ms is not None:
+            self.timers.fire(0)
+            turns += 1
+        return turns
+
+    def take(self) -> list[object]:
+        """Return what has happened since the last call."""
+        heard, self.heard = self.heard, []
+        return heard
+
+    def role(self, number: int = 0, topic: str = "t") -> Role | None:
+        """Return the role of a replica, None if there is none."""
+        replica = self.replicas.get(topic, number)
+        return None if replica is None else replica.role
+
+
+def state(
+    number: int = 0,
+    leader: int = BROKER_ID,
+    leader_epoch: int = 3,
+    replicas: Collection[int] = (1, 2),
+    partition_epoch: int = 0,
+) -> State:
+    """Return the state of a partition in a LeaderAndIsr."""
+    return State("t", number, 7, leader, leader_epoch, [1, 2], partition_epoch, list(replicas))
+
+
+def leader_and_isr(
+    *states: State, topic_id: bytes = ID, controller_epoch: int = 7, broker_epoch: int = BROKER_EPOCH, topic: str = "t"
+) -> LeaderAndIsrRequest:
+    """Return a LeaderAndIsr for partitions of a topic."""
+    return LeaderAndIsrRequest(
+        controller_id=9,
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=[LeaderAndIsrRequest.LeaderAndIsrTopicState(topic, topic_id, list(states))],
+    )
+
+
+def stop_by_partition(
+    *stops: tuple[int, int, bool], controller_epoch: int = 7, broker_epoch: int = BROKER_EPOCH
+) -> StopReplicaRequest:
+    """Return a StopReplica for partitions of the topic `t`: number, leader epoch, and whether each is deleted."""
+    states = [StopReplicaRequest.StopReplicaPartitionState(*stop) for stop in stops]
+    return StopReplicaRequest(
+        controller_id=9,
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=[StopReplicaRequest.StopReplicaTopicState("t", states)],
+    )
+
+
+def alive(
+    *broker_ids: int, controller_epoch: int = 7, broker_epoch: int = BROKER_EPOCH, topics: Collection[str] = ()
+) -> UpdateMetadataRequest:
+    """Return an UpdateMetadata that names the brokers that are alive, and some topics of one partition."""
+    partition = UpdateMetadataRequest.UpdateMetadataPartitionState(leader=2, replicas=[2])
+    Topic = UpdateMetadataRequest.UpdateMetadataTopicState
+    return UpdateMetadataRequest(
+        controller_id=9,
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=[Topic(name, name.encode() * 16, [partition]) for name in topics],
+        live_brokers=[UpdateMetadataRequest.UpdateMetadataBroker(each) for each in broker_ids],
+    )
