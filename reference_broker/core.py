@@ -15,7 +15,7 @@ from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
 from kafkawire.reference_broker.config.config_values import trimmed
 from kafkawire.reference_broker.config.features import features
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.coordinators.topic_log import TopicLog
+from kafkawire.reference_broker.coordinators.local_elections import LocalElections
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import ClusterTopics
@@ -69,6 +69,7 @@ class Core:
         broker_configs: the broker's configurations.
         configs: changes configurations.
         dynamic_configs: dynamic configurations.
+        elections: elects the coordinators.
         on_options: called with the options when some of them have changed.
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
@@ -115,7 +116,7 @@ class Core:
             self.timers,
             new_id,
             self._group_limits,
-            lambda: self._coordinator_logs(CONSUMER_OFFSETS_TOPIC),
+            partial(self._size_of, CONSUMER_OFFSETS_TOPIC),
             known_topics,
             partial(verify_commit, self.replicas, lambda: self.transactions),
             computations,
@@ -125,13 +126,15 @@ class Core:
         self.transactions: TransactionCoordinator = TransactionCoordinator(
             self.timers,
             TransactionLimits.of(options),
-            lambda: self._coordinator_logs(TRANSACTION_STATE_TOPIC),
+            partial(self._size_of, TRANSACTION_STATE_TOPIC),
             self.producer_ids,
             partial(write_marker, self.replicas, self.groups),
         )
-        # Coordinators come before roles: they must not treat the end of their topic's logs as a failure.
-        for listener in (known_topics, self.groups, self.transactions, roles):
-            self.metadata.listen(listener.changed)
+        coordinators = (self.groups, self.transactions)
+        self.elections = LocalElections(self.metadata, self.replicas, coordinators, directory.services.clock)
+        # Coordinators resign before roles end: they must not treat the end of their topic's logs as a failure.
+        self.metadata.listen(known_topics.changed)
+        self.elections.listen(roles.changed)
         warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
         self._expire_producers(now_ms)
         self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
@@ -149,8 +152,7 @@ class Core:
         repeated_bytes_max = options.queued_max_request_bytes // 2
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
         self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes)
-        self.groups.load(now_ms)
-        self.transactions.load(now_ms)
+        self.elections.elect(now_ms)
 
     def _parts(self, served: ServedApis) -> dict[str, object]:
         """Return the parts that handlers may name."""
@@ -209,8 +211,9 @@ class Core:
     def _forget_topic(self, topic: TopicImage, done: Callable[[], None], now_ms: int) -> None:
         self.groups.forget_topic(topic.name, topic.topic_id, done, now_ms)
 
-    def _coordinator_logs(self, name: str) -> list[TopicLog]:
-        return [TopicLog(replica) for replica in self.replicas.of(name)]
+    def _size_of(self, name: str) -> int:
+        topic = self.metadata.newest.topics.get(name)
+        return 0 if topic is None else self.topics.size_of(topic)
 
     # Configurations.
 

@@ -47,7 +47,6 @@ def handle(
         if isinstance(topic, BrokerError):
             added(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, topic.detail))
             return
-        groups.load(call.now_ms)
         # Clients of transaction.version 2 leave this to TxnOffsetCommit.
         transactions.add_partitions(
             request.transactional_id,

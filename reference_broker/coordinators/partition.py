@@ -119,18 +119,26 @@ class _Pending(NamedTuple):
 class _ShardTimer(Timer):
     """A timer that can still be cancelled while its action waits for an append to finish.
 
+    Args:
+        deadline_ms: when it is due.
+        action: called then.
+        pending: has the timer until it is due or cancelled.
+
     Attributes:
         alarm: the broker's timer for it.
     """
 
-    __slots__ = ("alarm",)
+    __slots__ = ("_pending", "alarm")
 
-    def __init__(self, deadline_ms: int, action: Callable[[int], None]) -> None:
+    def __init__(self, deadline_ms: int, action: Callable[[int], None], pending: set[_ShardTimer]) -> None:
         super().__init__(deadline_ms, action)
         self.alarm: Timer | None = None
+        self._pending = pending
+        pending.add(self)
 
     def cancel(self) -> None:
         super().cancel()
+        self._pending.discard(self)
         if self.alarm is not None:
             self.alarm.cancel()
 
@@ -165,6 +173,8 @@ class CoordinatorPartition(Generic[S]):
         self._when_appended: list[Callable[[], None]] = []
         self._waiting: deque[_Pending] = deque()
         self._is_draining = False
+        #: The shard's timers that are not due yet.
+        self._alarms: set[_ShardTimer] = set()
         self._last_written = 0
         self._lines = LogLimit(_log)
         self.state = PartitionState.LOADING
@@ -210,7 +220,7 @@ class CoordinatorPartition(Generic[S]):
         self.shard.loaded(now_ms)
 
     def close(self) -> None:
-        """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
+        """Stop serving; all waiting operations are answered with NOT_COORDINATOR, and all timers end."""
         if self.state is PartitionState.CLOSED:
             return
         is_loaded = self.state is PartitionState.ACTIVE
@@ -229,6 +239,8 @@ class CoordinatorPartition(Generic[S]):
             self._timers.as_of(waiting.jumped_ms, self._answer, waiting, error)
         if is_loaded:
             self.shard.unloaded()
+        for timer in list(self._alarms):
+            timer.cancel()
 
     def _enter(self, state: PartitionState) -> None:
         self.state = PARTITION_EDGES.follow(self.state, state)
@@ -454,13 +466,14 @@ class CoordinatorPartition(Generic[S]):
 
     def _timer(self, call: Callable[..., Timer], deadline_ms: int, action: Callable[[int], None]) -> Timer:
         def due(now_ms: int) -> None:
+            self._alarms.discard(timer)
             if self.state is not PartitionState.CLOSED:
                 # Unlike requests, timers are not limited: without them a group would wait forever.
                 fire = _Queued(lambda shard: shard.fire(timer.fire, now_ms), ignore, now_ms, self.jumped_ms, False)
                 self._queue.append(fire)
                 self._drain()
 
-        timer = _ShardTimer(deadline_ms, action)
+        timer = _ShardTimer(deadline_ms, action, self._alarms)
         timer.alarm = call(deadline_ms, due)
         return timer
 

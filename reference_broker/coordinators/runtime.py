@@ -1,4 +1,6 @@
-"""The partitions of a coordinator's topic that this broker serves.
+"""The partitions of a coordinator's topic that this broker leads.
+
+It is elected for a partition, loads and serves it, and resigns from it when another broker leads.
 
 Source: `CoordinatorRuntime` in Apache Kafka.
 """
@@ -6,7 +8,7 @@ Source: `CoordinatorRuntime` in Apache Kafka.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -24,29 +26,26 @@ R = TypeVar("R")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """The partitions of one topic, by number: the hash of a key determines the partition of its state.
+    """The partitions of one topic that this broker leads; the hash of a key determines the partition of its state.
 
     Args:
         topic: its name, for messages.
         timers: the broker's timers.
         new_shard: returns an empty shard that uses the given timers.
-        find_logs: returns the logs of the topic's partitions; empty if it does not exist yet.
+        size_of: returns the number of partitions of the topic, 0 if it does not exist.
     """
 
     def __init__(
-        self,
-        topic: str,
-        timers: Timers,
-        new_shard: Callable[[ShardTimers], S],
-        find_logs: Callable[[], Sequence[CoordinatorLog]],
+        self, topic: str, timers: Timers, new_shard: Callable[[ShardTimers], S], size_of: Callable[[], int]
     ) -> None:
         self._topic = topic
         self._timers = timers
         self._new_shard = new_shard
-        self._find_logs = find_logs
-        #: The number of partitions of the topic, 0 if unknown.
-        self._logs: Sequence[CoordinatorLog] = ()
+        self._size_of = size_of
+        self._size = 0
         self._partitions: dict[int, CoordinatorPartition[S]] = {}
+        #: The epoch of the latest election or resignation of each partition.
+        self._epochs: dict[int, int] = {}
         #: Partitions waiting to load one after another: fifty slices at once would hold up every request.
         self._loading: deque[CoordinatorPartition[S]] = deque()
         #: Partitions unloaded during an append.
@@ -54,31 +53,21 @@ class CoordinatorRuntime(Generic[S]):
 
     # The topic.
 
-    def load(self, now_ms: int) -> bool:
-        """Begin to serve the partitions of the topic, unless already begun; return whether the topic exists."""
-        if not self._logs:
-            self._logs = tuple(self._find_logs())
-            for number, log in enumerate(self._logs):
-                self.load_partition(number, log, now_ms)
-        return bool(self._logs)
+    @property
+    def size(self) -> int:
+        """The number of partitions of the topic, 0 if it does not exist.
 
-    def unload(self) -> None:
-        """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
-        self._logs = ()
-        for number in self.numbers():
-            self.unload_partition(number)
+        It stays the same while this broker is elected for any of them, so that no key changes its partition.
+        """
+        return (self._size if self._partitions else 0) or self._size_of()
 
     def partition_of(self, key: str) -> int:
         """Return the number of the partition that a key belongs to; the topic must exist."""
-        return partition_of(key, len(self._logs))
-
-    def leader_epoch(self, key: str) -> int:
-        """Return the epoch in which this broker leads the partition that a key belongs to; the topic must exist."""
-        return self._logs[self.partition_of(key)].leader_epoch
+        return partition_of(key, self.size)
 
     def submit(self, key: str, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
         """Run an operation on the partition that a key belongs to; see `submit_to`."""
-        if self.load(now_ms):
+        if self.size:
             self.submit_to(self.partition_of(key), operation, done, now_ms)
         else:
             done(self.no_topic())
@@ -87,14 +76,72 @@ class CoordinatorRuntime(Generic[S]):
         """Return the error for requests before the topic exists."""
         return BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._topic} does not exist")
 
-    # Its partitions.
+    # Elections.
 
-    def load_partition(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
-        """Begin to serve a partition: its log is replayed in slices, after the logs of earlier partitions.
+    def elected(self, number: int, log: CoordinatorLog, leader_epoch: int, now_ms: int) -> bool:
+        """Serve a partition: its log is replayed in slices, after the logs of earlier partitions.
 
-        The load first waits for an append that was under way when the partition was last unloaded.
+        The load first waits for an append that was under way when the partition was last unloaded. A partition that is
+        already served goes on, in the new epoch: nobody else has written to its log.
+
+        Args:
+            number: number of the partition, which this broker leads.
+            log: its log.
+            leader_epoch: the epoch in which it leads; without effect if it has been elected or has resigned in this
+                epoch or a later one.
+            now_ms: the current time.
+
+        Returns:
+            Whether the partition is loaded now.
+
+        Source: `CoordinatorRuntime.scheduleLoadOperation`.
         """
-        self.unload_partition(number)
+        if leader_epoch <= self._epochs.get(number, leader_epoch - 1):
+            return False
+        self._epochs[number] = leader_epoch
+        before = self._partitions.get(number)
+        if before is not None and before.state is not PartitionState.CLOSED:
+            return False
+        self._size = self.size  # from now on
+        self._unload(number)
+        self._load(number, log, now_ms)
+        return True
+
+    def resigned(self, number: int, epoch: int | None = None) -> bool:
+        """Stop serving a partition; all its waiting operations are answered with NOT_COORDINATOR.
+
+        Args:
+            number: number of the partition.
+            epoch: the epoch in which another broker leads it, or in which this one has stopped; without effect if this
+                broker has been elected in a later one. None if the partition is deleted: those of a new partition of
+                this number begin at 0 again.
+
+        Returns:
+            Whether the resignation counts.
+
+        Source: `CoordinatorRuntime.scheduleUnloadOperation`.
+        """
+        if epoch is None:
+            self._epochs.pop(number, None)
+        elif epoch < self._epochs.get(number, epoch):
+            return False
+        else:
+            self._epochs[number] = epoch
+        self._unload(number)
+        return True
+
+    def unload(self) -> None:
+        """Stop serving all partitions, whatever their epochs."""
+        for number in list(self._epochs):
+            self.resigned(number)
+
+    def leader_epoch(self, key: str) -> int:
+        """Return the epoch in which this broker leads the partition that a key belongs to, which it serves."""
+        return self._epochs[self.partition_of(key)]
+
+    # Loading.
+
+    def _load(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
         partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, self._new_shard)
         self._partitions[number] = partition
         before = self._unloaded.get(number)
@@ -106,7 +153,6 @@ class CoordinatorRuntime(Generic[S]):
     def _begin(self, number: int, partition: CoordinatorPartition[S], now_ms: int) -> None:
         if self._partitions.get(number) is not partition:
             return  # it was unloaded in the meantime
-        self._unloaded.pop(number, None)
         partition.load(now_ms)
         self._go_on(partition, now_ms)
 
@@ -130,13 +176,19 @@ class CoordinatorRuntime(Generic[S]):
             if self._loading:
                 self._timers.at(now_ms, self._load_slice)
 
-    def unload_partition(self, number: int) -> None:
-        """Stop serving a partition; all its waiting operations are answered with NOT_COORDINATOR."""
+    def _unload(self, number: int) -> None:
         partition = self._partitions.pop(number, None)
         if partition is not None:
             partition.close()
             if partition.is_appending:
                 self._unloaded[number] = partition
+                partition.when_appended(lambda: self._forget(number, partition))
+
+    def _forget(self, number: int, partition: CoordinatorPartition[S]) -> None:
+        if self._unloaded.get(number) is partition:
+            del self._unloaded[number]
+
+    # Partitions.
 
     def submit_to(self, number: int, operation: Operation[S, R], done: Done[R], now_ms: int) -> None:
         """Run an operation on a partition.

@@ -195,11 +195,6 @@ class CoordinatorLog(Protocol):
         ...
 
     @property
-    def leader_epoch(self) -> int:
-        """The epoch in which this broker leads the partition."""
-        ...
-
-    @property
     def max_batch_bytes(self) -> int:
         """The largest batch that requests may write: the topic's `max.message.bytes`."""
         ...

@@ -43,10 +43,6 @@ class TopicLog:
         return self._log.high_watermark
 
     @property
-    def leader_epoch(self) -> int:
-        return self._log.leader_epoch
-
-    @property
     def max_batch_bytes(self) -> int:
         return self._log.config.produce_limits.max_bytes
 

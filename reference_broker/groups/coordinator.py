@@ -39,7 +39,6 @@ from kafkawire.reference_broker.groups.requests import (
 from kafkawire.reference_broker.groups.shard import GroupShard
 from kafkawire.reference_broker.groups.topics import Topics
 from kafkawire.reference_broker.groups.unserved import UnservedGroup
-from kafkawire.reference_broker.metadata.image import MetadataDelta
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.timers import Timers
@@ -95,7 +94,7 @@ class GroupCoordinator:
         timers: the broker's timers.
         new_id: returns the random part of a member id.
         limits: see `GroupLimits`.
-        find_logs: returns the logs of the offsets topic's partitions; empty if it does not exist yet.
+        size_of: returns the number of partitions of the offsets topic, 0 if it does not exist.
         topics: see `Topics`.
         verify_commit: see `VerifyCommit`.
         computations: runs the matching of names.
@@ -106,7 +105,7 @@ class GroupCoordinator:
         timers: Timers,
         new_id: Callable[[], str],
         limits: GroupLimits,
-        find_logs: Callable[[], Sequence[CoordinatorLog]],
+        size_of: Callable[[], int],
         topics: Topics,
         verify_commit: VerifyCommit,
         computations: Computations,
@@ -118,18 +117,22 @@ class GroupCoordinator:
         def new_shard(timers: ShardTimers) -> GroupShard:
             return GroupShard(timers, new_id, limits, topics, computations)
 
-        self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard, find_logs)
+        self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard, size_of)
 
     # Partitions of the offsets topic.
 
-    def load(self, now_ms: int) -> bool:
-        """Begin to serve the partitions of the offsets topic; return whether it exists."""
-        return self._runtime.load(now_ms)
+    @property
+    def topic(self) -> str:
+        """The name of the topic."""
+        return CONSUMER_OFFSETS_TOPIC
 
-    def changed(self, delta: MetadataDelta) -> None:
-        """Forget everything if the offsets topic is deleted, before the end of its logs appears as a failure."""
-        if delta.deletes(CONSUMER_OFFSETS_TOPIC):
-            self.unload()
+    def elected(self, number: int, log: CoordinatorLog, leader_epoch: int, now_ms: int) -> None:
+        """Serve a partition of the offsets topic; see `CoordinatorRuntime.elected`."""
+        self._runtime.elected(number, log, leader_epoch, now_ms)
+
+    def resigned(self, number: int, epoch: int | None = None) -> None:
+        """Stop serving a partition of the offsets topic; see `CoordinatorRuntime.resigned`."""
+        self._runtime.resigned(number, epoch)
 
     def unload(self) -> None:
         """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
@@ -273,7 +276,7 @@ class GroupCoordinator:
         if not commit.group_id:
             done(BrokerError(ErrorCode.INVALID_GROUP_ID, "the group id is empty"))
             return
-        if not self.load(now_ms):
+        if not self._runtime.size:
             done(self._runtime.no_topic())
             return
         producer_id, epoch = transaction.producer_id, transaction.epoch
@@ -302,7 +305,6 @@ class GroupCoordinator:
             done: called once with None, when the marker is committed, or with the error.
             now_ms: the current time.
         """
-        self.load(now_ms)
         last = LastMarker(marker, transaction_version)
         self._runtime.submit_to(number, lambda shard: shard.end_transaction_by(last), done, now_ms)
 

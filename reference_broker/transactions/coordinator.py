@@ -9,19 +9,18 @@ Source: `TransactionCoordinator`, `AddPartitionsToTxnManager`, `ReplicaManager.h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Result, ShardTimers
-from kafkawire.reference_broker.metadata.image import MetadataDelta
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.markers import Markers, WriteMarker
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
-from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.reference_broker.work.timers import Timer, Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -38,13 +37,28 @@ _RETRY_MS = 100
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
+class _WithoutId:
+    """An operation that waits for a producer id.
+
+    Attributes:
+        number: the partition of its transactional id.
+        refuse: called with an error if the partition is not served any longer.
+    """
+
+    __slots__ = ("number", "refuse")
+
+    def __init__(self, number: int, refuse: Callable[[BrokerError], None]) -> None:
+        self.number = number
+        self.refuse = refuse
+
+
 class TransactionCoordinator:
     """The transactional ids that this broker coordinates.
 
     Args:
         timers: the broker's timers.
         limits: see `TransactionLimits`.
-        find_logs: returns the logs of the partitions of `__transaction_state`; empty if it does not exist yet.
+        size_of: returns the number of partitions of `__transaction_state`, 0 if it does not exist.
         producer_ids: assigns new ids.
         write_marker: see `WriteMarker`.
     """
@@ -53,7 +67,7 @@ class TransactionCoordinator:
         self,
         timers: Timers,
         limits: TransactionLimits,
-        find_logs: Callable[[], Sequence[CoordinatorLog]],
+        size_of: Callable[[], int],
         producer_ids: ProducerIds,
         write_marker: WriteMarker,
     ) -> None:
@@ -61,28 +75,68 @@ class TransactionCoordinator:
         self._limits = limits
         self._producer_ids = producer_ids
         self._markers = Markers(timers, write_marker)
+        #: By transactional id, the timer of a step that is taken again.
+        self._retries: dict[str, Timer] = {}
+        #: The operations that wait for a producer id.
+        self._without_id: dict[_WithoutId, None] = {}
 
         def new_shard(shard_timers: ShardTimers) -> TransactionShard:
             return TransactionShard(shard_timers, limits, self)
 
-        self._runtime = CoordinatorRuntime(TRANSACTION_STATE_TOPIC, timers, new_shard, find_logs)
+        self._runtime = CoordinatorRuntime(TRANSACTION_STATE_TOPIC, timers, new_shard, size_of)
 
     # Partitions of the topic.
 
-    def load(self, now_ms: int) -> bool:
-        """Begin to serve the partitions of the topic; return whether it exists."""
-        return self._runtime.load(now_ms)
+    @property
+    def topic(self) -> str:
+        """The name of the topic."""
+        return TRANSACTION_STATE_TOPIC
 
-    def changed(self, delta: MetadataDelta) -> None:
-        """Forget everything if the topic is deleted, before the end of its logs appears as a failure."""
-        if delta.deletes(TRANSACTION_STATE_TOPIC):
-            self.unload()
+    def elected(self, number: int, log: CoordinatorLog, leader_epoch: int, now_ms: int) -> None:
+        """Serve a partition of the topic; see `CoordinatorRuntime.elected`.
+
+        What has been left over of its transactions ends: the load begins the unfinished ones again.
+        """
+        transactional_ids = self._ending_in(number)
+        if self._runtime.elected(number, log, leader_epoch, now_ms):
+            self._leave(transactional_ids)
+
+    def resigned(self, number: int, epoch: int | None = None) -> None:
+        """Stop serving a partition of the topic, and writing the markers of its transactional ids.
+
+        See `CoordinatorRuntime.resigned`.
+        """
+        transactional_ids = self._ending_in(number)
+        if self._runtime.resigned(number, epoch):
+            self._leave(transactional_ids)
+            for waiting in [each for each in self._without_id if each.number == number]:
+                self._refuse(waiting)
 
     def unload(self) -> None:
         """Stop serving; all waiting operations are answered with NOT_COORDINATOR."""
         self._runtime.unload()
-        for transactional_id in self._markers.ids():
+        self._leave([*self._markers.ids(), *self._retries])
+        for waiting in list(self._without_id):
+            self._refuse(waiting)
+
+    def _ending_in(self, number: int) -> list[str]:
+        """Return the transactional ids of a partition whose transactions end, or wait for another attempt at it."""
+        transactional_ids = {*self._markers.ids(), *self._retries}
+        return [each for each in transactional_ids if self._runtime.partition_of(each) == number]
+
+    def _leave(self, transactional_ids: Iterable[str]) -> None:
+        """Write no more markers of transactional ids, and try none of their steps again."""
+        for transactional_id in transactional_ids:
             self._markers.cancel(transactional_id)
+            retry = self._retries.pop(transactional_id, None)
+            if retry is not None:
+                retry.cancel()
+
+    def _refuse(self, waiting: _WithoutId) -> None:
+        """Answer an operation whose partition is no longer served."""
+        del self._without_id[waiting]
+        reason = f"{TRANSACTION_STATE_TOPIC}-{waiting.number} has been unloaded"
+        waiting.refuse(BrokerError(ErrorCode.NOT_COORDINATOR, reason))
 
     @property
     def is_loading(self) -> bool:
@@ -101,11 +155,16 @@ class TransactionCoordinator:
 
         def answered(outcome: R | BrokerError) -> None:
             if isinstance(outcome, NeedsProducerId):
-                self._producer_ids.take(self._timers.as_of_now(given))
+                waiting = _WithoutId(self._runtime.partition_of(transactional_id), done)
+                self._without_id[waiting] = None
+                self._producer_ids.take(self._timers.as_of_now(partial(given, waiting)))
             else:
                 done(outcome)
 
-        def given(found: int | OSError) -> None:
+        def given(waiting: _WithoutId, found: int | OSError) -> None:
+            if waiting not in self._without_id:
+                return  # it has been refused; the id remains unused
+            del self._without_id[waiting]
             if isinstance(found, OSError):
                 done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(found)))
             else:
@@ -270,7 +329,7 @@ class TransactionCoordinator:
 
         def answered(outcome: bool | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
-                self._again(outcome, partial(self.prepared, transaction), now_ms)
+                self._again(transaction, outcome, self.prepared, now_ms)
             elif outcome:
                 epoch = self._runtime.leader_epoch(transaction.transactional_id)
                 self._markers.send(transaction, epoch, partial(self._complete, transaction), now_ms)
@@ -280,7 +339,7 @@ class TransactionCoordinator:
     def _complete(self, transaction: Transaction, now_ms: int) -> None:
         def answered(error: BrokerError | None) -> None:
             if error is not None:
-                self._again(error, partial(self._complete, transaction), now_ms)
+                self._again(transaction, error, self._complete, now_ms)
 
         self._runtime.submit(
             transaction.transactional_id, lambda shard: shard.complete(transaction, now_ms), answered, now_ms
@@ -295,9 +354,20 @@ class TransactionCoordinator:
             now_ms,
         )
 
-    def _again(self, error: BrokerError, step: Callable[[int], None], now_ms: int) -> None:
-        if error.code not in _MOVED:
-            self._timers.at(now_ms + _RETRY_MS, step)
+    def _again(
+        self, transaction: Transaction, error: BrokerError, step: Callable[[Transaction, int], None], now_ms: int
+    ) -> None:
+        if error.code in _MOVED:
+            return
+        transactional_id = transaction.transactional_id
+
+        def retry(now_ms: int) -> None:
+            del self._retries[transactional_id]
+            step(transaction, now_ms)
+
+        if (before := self._retries.pop(transactional_id, None)) is not None:
+            before.cancel()
+        self._retries[transactional_id] = self._timers.at(now_ms + _RETRY_MS, retry)
 
     # Inspection.
 

@@ -155,7 +155,6 @@ def test_groups_stay_where_they_are_when_their_topic_grows() -> None:
     bench = BrokerBench(MemoryDisk(), offsets_topic_num_partitions=2)
     bench.offsets_topic()
     client = Transacting(bench)
-    bench.core.groups.load(bench.now_ms)
     before = bench.core.groups.partition_for("g")
     bench.ask(grow(50, "__consumer_offsets"))
     assert count_of(bench, "__consumer_offsets") == 50

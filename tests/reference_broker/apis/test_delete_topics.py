@@ -9,6 +9,7 @@ from kafkawire.reference_broker.requests.delayed_operations import DelayedOperat
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatRequest
 from kafkawire.sdk.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC
@@ -116,10 +117,9 @@ def test_without_the_offsets_topic_groups_begin_anew(bench, caplog):
     commit(bench, 5)
     request = DeleteTopicsRequest([State("__consumer_offsets")], timeout_ms=60_000)
     assert bench.ask(request).responses[0].error_code == ErrorCode.NONE
-    assert not bench.core.groups.load(bench.now_ms)
+    assert bench.ask(HeartbeatRequest("g", 1, "m")).error_code == ErrorCode.NOT_COORDINATOR
     assert not [line for line in caplog.messages if "failed" in line]
     bench.offsets_topic()
-    bench.core.groups.load(bench.now_ms)
     while bench.core.groups.is_loading:
         bench.advance(0)
     assert not bench.core.groups.offsets("g")
@@ -132,7 +132,6 @@ def test_without_its_topic_the_transaction_coordinator_begins_anew(bench):
     transactions = bench.core.transactions
     for _ in range(2):
         bench.core.topics.ensure(TRANSACTION_STATE_TOPIC, lambda made: None)
-        transactions.load(bench.now_ms)
         while transactions.is_loading:
             bench.advance(0)
         response = bench.ask(InitProducerIdRequest("x", 60_000))

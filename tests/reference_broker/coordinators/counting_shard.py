@@ -72,7 +72,6 @@ class MemoryLog:
 
     Attributes:
         batches: the batches of the log.
-        leader_epoch: the leader epoch of the partition.
         max_batch_bytes: the limit on a batch that a request writes.
         is_committed: whether appends move the high watermark at once.
         held: appends that wait for the test; None to finish them at once.
@@ -81,7 +80,6 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.batches: list[StoredBatch] = []
-        self.leader_epoch = 0
         self.max_batch_bytes = 2**20
         self.start_offset = 0
         self.next_offset = 0

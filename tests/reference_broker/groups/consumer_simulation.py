@@ -165,7 +165,7 @@ class ConsumerSimulation:
         """Unload the coordinator and load it from its log; waiting requests are answered."""
         self.bench.groups.unload()
         assert all(answers for _, answers in self.asked), "a request was left unanswered by unloading"
-        self.bench.groups.load(self.now)
+        self.bench.elect(self.now)
         while self.bench.groups.is_loading:
             self.bench.timers.fire(self.now)
         self.last = None

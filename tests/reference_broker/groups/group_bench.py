@@ -82,12 +82,17 @@ class GroupBench:
             self.timers,
             lambda: self.next_ids.pop() if self.next_ids else f"id{next(numbers)}",
             replace(_DEFAULTS, **limits),
-            lambda: self.logs,
+            lambda: len(self.logs),
             self.topics,
             self.verify_commit,
             Computations(self.timers),
         )
-        self.groups.load(0)
+        self.elect()
+
+    def elect(self, now: int = 0) -> None:
+        """Elect the coordinator for all partitions."""
+        for number, log in enumerate(self.logs):
+            self.groups.elected(number, log, 0, now)
 
     def verify_commit(
         self,

@@ -151,7 +151,7 @@ class Simulation:
         """Load the log."""
         self.bench.log.is_committed = True
         self.bench.log.commit(self.bench.log.next_offset)
-        self.bench.groups.load(self.now)
+        self.bench.elect(self.now)
         while self.bench.groups.is_loading:
             self.bench.timers.fire(self.now)
         self.forget()

@@ -9,12 +9,8 @@ import gc
 
 import pytest
 
-from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.coordinators.placement import partition_of
-from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
-from kafkawire.reference_broker.groups.requests import PROTOCOLS_MAX, GroupLimits, Join
-from kafkawire.reference_broker.work.computations import Computations
-from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.reference_broker.groups.requests import PROTOCOLS_MAX, Join
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.coordinators.counting_shard import MemoryLog
@@ -31,6 +27,8 @@ def test_nothing_is_coordinated_before_the_topic_exists():
     assert bench.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
     assert bench.commit() == [ErrorCode.NOT_COORDINATOR]
     bench.logs = [MemoryLog()]
+    assert bench.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR, "this broker is not elected"
+    bench.elect()
     assert only(bench.join()).generation_id == 1
 
 
@@ -127,16 +125,3 @@ def test_groups_are_described():
     bench.groups.describe("none", answers.append, 0)
     assert answers[0] is bench.group
     assert (answers[1].code, answers[1].detail) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group none not found.")
-
-
-def test_logs_are_asked_for_once():
-    bench = GroupBench()
-    assert bench.groups.load(0)
-    bench.logs = []
-    assert bench.groups.load(0)
-    limits = GroupLimits.of(read_options({}))
-    timers = Timers()
-    coordinator = GroupCoordinator(
-        timers, lambda: "id", limits, list, bench.topics, bench.verify_commit, Computations(timers)
-    )
-    assert not coordinator.load(0)

@@ -123,7 +123,7 @@ def test_topic_is_forgotten_although_a_shard_cannot_do_it_yet(fault):
         bench.commit(topic="u")
     else:
         bench.groups.unload()
-        bench.groups.load(0)
+        bench.elect()
     told = []
     bench.groups.forget_topic("t", TOPIC_ID, lambda: told.append(None), 0)
     for now_ms in (5_000, 5_100, 10_200) if fault == "held" else (0, 0):

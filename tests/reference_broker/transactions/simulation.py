@@ -182,8 +182,7 @@ class Simulation:
 
     def load(self) -> None:
         """Let the coordinators begin to load their lost partitions."""
-        self.bench.core.groups.load(self.bench.now_ms)
-        self.bench.core.transactions.load(self.bench.now_ms)
+        self.bench.core.elections.elect(self.bench.now_ms)
 
     def restart(self) -> None:
         """Stop the broker cleanly, and restart it."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.coordinators.placement import partition_of
 from kafkawire.reference_broker.transactions.transaction import LAST_EPOCH, ProducerIdAndEpoch
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TransactionState
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.coordinators.counting_shard import MemoryLog
 from tests.reference_broker.transactions.transaction_bench import TIMEOUT_MS, TransactionBench, code_of
 
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -295,6 +297,129 @@ def test_while_loading_nobody_is_coordinated():
     assert codes(again.init()) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
 
 
+def two_partitions(**limits):
+    """Return a coordinator of two partitions, and a transactional id of each."""
+    bench = TransactionBench(**limits)
+    bench.transactions.unload()
+    bench.logs.append(MemoryLog())
+    bench.elect()
+    ids = [next(each for each in map(str, range(9)) if partition_of(each, 2) == number) for number in range(2)]
+    return bench, ids
+
+
+@pytest.mark.parametrize("epoch", [1, None])
+def test_resignation_ends_the_markers_of_its_ids_only(epoch):
+    bench, ids = two_partitions()
+    for number, transactional_id in enumerate(ids):
+        producer = bench.producer(transactional_id)
+        partition = (f"of {number}", 0)
+        bench.failing[partition] = ErrorCode.KAFKA_STORAGE_ERROR
+        bench.add(producer, partition, transactional_id=transactional_id)
+        bench.end(producer, transactional_id=transactional_id)
+    bench.transactions.resigned(0, epoch)
+    bench.failing.clear()
+    bench.advance(60_000)
+    assert [partition for partition, _, _ in bench.markers] == [("of 1", 0)]
+    assert [each.transactional_id for each in bench.transactions.transactions()] == [ids[1]]
+    assert codes(bench.init(transactional_id=ids[0])) == [ErrorCode.NOT_COORDINATOR]
+    assert codes(bench.init(transactional_id=ids[1])) == [ErrorCode.NONE]
+
+
+def test_old_resignation_has_no_effect():
+    bench = TransactionBench(leader_epoch=5)
+    producer = bench.producer()
+    bench.add(producer, ("a", 0))
+    bench.failing[("a", 0)] = ErrorCode.KAFKA_STORAGE_ERROR
+    bench.end(producer)
+    bench.transactions.resigned(0, 4)
+    bench.failing.clear()
+    bench.advance(60_000)
+    assert len(bench.markers) == 1
+    assert bench.transaction.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_resignation_answers_who_waits_for_a_producer_id():
+    bench, ids = two_partitions()
+    bench.held_work = []
+    answers = [bench.init(transactional_id=each) for each in ids]
+    assert answers == [[], []]
+    bench.transactions.resigned(0, 1)
+    assert [codes(each) for each in answers] == [[ErrorCode.NOT_COORDINATOR], []]
+    bench.transactions.elected(0, bench.logs[0], 2, bench.now_ms)
+    bench.held_work.pop()()
+    assert [codes(each) for each in answers] == [[ErrorCode.NOT_COORDINATOR], [ErrorCode.NONE]]
+    assert [log.next_offset for log in bench.logs] == [0, 1], "the id that came late is not used"
+
+
+def test_unloading_answers_who_waits_for_a_producer_id():
+    bench = TransactionBench()
+    bench.held_work = []
+    answers = bench.init()
+    bench.transactions.unload()
+    assert codes(answers) == [ErrorCode.NOT_COORDINATOR]
+
+
+@pytest.mark.parametrize("request_of", ["init", "end", "add"])
+def test_resignation_answers_what_is_not_committed(request_of):
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer)
+    bench.log.is_committed = False
+    answers = {
+        "init": bench.init,
+        "end": lambda: bench.end(producer),
+        "add": lambda: bench.add(producer, ("b", 0)),
+    }[request_of]()
+    assert answers == []
+    bench.transactions.resigned(0, 1)
+    assert codes(answers) == [ErrorCode.NOT_COORDINATOR]
+    bench.log.commit(bench.log.next_offset)
+    bench.advance(600_000)
+    assert (len(answers), bench.markers, bench.timers.next_deadline_ms) == (1, [], None)
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_resignation_ends_steps_that_are_taken_again(is_complete):
+    """The step is either to write the markers, or to note that they are written."""
+    bench = TransactionBench()
+    producer = bench.producer()
+    bench.add(producer, ("a", 0))
+    if is_complete:
+        bench.held = []
+        bench.end(producer)
+        bench.log.error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        bench.held.pop()()
+        bench.log.error = None
+    else:
+        bench.log.is_committed = False
+        bench.end(producer)
+        bench.timers.fire(bench.now_ms + 6_000)
+        bench.log.commit(bench.log.next_offset)
+        bench.log.is_committed = True
+    assert bench.transactions._retries
+    written = bench.log.next_offset
+    bench.transactions.resigned(0, 1)
+    assert bench.timers.next_deadline_ms is None
+    bench.advance(60_000)
+    assert (bench.log.next_offset, len(bench.markers)) == (written, int(is_complete))
+
+
+def test_failed_partition_that_is_loaded_again_writes_its_markers_in_the_new_epoch():
+    bench = TransactionBench(leader_epoch=3)
+    producer = bench.producer()
+    bench.add(producer, ("a", 0))
+    bench.failing[("a", 0)] = ErrorCode.KAFKA_STORAGE_ERROR
+    bench.end(producer)
+    copy = MemoryLog()
+    copy.batches = list(bench.log.batches)
+    copy.next_offset = copy.high_watermark = bench.log.next_offset
+    bench.log.fail(BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "EIO"))
+    bench.transactions.elected(0, copy, 4, bench.now_ms)
+    bench.failing.clear()
+    bench.advance(60_000)
+    assert [marker.coordinator_epoch for _, marker, _ in bench.markers] == [4]
+
+
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_a_restart_finishes_what_is_prepared(is_commit):
     bench = TransactionBench()
@@ -305,12 +430,11 @@ def test_a_restart_finishes_what_is_prepared(is_commit):
     bench.held.pop(0)()
     bench.transactions.unload()
     bench.held.pop(0)()
-    again = bench.loaded()
-    again.log.leader_epoch = 7
+    again = bench.loaded(leader_epoch=7)
     again.advance(0)
     assert [(partition, marker[1:]) for partition, marker, _ in again.markers] == [
-        (("a", 0), (1, is_commit, 0)),
-        (("b", 0), (1, is_commit, 0)),
+        (("a", 0), (1, is_commit, 7)),
+        (("b", 0), (1, is_commit, 7)),
     ], "written again, to all"
     assert again.transaction.is_prepared is False
     assert again.end(producer, is_commit) == [(1000, 1)]

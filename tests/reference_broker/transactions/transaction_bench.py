@@ -39,6 +39,7 @@ class TransactionBench:
 
     Args:
         log: the log that has the records.
+        leader_epoch: the epoch in which the broker leads its partition.
         limits: the limits of transactions.
 
     Attributes:
@@ -46,10 +47,12 @@ class TransactionBench:
         held: markers that wait for the test; None to write them at once.
         failing: the errors of markers by partition.
         no_ids: whether no producer id can be reserved.
+        held_work: reservations of producer ids that wait for the test; None to finish them at once.
     """
 
-    def __init__(self, log: MemoryLog | None = None, **limits: int) -> None:
+    def __init__(self, log: MemoryLog | None = None, *, leader_epoch: int = 0, **limits: int) -> None:
         self.log = log or MemoryLog()
+        self.leader_epoch = leader_epoch
         self.logs = [self.log]
         self.timers = Timers()
         self.now_ms = 1_000
@@ -57,20 +60,31 @@ class TransactionBench:
         self.held: list[Callable[[], None]] | None = None
         self.failing: dict[Partition, ErrorCode] = {}
         self.no_ids = False
+        self.held_work: list[Callable[[], None]] | None = None
         ids = count(1000, 1000)
         self.producer_ids = ProducerIds(lambda wanted: next(ids), LogServices(MemoryDisk(), self._background))
         self.limits = limits
         self.transactions = TransactionCoordinator(
-            self.timers, replace(_DEFAULTS, **limits), lambda: self.logs, self.producer_ids, self._write
+            self.timers, replace(_DEFAULTS, **limits), lambda: len(self.logs), self.producer_ids, self._write
         )
-        self.transactions.load(self.now_ms)
+        self.elect()
+
+    def elect(self) -> None:
+        """Elect the coordinator for all partitions."""
+        for number, log in enumerate(self.logs):
+            self.transactions.elected(number, log, self.leader_epoch, self.now_ms)
 
     def _background(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
-        if self.no_ids:
-            done(OSError("the disk is full"))
-        else:
+        def run() -> None:
             work()
             done(None)
+
+        if self.no_ids:
+            done(OSError("the disk is full"))
+        elif self.held_work is not None:
+            self.held_work.append(run)
+        else:
+            run()
 
     def _write(
         self,
@@ -90,9 +104,9 @@ class TransactionBench:
         else:
             self.held.append(write)
 
-    def loaded(self) -> TransactionBench:
+    def loaded(self, leader_epoch: int = 0) -> TransactionBench:
         """Return a new coordinator that has loaded the log of this one."""
-        again = TransactionBench(self.log, **self.limits)
+        again = TransactionBench(self.log, leader_epoch=leader_epoch, **self.limits)
         again.now_ms = self.now_ms
         while again.transactions.is_loading:
             again.timers.fire(again.now_ms)
