@@ -171,6 +171,7 @@ class Core:
             "replicas": self.replicas,
             "topics": self.topics,
             "transactions": self.transactions,
+            "verifier": self.transactions,
         }
 
     def advance(self, now_ms: int) -> None:

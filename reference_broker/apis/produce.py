@@ -27,9 +27,9 @@ from kafkawire.reference_broker.requests.long_requests import AT_A_TIME
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.log.validation import validate
 from kafkawire.reference_broker.storage.producers.producers import Verification
-from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.transaction_verification import (
     Unverified,
+    Verifier,
     append_verified,
     transaction_version,
 )
@@ -81,13 +81,13 @@ def handle(
     metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
-    transactions: TransactionCoordinator,
+    verifier: Verifier,
 ) -> ProduceResponse | DelayedOperation | None:
     """Handle Produce; the response is delayed while a log syncs or begins a new segment."""
     parts: Parts[ProduceResponse] = Parts()
     responses: list[ProduceResponse.TopicProduceResponse] = []
     response = ProduceResponse(responses)
-    steps = _append_all(call, metadata, options, replicas, transactions, request, responses, parts)
+    steps = _append_all(call, metadata, options, replicas, verifier, request, responses, parts)
     is_unfinished = next(steps, _FINISHED) is not _FINISHED
     if is_unfinished:
         parts.expect()
@@ -114,7 +114,7 @@ def _append_all(
     metadata: MetadataCache,
     options: BrokerOptions,
     replicas: Replicas,
-    transactions: TransactionCoordinator,
+    verifier: Verifier,
     request: ProduceRequest,
     responses: list[ProduceResponse.TopicProduceResponse],
     parts: Parts[ProduceResponse],
@@ -148,7 +148,7 @@ def _append_all(
         # Clients that let the broker add partitions depend on the coordinator.
         is_asked = version >= TransactionVersion.TV_2 or options.transaction_partition_verification_enable
         append_verified(
-            transactions if is_asked else None,
+            verifier if is_asked else None,
             request.transactional_id or "",
             transactional,
             version,

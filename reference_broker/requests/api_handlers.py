@@ -39,6 +39,7 @@ PARTS: Final = frozenset(
         "replicas",
         "topics",
         "transactions",
+        "verifier",
     }
 )
 

@@ -20,6 +20,7 @@ from kafkawire.reference_broker.transactions.markers import Markers, WriteMarker
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
 from kafkawire.reference_broker.transactions.shard import TransactionShard
 from kafkawire.reference_broker.transactions.transaction import NeedsProducerId, ProducerIdAndEpoch, Transaction
+from kafkawire.reference_broker.transactions.transaction_verification import told_to_producer
 from kafkawire.reference_broker.work.timers import Timer, Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC, TransactionVersion
@@ -272,18 +273,10 @@ class TransactionCoordinator:
         """
         producer = ProducerIdAndEpoch(producer_id, epoch)
 
-        def told(error: BrokerError) -> BrokerError:
-            code = error.code
-            if code is ErrorCode.PRODUCER_FENCED:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
-            elif code is ErrorCode.TRANSACTION_ABORTABLE and transaction_version < TransactionVersion.TV_1:
-                code = ErrorCode.INVALID_TXN_STATE
-            return BrokerError(code, error.detail)
-
         def checked(outcome: Mapping[Partition, BrokerError] | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
                 outcome = dict.fromkeys(topic_partitions, outcome)
-            done({partition: told(error) for partition, error in outcome.items()})
+            done({each: told_to_producer(error, transaction_version) for each, error in outcome.items()})
 
         if transaction_version < TransactionVersion.TV_2:
             self.check_partitions(transactional_id, producer, topic_partitions, checked, now_ms)

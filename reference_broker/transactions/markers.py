@@ -14,8 +14,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
+from kafkawire.reference_broker.cluster.links import Cancel
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.transaction import Transaction
 from kafkawire.reference_broker.work.timers import Timer, Timers
@@ -24,7 +25,7 @@ from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["Markers", "WriteMarker"]
+__all__ = ["REFUSED_FOR_GOOD", "Markers", "WriteMarker"]
 
 #: Maximum number of markers that are written in one step, which takes a few milliseconds.
 _STEP_MARKERS = 200
@@ -33,12 +34,18 @@ _STEP_MARKERS = 200
 _BACKOFF_MS = 100
 _BACKOFF_MAX_MS = 5_000
 
-#: Errors after which the partition needs no marker.
-_DONE_ANYWAY = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+#: Errors after which no attempt can succeed: the partition has a later marker, or can hold no transaction.
+REFUSED_FOR_GOOD: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
 )
+
+#: Errors after which the partition needs no marker.
+_DONE_ANYWAY: Final = REFUSED_FOR_GOOD | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -54,8 +61,14 @@ class WriteMarker(Protocol):
         done: Callable[[BrokerError | None], None],
         now_ms: int,
         /,
-    ) -> None:
-        """Call `done` once, when the marker is committed, or with the error."""
+    ) -> Cancel:
+        """Call `done` once, when the marker is committed, or with the error.
+
+        Returns:
+            A function that abandons the marker if it is not under way yet, and has no effect otherwise; `done` need not
+            be called any more.
+        """
+        ...
 
 
 class _Sending:
@@ -68,9 +81,21 @@ class _Sending:
         in_flight: the number of attempts without an outcome.
         rounds: the number of failed rounds.
         timer: for the next step.
+        cancels: abandon the attempts of this round.
     """
 
-    __slots__ = ("done", "in_flight", "is_cancelled", "marker", "remaining", "rounds", "timer", "todo", "transaction")
+    __slots__ = (
+        "cancels",
+        "done",
+        "in_flight",
+        "is_cancelled",
+        "marker",
+        "remaining",
+        "rounds",
+        "timer",
+        "todo",
+        "transaction",
+    )
 
     def __init__(self, transaction: Transaction, marker: Marker, done: Callable[[int], None]) -> None:
         self.transaction = transaction
@@ -81,6 +106,7 @@ class _Sending:
         self.in_flight = 0
         self.rounds = 0
         self.timer: Timer | None = None
+        self.cancels: list[Cancel] = []
         self.is_cancelled = False
 
 
@@ -129,6 +155,8 @@ class Markers:
             sending.is_cancelled = True
             if sending.timer is not None:
                 sending.timer.cancel()
+            for cancel in sending.cancels:
+                cancel()
 
     def ids(self) -> list[str]:
         """Return the transactional ids whose markers are being written."""
@@ -140,7 +168,8 @@ class Markers:
             partition = sending.todo.popleft()
             sending.in_flight += 1
             done = self._timers.as_of_now(partial(self._written, sending, partition, now_ms))
-            self._write(partition, sending.marker, sending.transaction.client_version, done, now_ms)
+            version = sending.transaction.client_version
+            sending.cancels.append(self._write(partition, sending.marker, version, done, now_ms))
         if sending.todo and not sending.is_cancelled:
             sending.timer = self._timers.at(now_ms, partial(self._step, sending))
         self._settle(sending, now_ms)
@@ -148,7 +177,7 @@ class Markers:
     def _written(self, sending: _Sending, partition: Partition, now_ms: int, error: BrokerError | None) -> None:
         if error is None or error.code in _DONE_ANYWAY:
             sending.remaining.discard(partition)
-        if error is not None:
+        if error is not None and not sending.is_cancelled:
             self._report(sending, partition, error, now_ms)
         self._settle(sending, now_ms)
 
@@ -160,6 +189,7 @@ class Markers:
             del self._sending[sending.transaction.transactional_id]
             sending.done(now_ms)
             return
+        sending.cancels.clear()
         sending.todo.extend(sorted(sending.remaining))
         pause_ms = min(_BACKOFF_MS << min(sending.rounds, 10), _BACKOFF_MAX_MS)
         sending.rounds += 1

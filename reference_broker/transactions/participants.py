@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kafkawire.reference_broker.cluster.links import Cancel
 from kafkawire.reference_broker.coordinators.shard import coordinator_error
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
-from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
+from kafkawire.reference_broker.transactions.transaction_verification import Verifier
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, TransactionVersion
 from kafkawire.sdk.storage.partitions import Partition
@@ -30,16 +31,16 @@ def write_marker(
     transaction_version: int,
     done: Callable[[BrokerError | None], None],
     now_ms: int,
-) -> None:
-    """Write a marker into a partition; see `WriteMarker`."""
+) -> Cancel:
+    """Write a marker into a partition; see `WriteMarker`. It is under way at once."""
     name, number = partition
     replica = replicas.get(name, number)
     if replica is None:
         done(replicas.missing(name, number))
-        return
+        return _nothing
     if name == CONSUMER_OFFSETS_TOPIC:
         groups.complete_transaction(number, marker, transaction_version, done, now_ms)
-        return
+        return _nothing
 
     def appended(outcome: Appended | BrokerError) -> None:
         if isinstance(outcome, BrokerError):
@@ -48,11 +49,12 @@ def write_marker(
             replica.when_reached(outcome.last_offset + 1, done)
 
     replica.append_marker(marker, transaction_version, now_ms, appended)
+    return _nothing
 
 
 def verify_commit(
     replicas: Replicas,
-    transactions: Callable[[], TransactionCoordinator],
+    verifier: Callable[[], Verifier],
     partition: Partition,
     transaction: TransactionalCommit,
     verified: Callable[[Verification | None], None],
@@ -80,8 +82,19 @@ def verify_commit(
 
     def answered(found: Mapping[Partition, BrokerError]) -> None:
         if partition in found:
-            refused(found[partition])
+            refused(_told(found[partition]))
         else:
             verified(verification)
 
-    transactions().ensure_partitions(transactional_id, producer_id, epoch, [partition], version, answered, now_ms)
+    verifier().ensure_partitions(transactional_id, producer_id, epoch, [partition], version, answered, now_ms)
+
+
+def _told(error: BrokerError) -> BrokerError:
+    """Return the error of a commit; clients know what to do about a coordinator that loads, not about a network."""
+    if error.code is ErrorCode.NETWORK_EXCEPTION:
+        return BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.detail)
+    return error
+
+
+def _nothing() -> None:
+    """Abandon nothing."""

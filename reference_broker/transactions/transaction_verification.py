@@ -9,7 +9,7 @@ Source: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager` in Apa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from kafkawire.reference_broker.storage.batches import BatchHeader
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
@@ -19,7 +19,7 @@ from kafkawire.sdk.protocol.tables.enums import TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["Unverified", "Verifier", "append_verified", "transaction_version"]
+__all__ = ["Unverified", "Verifier", "append_verified", "told_to_producer", "transaction_version"]
 
 #: Called with the refused partitions and their errors.
 Answered = Callable[[Mapping[Partition, BrokerError]], None]
@@ -34,11 +34,13 @@ _PASSING = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.NOT_COORDINATOR,
     }
 )
 
 
+@runtime_checkable  # tests compare the parts of a broker with the names in handlers
 class Verifier(Protocol):
     """The interface of the transaction coordinator for Produce."""
 
@@ -93,6 +95,21 @@ def transaction_version(produce_version: int) -> TransactionVersion:
     if produce_version >= _ADDS_SINCE:
         return TransactionVersion.TV_2
     return TransactionVersion.TV_1 if produce_version >= _ABORTABLE_SINCE else TransactionVersion.TV_0
+
+
+def told_to_producer(error: BrokerError, version: int) -> BrokerError:
+    """Return the error that producers know, for an error of the coordinator.
+
+    Args:
+        error: the error.
+        version: see `transaction_version`.
+    """
+    code = error.code
+    if code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.TRANSACTION_ABORTABLE and version < TransactionVersion.TV_1:
+        code = ErrorCode.INVALID_TXN_STATE
+    return BrokerError(code, error.detail)
 
 
 def append_verified(

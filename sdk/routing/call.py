@@ -33,8 +33,9 @@ class Purpose(Enum):
     """The purpose of a connection.
 
     A broker answers the requests of a connection in order, so a fetch that waits for data would delay a heartbeat, and
-    a join that waits for other members would delay a commit: each purpose gets its own connection. The last three are
-    those of brokers: requests of and to the controller, fetches of followers, markers and checks of transactions.
+    a join that waits for other members would delay a commit: each purpose gets its own connection. The last four are
+    those of brokers: requests of and to the controller, fetches of followers, markers that may wait for replicas, and
+    checks of transactions.
     """
 
     DATA = "data"
@@ -42,7 +43,8 @@ class Purpose(Enum):
     JOIN = "join"
     CONTROL = "control"
     REPLICATION = "replication"
-    TRANSACTIONS = "transactions"
+    MARKERS = "markers"
+    VERIFICATION = "verification"
 
     __hash__ = object.__hash__  # that of an enumeration is slow, and every call looks up links
 

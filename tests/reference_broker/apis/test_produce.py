@@ -289,7 +289,7 @@ def desk(bench):
     """Return the transaction coordinator of a broker that has a topic."""
     bench.create(partitions=2)
     desk = TransactionDesk()
-    bench.use(transactions=desk)
+    bench.use(verifier=desk)
     return desk
 
 
@@ -365,7 +365,7 @@ def test_producers_are_believed_if_the_options_say_so(tmp_path, monkeypatch):
     bench = BrokerBench(tmp_path, transaction_partition_verification_enable=False)
     bench.create()
     desk = TransactionDesk()
-    bench.use(transactions=desk)
+    bench.use(verifier=desk)
     assert transact(bench, in_transaction(0), version=11) == [ErrorCode.NONE]
     assert not desk.asked
     assert transact(bench, in_transaction(0, producer_id=2)) == [ErrorCode.NONE]

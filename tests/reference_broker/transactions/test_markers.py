@@ -24,6 +24,7 @@ class Bench:
         self.tried = []
         self.failing = {}
         self.is_held, self.held = held, []
+        self.abandoned = []
         self.done = []
         self.next_partitions = []
         self.markers = Markers(self.timers, self.write)
@@ -36,6 +37,7 @@ class Bench:
             done(None if code is None else BrokerError(code))
 
         self.held.append(finish) if self.is_held else finish()
+        return lambda: self.abandoned.append(partition)
 
     def send(self, *partitions, epoch=1):
         transaction = Transaction(
@@ -88,6 +90,8 @@ def test_what_fails_is_tried_again_after_pauses_that_grow(caplog):
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
     ],
 )
 def test_what_needs_no_marker_any_more(code):
@@ -163,3 +167,20 @@ def test_cancelled_markers_stay_away():
     bench.markers.cancel("t")
     bench.run(10_000)
     assert (len(bench.tried), bench.done, bench.markers.ids()) == (1, [], [])
+
+
+def test_cancelled_attempts_are_abandoned(caplog):
+    bench = Bench(held=True)
+    bench.failing[A] = bench.failing[B] = ErrorCode.KAFKA_STORAGE_ERROR
+    bench.send(A, B)
+    for finish in bench.held:
+        finish()
+    bench.held.clear()
+    caplog.clear()
+    bench.run(100)
+    bench.markers.cancel("t")
+    assert bench.abandoned == [A, B], "those of this round, once"
+    for finish in bench.held:
+        finish()
+    bench.run(10_000)
+    assert (len(bench.tried), bench.done, caplog.messages) == (4, [], [])

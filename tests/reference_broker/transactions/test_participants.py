@@ -10,6 +10,7 @@ import pytest
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
+from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.transaction_of_one import Transacting
 from tests.reference_broker.transactions.transaction_bench import code_of
@@ -86,3 +87,25 @@ def test_transaction_takes_in_no_offsets_whose_log_is_offline(bench):
     found = []
     bench.core.transactions.describe("x", found.append, bench.now_ms)
     assert not found[0].partitions
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_errors_of_a_verifier(bench, code, told):
+    """Clients that commit offsets do not expect every error of a coordinator that is on another broker."""
+
+    class Refusing:
+        def ensure_partitions(self, transactional_id, producer_id, epoch, partitions, version, done, now_ms):
+            done(dict.fromkeys(partitions, BrokerError(code)))
+
+    x = Transacting(bench)
+    verified, refused = [], []
+    commit, outcomes = TransactionalCommit("x", *x.producer, 2), (verified.append, refused.append)
+    verify_commit(bench.core.replicas, Refusing, ("__consumer_offsets", 0), commit, *outcomes, bench.now_ms)
+    assert (verified, [error.code for error in refused]) == ([], [told])

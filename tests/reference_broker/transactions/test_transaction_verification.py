@@ -93,6 +93,7 @@ def test_the_coordinator_is_asked_once_for_all_partitions_and_once_in_a_transact
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, V2, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, V2, ErrorCode.NOT_ENOUGH_REPLICAS),
         (ErrorCode.NOT_COORDINATOR, V0, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.NETWORK_EXCEPTION, V1, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
 def test_errors(given: ErrorCode, version: TransactionVersion, told: ErrorCode) -> None:

@@ -93,7 +93,7 @@ class TransactionBench:
         version: int,
         done: Callable[[BrokerError | None], None],
         now_ms: int,
-    ) -> None:
+    ) -> Callable[[], None]:
         def write() -> None:
             if (code := self.failing.get(partition)) is None:
                 self.markers.append((partition, marker, version))
@@ -103,6 +103,7 @@ class TransactionBench:
             write()
         else:
             self.held.append(write)
+        return lambda: None
 
     def loaded(self, leader_epoch: int = 0) -> TransactionBench:
         """Return a new coordinator that has loaded the log of this one."""

@@ -166,7 +166,7 @@ def test_the_backoff_of_a_dropped_link_is_forgotten(told: Told) -> None:
 
 def test_each_purpose_has_its_own_connection(told: Told) -> None:
     told.tell(1)
-    purposes = (Purpose.DATA, Purpose.CONTROL, Purpose.REPLICATION, Purpose.TRANSACTIONS)
+    purposes = (Purpose.DATA, Purpose.CONTROL, Purpose.REPLICATION, Purpose.MARKERS)
     for purpose in (*purposes, *purposes):
         told.simulation.call(heartbeat(Node(1), purpose=purpose))
     assert len(told.simulation.opened) == len(purposes)
