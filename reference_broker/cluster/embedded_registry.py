@@ -424,11 +424,8 @@ class EmbeddedSession:
         if self._is_closed:
             return
         self._is_closed = True
-        self._watches.clear()
         if self.silent_since_ms is None:
             self._registry.end(self._session_id)
-        else:
-            self._registry.drop_watches(self._session_id)
         self._session_id = 0
         self._untold.clear()
         self._fail(RegistryCode.CLOSED)
@@ -438,6 +435,7 @@ class EmbeddedSession:
         # A session without a connection is not ended by `close`.
         if not self._is_closed and self.silent_since_ms is None:
             self.silent_since_ms = self._registry.now_ms
+            self._registry.drop_watches(self._session_id)
         self.close(0)
 
     # For simulations.
@@ -508,7 +506,6 @@ class EmbeddedSession:
         """End the session, then begin another."""
         self._untold.clear()
         self._watches.clear()
-        self._told_zxid = 0
         self._fail(RegistryCode.SESSION_EXPIRED)
         self._post(self._forget_session)
         self._tell_listeners(lambda listener: listener.expired())

@@ -170,22 +170,27 @@ def test_events_that_a_lost_connection_has_not_delivered() -> None:
             work.run()
             owner.run_all()
 
-    for path in ("/a", "/b", "/c"):
-        owner.submit(one, Create(path), GetData(path, owner.note))
+    for path in ("/a", "/b", "/c", "/unchanged"):
+        owner.submit(one, Create(path), GetData(path, owner.note), GetChildren(path, owner.note))
     settle()
     owner.submit(two, SetData("/b", b"1"))
     settle()
     assert owner.events == [WatchEvent("/b", EventKind.CHANGED)]
-    # One change is not durable yet when the connection is lost, and the other is made without a connection.
+    # One change, and an operation of its own, is not durable yet when the connection is lost; the others are made
+    # without a connection.
     owner.submit(two, SetData("/a", b"1"))
+    own = owner.submit(one, Create("/own"))
     owner.run_all()
     one.disconnect()
     owner.submit(two, Delete("/a"), Create("/a"), Delete("/c"), SetData("/b", b"2"))
     settle()
-    assert len(owner.events) == 1
+    assert (len(owner.events), own) == (1, [])
     one.reconnect()
     settle()
-    assert owner.events[1:] == [WatchEvent("/a", EventKind.CHANGED), WatchEvent("/c", EventKind.DELETED)]
+    told = [WatchEvent("/a", EventKind.CHANGED), WatchEvent("/c", EventKind.DELETED)]
+    assert owner.events[1:] == [*told, WatchEvent("/a", EventKind.CHILDREN_CHANGED)]
+    # It is carried out a second time.
+    assert [str(outcome) for outcome in own[0]] == ["NODE_EXISTS: /own"]
 
 
 def test_what_was_answered_of_a_submission_is_not_done_again() -> None:
@@ -246,8 +251,10 @@ def test_the_session_of_an_abandoned_registry_ends_by_its_timeout() -> None:
     early = bench.embedded.session(owner.post)
     early.abandon()
     owner.ask(one, Create("/e", mode=EPHEMERAL))
+    owner.ask(one, GetData("/", owner.note))
     waiting = owner.submit(one, Exists("/e"))
     one.abandon()
+    assert bench.embedded.tree.submit(two.session_id, SetData("/", b""), 1).notifications == ()
     one.reconnect()
     owner.until(lambda: bool(waiting))
     assert [str(outcome) for outcome in waiting[0]] == [f"CLOSED: /e: {one.describe()}"]
