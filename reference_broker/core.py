@@ -21,9 +21,10 @@ from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import ClusterTopics
 from kafkawire.reference_broker.metadata.config_controller import ConfigController
 from kafkawire.reference_broker.metadata.config_rules import ConfigRules
-from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs
+from kafkawire.reference_broker.metadata.config_store import ConfigStore
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
+from kafkawire.reference_broker.metadata.local_config_store import LocalConfigStore
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
@@ -99,7 +100,7 @@ class Core:
         self._static_options = options
         self.options = options = options.with_values()
         self.broker_configs = BrokerConfigs(self._static_options, {"log.dirs": directory.services.disk.describe("")})
-        self.dynamic_configs = DynamicConfigs(directory)
+        self.dynamic_configs: ConfigStore = LocalConfigStore(directory)
         self.on_options: Callable[[BrokerOptions], None] = lambda options: None
         self._take_broker_configs()
         computations = Computations(self.timers)
@@ -218,7 +219,7 @@ class Core:
 
     # Configurations.
 
-    def _configs_changed(self, kind: ConfigResourceType) -> None:
+    def _configs_changed(self, kind: ConfigResourceType, name: str) -> None:
         if kind == ConfigResourceType.BROKER:
             self._take_broker_configs()
             self._group_limits.group_consumer_assignment_interval_ms = (

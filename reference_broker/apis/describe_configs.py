@@ -12,7 +12,7 @@ from kafkawire.reference_broker.config.broker_configs import BrokerConfigs, Sett
 from kafkawire.reference_broker.config.config_values import shown_value
 from kafkawire.reference_broker.config.loggers import levels
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs
+from kafkawire.reference_broker.metadata.config_store import ConfigStore
 from kafkawire.reference_broker.metadata.image import MetadataImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
@@ -66,7 +66,7 @@ def handle(
     request: DescribeConfigsRequest,
     *,
     broker_configs: BrokerConfigs,
-    dynamic_configs: DynamicConfigs,
+    dynamic_configs: ConfigStore,
     metadata: MetadataCache,
     options: BrokerOptions,
 ) -> Work[Message | DelayedOperation]:
@@ -122,7 +122,7 @@ def _document(resource_type: int, entries: list[Entry]) -> None:
 class _Description:
     """Describes resources."""
 
-    def __init__(self, image: MetadataImage, node_id: int, configs: BrokerConfigs, dynamic: DynamicConfigs) -> None:
+    def __init__(self, image: MetadataImage, node_id: int, configs: BrokerConfigs, dynamic: ConfigStore) -> None:
         self._image = image
         self._node_id = node_id
         self._configs = configs

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs
+from kafkawire.reference_broker.metadata.config_store import ConfigStore
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
 from kafkawire.reference_broker.requests.call import Call
@@ -28,7 +28,7 @@ _FIRST_WITH_KINDS = since(ListConfigResourcesRequest, "resource_types")
 
 @serves(ApiKey.LIST_CONFIG_RESOURCES, scope=Scope.ALONE)
 def handle(
-    call: Call, request: ListConfigResourcesRequest, *, dynamic_configs: DynamicConfigs, metadata: MetadataCache
+    call: Call, request: ListConfigResourcesRequest, *, dynamic_configs: ConfigStore, metadata: MetadataCache
 ) -> Work[ListConfigResourcesResponse]:
     """Handle ListConfigResources."""
     wanted = set(request.resource_types) or set(_KINDS)
@@ -44,7 +44,7 @@ def handle(
     return ListConfigResourcesResponse(config_resources=found)
 
 
-def _names(kind: ConfigResourceType, dynamic: DynamicConfigs, metadata: MetadataCache) -> Iterable[str]:
+def _names(kind: ConfigResourceType, dynamic: ConfigStore, metadata: MetadataCache) -> Iterable[str]:
     """Return the names of resources of a kind; for groups and subscriptions, only those with configurations."""
     match kind:
         case ConfigResourceType.TOPIC:

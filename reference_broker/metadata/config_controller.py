@@ -1,7 +1,7 @@
 """The controller of configurations, as `topic_controller.py` is that of topics.
 
     request ──▶ ConfigController ──topic──▶ TopicController
-                      └──broker, group, client metrics──▶ DynamicConfigs
+                      └──broker, group, client metrics──▶ ConfigStore
 
 Source: `ConfigAdminManager`, `ConfigurationControlManager` in Apache Kafka, whose error texts are kept.
 """
@@ -15,7 +15,7 @@ from kafkawire.reference_broker.config.config_operations import Operation, check
 from kafkawire.reference_broker.config.loggers import change_levels, check_levels
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.config_rules import ConfigRules
-from kafkawire.reference_broker.metadata.dynamic_configs import DynamicConfigs, Revise
+from kafkawire.reference_broker.metadata.config_store import ConfigDone, ConfigStore, Revise
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import check_characters
@@ -25,10 +25,7 @@ from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS, GROUP_CONFIGS,
 from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ConfigType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["ConfigController", "ConfigDone"]
-
-#: Called with None when a change is in effect, or with the error.
-ConfigDone = Callable[[BrokerError | None], None]
+__all__ = ["ConfigController"]
 
 #: The configurations whose values Kafka treats as lists.
 _LISTS: Mapping[int, frozenset[str]] = {
@@ -46,7 +43,7 @@ class ConfigController:
         options: the broker's current options.
         rules: see `ConfigRules`.
         configs: configurations of the broker.
-        dynamic: see `DynamicConfigs`.
+        dynamic: see `ConfigStore`.
         metadata: has the topics.
         topics: changes them.
     """
@@ -56,7 +53,7 @@ class ConfigController:
         options: BrokerOptions,
         rules: ConfigRules,
         configs: BrokerConfigs,
-        dynamic: DynamicConfigs,
+        dynamic: ConfigStore,
         metadata: MetadataCache,
         topics: TopicController,
     ) -> None:

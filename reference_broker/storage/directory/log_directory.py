@@ -3,7 +3,7 @@
 Layout, Kafka's own apart from the folder `topics`, which stands in for the metadata log of a KRaft controller:
 
     .lock, meta.properties, recovery-point-offset-checkpoint, log-start-offset-checkpoint, .kafka_cleanshutdown
-    dynamic-configs                     see `metadata/dynamic_configs.py`
+    dynamic-configs                     see `metadata/local_config_store.py`
     producer-ids                        see `producer_id_file.py`
     topics/                             see `metadata/topic_files.py`
     <topic>-<partition>/                segments, leader-epoch-checkpoint, partition.metadata

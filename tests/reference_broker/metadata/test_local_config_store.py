@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.reference_broker.metadata.dynamic_configs import CONFIGS_BYTES_MAX, DynamicConfigs
+from kafkawire.reference_broker.metadata.local_config_store import CONFIGS_BYTES_MAX, LocalConfigStore
 from kafkawire.reference_broker.storage.checkpoints import DYNAMIC_CONFIGS
 from kafkawire.reference_broker.storage.disk.disk import replace_file
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
@@ -24,7 +24,7 @@ BROKER, GROUP = ConfigResourceType.BROKER, ConfigResourceType.GROUP
 METRICS = ConfigResourceType.CLIENT_METRICS
 
 
-def changed(configs: DynamicConfigs, kind: ConfigResourceType, name: str, **values: str) -> list[BrokerError | None]:
+def changed(configs: LocalConfigStore, kind: ConfigResourceType, name: str, **values: str) -> list[BrokerError | None]:
     outcome: list[BrokerError | None] = []
     configs.change(kind, name, lambda before: {**before, **values}, outcome.append)
     return outcome
@@ -70,12 +70,12 @@ def test_a_change_sees_those_before_it() -> None:
     bench = BrokerBench(MemoryDisk())
     bench.core.directory.queue._background = later
     configs, told = bench.core.dynamic_configs, []
-    configs.on_change = told.append
+    configs.on_change = lambda *resource: told.append(resource)
     first, second = changed(configs, GROUP, "g", a="1"), changed(configs, GROUP, "g", b="2")
     assert (first, second, configs.of(GROUP, "g"), told) == ([], [], {}, [])
     while waiting:
         waiting.pop(0)()
-    assert (first, second, configs.of(GROUP, "g"), told) == ([None], [None], {"a": "1", "b": "2"}, [GROUP, GROUP])
+    assert (first, second, configs.of(GROUP, "g"), told) == ([None], [None], {"a": "1", "b": "2"}, [(GROUP, "g")] * 2)
 
 
 def test_a_refused_change_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Dynamic configurations of brokers, groups and client metrics subscriptions, kept on disk.
+"""Dynamic configurations of brokers, groups and client metrics subscriptions, kept on the disk of a single broker.
 
     dynamic-configs     broker/1/log.retention.ms=5000, one line for each value
 
@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS, ConfigDone, ConfigListener, Revise
 from kafkawire.reference_broker.storage.checkpoints import DYNAMIC_CONFIGS, DamagedFile
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.storage.disk.disk import replace_file
@@ -22,62 +23,43 @@ from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.properties import properties_content
 
-__all__ = ["CONFIGS_BYTES_MAX", "DynamicConfigs", "Revise"]
+__all__ = ["CONFIGS_BYTES_MAX", "LocalConfigStore"]
 
 _log = logging.getLogger("kafkawire.broker")
-
-#: Returns new configurations of a resource from its current ones, or raises `BrokerError`.
-Revise = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 #: The whole file is written at every change, and read at every startup.
 CONFIGS_BYTES_MAX: Final = 4 * 1024 * 1024
 
-_NOTHING: Final[Mapping[str, str]] = {}
-
 _KEPT: Final = (ConfigResourceType.BROKER, ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS)
 
 
-class DynamicConfigs:
-    """The dynamic configurations.
+class LocalConfigStore:
+    """The dynamic configurations of a broker; see `ConfigStore`.
+
+    A change fails with POLICY_VIOLATION if the file would be too large, or with KAFKA_STORAGE_ERROR.
 
     Args:
         directory: the directory of the file.
 
     Raises:
         ConfigurationError: the file holds an entry that cannot be configured.
-
-    Attributes:
-        on_change: called with the kind of a resource after its configurations have changed.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
         #: By kind and name of the resource; none is empty.
         self._resources: dict[ConfigResourceType, dict[str, Mapping[str, str]]] = {kind: {} for kind in _KEPT}
-        self.on_change: Callable[[ConfigResourceType], None] = lambda kind: None
+        self.on_change: ConfigListener = lambda kind, name: None
         self._read()
 
     def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:
-        """Return the configurations of a resource."""
-        return self._resources[kind].get(name, _NOTHING)
+        return self._resources[kind].get(name, NO_CONFIGS)
 
     def resources(self, kind: ConfigResourceType) -> Mapping[str, Mapping[str, str]]:
-        """Return a live view of all resources of a kind that have configurations, by name."""
         return self._resources[kind]
 
-    def change(
-        self, kind: ConfigResourceType, name: str, revise: Revise, done: Callable[[BrokerError | None], None]
-    ) -> None:
-        """Change the configurations of a resource.
-
-        Args:
-            kind: type of the resource.
-            name: name of the resource.
-            revise: called when its turn comes; see `Revise`.
-            done: called with None when the change is durable, or with the error: that of `revise`, POLICY_VIOLATION if
-                the file would be too large, or KAFKA_STORAGE_ERROR.
-        """
-        revised: Mapping[str, str] = _NOTHING
+    def change(self, kind: ConfigResourceType, name: str, revise: Revise, done: ConfigDone) -> None:
+        revised: Mapping[str, str] = NO_CONFIGS
 
         def prepare() -> Callable[[], None]:
             nonlocal revised
@@ -93,7 +75,7 @@ class DynamicConfigs:
                 done(storage_error(error))
             else:
                 self._keep(kind, name, revised)
-                self.on_change(kind)
+                self.on_change(kind, name)
                 done(None)
 
         self._directory.queue.do(prepare, written)
@@ -136,7 +118,7 @@ class DynamicConfigs:
                 if kind not in kinds or not slash:
                     raise DamagedFile(disk.describe(DYNAMIC_CONFIGS), f"{entry!r:.60} is not a configuration")
                 resources = self._resources[kinds[kind]]
-                resources[_unquoted(name)] = {**resources.get(_unquoted(name), _NOTHING), config: value}
+                resources[_unquoted(name)] = {**resources.get(_unquoted(name), NO_CONFIGS), config: value}
         except DamagedFile as error:
             raise ConfigurationError("data_dir", disk.describe(""), str(error)) from error
 
