@@ -13,8 +13,8 @@ from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.new_topics import (
     DEFAULT,
     PARTITIONS_MAX,
+    NewTopic,
     plan_configs,
-    plan_partitions,
 )
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.requests.api_handlers import serves
@@ -27,11 +27,8 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.configs import TOPIC_CONFIGS
 from kafkawire.sdk.protocol.tables.enums import ConfigSource
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
-
-_REPLICATION_FACTOR = 1
 
 
 @serves(ApiKey.CREATE_TOPICS, only_on_controller=True)
@@ -84,29 +81,24 @@ def _create(
 ) -> CreateTopicsResponse.CreatableTopicResult:
     topics.check_name(topic.name)
     configs = plan_configs(options, topic.configs)
-    partitions = plan_partitions(options, topic)
+    assignments = [(each.partition_index, each.broker_ids) for each in topic.assignments]
+    new = NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
     result = CreateTopicsResponse.CreatableTopicResult(topic.name)
-
-    def fill(topic_id: bytes) -> None:
-        result.topic_id = topic_id
-        result.error_code, result.error_message = ErrorCode.NONE, None
-        result.num_partitions, result.replication_factor = partitions, _REPLICATION_FACTOR
-        result.configs = _configs(configs, options.topic_defaults)
 
     def created(made: TopicImage | BrokerError) -> None:
         if isinstance(made, BrokerError):
             _refuse(result, made)
         else:
-            fill(made.topic_id)
+            result.topic_id = made.topic_id
+            result.error_code, result.error_message = ErrorCode.NONE, None
+            result.num_partitions, result.replication_factor = len(made.partitions), len(made.partition(0).replicas)
+            result.configs = _configs(configs, options.topic_defaults)
         parts.arrived()
 
-    if validate_only:
-        fill(ZERO_UUID)
-        return result
     # Sent to the client if the topic is not created in time; its creation still continues.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
-    topics.create(topic.name, partitions, configs, created)
+    topics.create(new, created, validate_only=validate_only)
     return result
 
 

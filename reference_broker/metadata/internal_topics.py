@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
-__all__ = ["INTERNAL_TOPICS", "TopicPlan", "plan_topic", "warn_of_removal"]
+__all__ = ["INTERNAL_TOPICS", "plan_topic", "warn_of_removal"]
 
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 
@@ -44,28 +44,16 @@ _SHARE_CONFIGS = {
 }
 
 
-class TopicPlan(NamedTuple):
-    """Settings of a topic at creation.
-
-    Attributes:
-        partitions: their number.
-        configs: configurations that differ from the broker's defaults, by Kafka's names.
-    """
-
-    partitions: int
-    configs: Mapping[str, str]
-
-
-def plan_topic(name: str, options: BrokerOptions) -> TopicPlan:
-    """Return the settings of a topic for which the request gives none."""
+def plan_topic(name: str, options: BrokerOptions) -> NewTopic:
+    """Return a topic for which the request gives nothing but the name."""
     if name == CONSUMER_OFFSETS_TOPIC:
         segment_bytes = {"segment.bytes": str(options.offsets_topic_segment_bytes)}
-        return TopicPlan(options.offsets_topic_num_partitions, _OFFSETS_CONFIGS | segment_bytes)
+        return NewTopic(name, options.offsets_topic_num_partitions, configs=_OFFSETS_CONFIGS | segment_bytes)
     if name == TRANSACTION_STATE_TOPIC:
-        return TopicPlan(options.transaction_state_log_num_partitions, _TRANSACTIONS_CONFIGS)
+        return NewTopic(name, options.transaction_state_log_num_partitions, configs=_TRANSACTIONS_CONFIGS)
     if name == SHARE_GROUP_STATE_TOPIC:
-        return TopicPlan(_SHARE_PARTITIONS, _SHARE_CONFIGS)
-    return TopicPlan(options.num_partitions, {})
+        return NewTopic(name, _SHARE_PARTITIONS, configs=_SHARE_CONFIGS)
+    return NewTopic(name, options.num_partitions)
 
 
 def warn_of_removal(topics: Mapping[str, Mapping[str, str]], options: BrokerOptions, log: logging.Logger) -> None:

@@ -24,7 +24,7 @@ from kafkawire.reference_broker.metadata.image import (
 from kafkawire.reference_broker.metadata.internal_topics import plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_partitions import check_increase
-from kafkawire.reference_broker.metadata.new_topics import check_characters
+from kafkawire.reference_broker.metadata.new_topics import NewTopic, check_characters, plan_partitions
 from kafkawire.reference_broker.metadata.topic_controller import TopicDone
 from kafkawire.reference_broker.metadata.topic_files import LocalTopic
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
@@ -32,6 +32,7 @@ from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CLUSTER_METADATA_TOPIC, NO_LEADER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["LocalTopics"]
@@ -115,7 +116,19 @@ class LocalTopics:
 
     # Creating and deleting.
 
-    def create(self, name: str, partitions: int, configs: Mapping[str, str], done: TopicDone) -> None:
+    def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
+        try:
+            partitions = plan_partitions(self._options, new)
+        except BrokerError as error:
+            done(error)
+            return
+        if validate_only:
+            planned = (self._partition(0, is_offline=False),) * partitions
+            done(TopicImage(new.name, ZERO_UUID, planned, new.configs))
+        else:
+            self._create(new.name, partitions, new.configs, done)
+
+    def _create(self, name: str, partitions: int, configs: Mapping[str, str], done: TopicDone) -> None:
         if name in self._creating:
             self._creating[name].append(done)
             return
@@ -135,14 +148,14 @@ class LocalTopics:
     def create_by_default(self, name: str, done: TopicDone) -> None:
         if name not in self._creating:
             self.check_name(name)
-        self.create(name, *plan_topic(name, self._options), done)
+        self.create(plan_topic(name, self._options), done)
 
     def ensure(self, name: str, done: TopicDone) -> None:
         topic = self.metadata.image.topics.get(name)
         if topic is not None:
             done(topic)
         else:
-            self.create(name, *plan_topic(name, self._options), done)
+            self.create(plan_topic(name, self._options), done)
 
     def size_of(self, topic: TopicImage) -> int:
         return len(topic.partitions)

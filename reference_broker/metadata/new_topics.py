@@ -1,4 +1,4 @@
-"""Checks of requests for new topics: name, partitions and configurations.
+"""New topics, and the checks of requests for them: name, partitions and configurations.
 
 Source: `Topic`, `ReplicationControlManager` in Apache Kafka, whose error texts are kept in substance.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kafkawire.reference_broker.config.config_values import InvalidConfig
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.config.topic_configs import check_together, check_topic_config
+from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.tables.enums import TOPIC_NAME_CHARACTERS_MAX, TOPIC_NAME_PATTERN
@@ -19,6 +21,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 __all__ = [
     "DEFAULT",
     "PARTITIONS_MAX",
+    "NewTopic",
     "check_characters",
     "plan_configs",
     "plan_partitions",
@@ -34,6 +37,24 @@ DEFAULT = -1
 _REPLICAS = 1
 
 _NAME = re.compile(TOPIC_NAME_PATTERN)
+
+
+class NewTopic(NamedTuple):
+    """A topic that is to be created.
+
+    Attributes:
+        name: its name.
+        partitions: their number; `DEFAULT` for the default, or if there are assignments.
+        replication_factor: the number of replicas of each partition; `DEFAULT` as above.
+        assignments: number and replicas of each partition, the preferred leader first; empty to have them chosen.
+        configs: configurations that differ from the defaults, by Kafka's names.
+    """
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str] = NO_CONFIGS
 
 
 def check_characters(name: str) -> None:
@@ -56,8 +77,8 @@ def check_characters(name: str) -> None:
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
-def plan_partitions(options: BrokerOptions, topic: CreateTopicsRequest.CreatableTopic) -> int:
-    """Return the number of partitions that a topic will have.
+def plan_partitions(options: BrokerOptions, topic: NewTopic) -> int:
+    """Return the number of partitions that a topic of a single broker will have.
 
     Raises:
         BrokerError: the number, the replication factor or the assignment is invalid.
@@ -69,7 +90,7 @@ def plan_partitions(options: BrokerOptions, topic: CreateTopicsRequest.Creatable
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if topic.num_partitions != DEFAULT and topic.num_partitions <= 0:
+    if topic.partitions != DEFAULT and topic.partitions <= 0:
         raise BrokerError(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
@@ -79,31 +100,30 @@ def plan_partitions(options: BrokerOptions, topic: CreateTopicsRequest.Creatable
             f"Unable to replicate the partition {topic.replication_factor} time(s): The target replication factor of "
             f"{topic.replication_factor} cannot be reached because only {_REPLICAS} broker(s) are registered.",
         )
-    return options.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+    return options.num_partitions if topic.partitions == DEFAULT else topic.partitions
 
 
-def _plan_assigned(options: BrokerOptions, topic: CreateTopicsRequest.CreatableTopic) -> int:
+def _plan_assigned(options: BrokerOptions, topic: NewTopic) -> int:
     if topic.replication_factor != DEFAULT:
         raise BrokerError(
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but replication factor was not set to -1.",
         )
-    if topic.num_partitions != DEFAULT:
+    if topic.partitions != DEFAULT:
         raise BrokerError(
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         )
-    numbers = sorted(assignment.partition_index for assignment in topic.assignments)
+    numbers = sorted(number for number, _ in topic.assignments)
     if numbers != list(range(len(numbers))):
         raise BrokerError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
-    for assignment in topic.assignments:
-        if list(assignment.broker_ids) != [options.node_id]:
+    for number, broker_ids in topic.assignments:
+        if list(broker_ids) != [options.node_id]:
             raise BrokerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {assignment.partition_index} is assigned to brokers {list(assignment.broker_ids)}, "
-                f"the only broker is {options.node_id}",
+                f"partition {number} is assigned to brokers {list(broker_ids)}, the only broker is {options.node_id}",
             )
     return len(numbers)
 

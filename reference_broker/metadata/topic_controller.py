@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.sdk.errors import BrokerError
 
 __all__ = ["TopicController", "TopicDone"]
@@ -30,14 +31,14 @@ class TopicController(Protocol):
             BrokerError: the name is not allowed, is taken, or differs from another only in periods and underscores.
         """
 
-    def create(self, name: str, partitions: int, configs: Mapping[str, str], done: TopicDone) -> None:
+    def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
         """Create a missing topic, or wait for its creation if that has begun.
 
         Args:
-            name: checked by `check_name`.
-            partitions: their number.
-            configs: configurations that differ from the defaults, checked.
-            done: see `TopicDone`; the error is KAFKA_STORAGE_ERROR.
+            new: the topic; its name is checked by `check_name`, and its configurations are checked.
+            done: see `TopicDone`; the error is that of the numbers or of the assignment, or KAFKA_STORAGE_ERROR.
+            validate_only: whether to create nothing; `done` then gets the image that the topic would have, with an id
+                of zeros.
         """
 
     def create_by_default(self, name: str, done: TopicDone) -> None:

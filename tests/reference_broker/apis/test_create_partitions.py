@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -83,7 +84,7 @@ def test_what_was_acknowledged_is_there_after_a_crash(seed: int) -> None:
 
 def test_the_response_waits_for_the_disk_or_for_as_long_as_it_may_take() -> None:
     bench = BrokerBench(MemoryDisk(), work := HeldWork())
-    bench.core.topics.create("t", 1, {}, lambda made: None)
+    bench.core.topics.create(NewTopic("t", 1), lambda made: None)
     work.run()
     late, early = bench.ask(grow(2, timeout_ms=50)), bench.ask(grow(3, timeout_ms=500))
     assert isinstance(late, DelayedOperation)
@@ -100,7 +101,7 @@ def test_the_response_waits_for_the_disk_or_for_as_long_as_it_may_take() -> None
 
 def test_a_topic_that_is_growing_has_what_it_will_have() -> None:
     bench = BrokerBench(MemoryDisk(), work := HeldWork())
-    bench.core.topics.create("t", 1, {}, lambda made: None)
+    bench.core.topics.create(NewTopic("t", 1), lambda made: None)
     work.run()
     bench.ask(grow(3))
     assert answers_of(bench.ask(grow(3)))["t"] == (ErrorCode.INVALID_PARTITIONS, "Topic already has 3 partition(s).")
@@ -114,7 +115,7 @@ def test_a_topic_that_is_growing_has_what_it_will_have() -> None:
     assert isinstance(gone.response, CreatePartitionsResponse)
     assert answers_of(gone.response)["t"][0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert not [name for name in bench.disk.names("") if name.startswith("t-")], "all four went"
-    bench.core.topics.create("t", 1, {}, lambda made: None)
+    bench.core.topics.create(NewTopic("t", 1), lambda made: None)
     work.run()
     assert answers_of(bench.ask(grow(2, validate_only=True)))["t"] == (ErrorCode.NONE, None)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.delete_records import DeleteRecordsRequest
@@ -117,7 +118,7 @@ def test_response_waits_for_the_disk():
     disk, work = MemoryDisk(), HeldWork()
     bench = BrokerBench(disk, work)
     created = []
-    bench.core.topics.create("t", 1, {}, created.append)
+    bench.core.topics.create(NewTopic("t", 1), created.append)
     work.run()
     bench.produce(produced(b"a", b"b"))
     work.run()
@@ -133,7 +134,7 @@ def test_response_waits_for_the_disk():
 
 def with_held_work():
     bench = BrokerBench(MemoryDisk(), work := HeldWork())
-    bench.core.topics.create("t", 1, {}, lambda made: None)
+    bench.core.topics.create(NewTopic("t", 1), lambda made: None)
     work.run()
     return bench, work
 
@@ -170,7 +171,7 @@ def test_topics_that_are_created_hold_up_nothing():
     bench, work = with_held_work()
     created = []
     for number in range(9):
-        bench.core.topics.create(f"many{number}", 1, {}, created.append)
+        bench.core.topics.create(NewTopic(f"many{number}", 1), created.append)
     waiting = ask(bench, ("t", 0, -1))
     assert isinstance(waiting, DelayedOperation)
     while waiting.response is None:

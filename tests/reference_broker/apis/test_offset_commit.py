@@ -9,6 +9,7 @@ import errno
 import pytest
 
 from kafkawire.reference_broker.groups.records import Committed
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_at
 from kafkawire.sdk.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -130,7 +131,7 @@ def test_long_run_of_commits_stays_small_and_is_loaded_after_compaction():
     bench = BrokerBench(MemoryDisk())
     bench.create(partitions=10)
     small = {"cleanup.policy": "compact", "segment.ms": "1000", "segment.index.bytes": "240"}
-    bench.core.topics.create(CONSUMER_OFFSETS_TOPIC, 1, small, lambda topic: None)
+    bench.core.topics.create(NewTopic(CONSUMER_OFFSETS_TOPIC, 1, configs=small), lambda topic: None)
     bench.restart()
     log = bench.core.directory.log(CONSUMER_OFFSETS_TOPIC, 0)
     assert log is not None

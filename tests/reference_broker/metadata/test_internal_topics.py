@@ -9,6 +9,7 @@ import pytest
 
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS, plan_topic
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -50,7 +51,7 @@ def test_plan(name):
     options = read_options(
         {"offsets.topic.num.partitions": 3, "transaction.state.log.num.partitions": 4, "num.partitions": 2}
     )
-    assert plan_topic(name, options) == (PARTITIONS[name], CONFIGS[name])
+    assert plan_topic(name, options) == NewTopic(name, PARTITIONS[name], configs=CONFIGS[name])
 
 
 @pytest.mark.parametrize("name", PARTITIONS)

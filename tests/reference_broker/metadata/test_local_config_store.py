@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkawire.reference_broker.metadata.local_config_store import CONFIGS_BYTES_MAX, LocalConfigStore
+from kafkawire.reference_broker.metadata.config_store import ConfigStore
+from kafkawire.reference_broker.metadata.local_config_store import CONFIGS_BYTES_MAX
 from kafkawire.reference_broker.storage.checkpoints import DYNAMIC_CONFIGS
 from kafkawire.reference_broker.storage.disk.disk import replace_file
 from kafkawire.reference_broker.storage.disk.memory import DiskCall, MemoryDisk
@@ -24,7 +25,7 @@ BROKER, GROUP = ConfigResourceType.BROKER, ConfigResourceType.GROUP
 METRICS = ConfigResourceType.CLIENT_METRICS
 
 
-def changed(configs: LocalConfigStore, kind: ConfigResourceType, name: str, **values: str) -> list[BrokerError | None]:
+def changed(configs: ConfigStore, kind: ConfigResourceType, name: str, **values: str) -> list[BrokerError | None]:
     outcome: list[BrokerError | None] = []
     configs.change(kind, name, lambda before: {**before, **values}, outcome.append)
     return outcome

@@ -9,12 +9,15 @@ from typing import NoReturn
 import pytest
 
 from kafkawire.reference_broker.metadata.image import PartitionImage, TopicImage
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.metadata.topic_files import LocalTopic
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.storage.held_work import HeldWork
 
@@ -58,7 +61,7 @@ def test_name_is_free_again_when_the_topic_is_gone(bench):
 
 def test_names_collide_from_the_start_of_creation_and_after_a_restart():
     bench = BrokerBench(disk := MemoryDisk(), work := HeldWork())
-    bench.core.topics.create("a.b", 1, {}, lambda made: None)
+    bench.core.topics.create(NewTopic("a.b", 1), lambda made: None)
     for _ in range(2):
         with pytest.raises(BrokerError, match=r"collides with existing topic: a\.b"):
             bench.core.topics.check_name("a_b")
@@ -81,12 +84,14 @@ def test_a_name_is_not_compared_with_every_other(bench):
 def test_names_of_topics_that_were_never_made_are_not_kept():
     """Clients may try any number of names while the disk is full."""
     bench = BrokerBench(disk := MemoryDisk())
+    topics = bench.core.topics
+    assert isinstance(topics, LocalTopics)
     disk.plan = fail_sometimes(0, 1.0, errno.ENOSPC)
     made: list[TopicImage | BrokerError] = []
     for number in range(3):
-        bench.core.topics.create(f"t.{number}", 1, {}, made.append)
+        topics.create(NewTopic(f"t.{number}", 1), made.append)
     assert [type(each) for each in made] == [BrokerError] * 3
-    assert not bench.core.topics._similar_names
+    assert not topics._similar_names
 
 
 def test_a_broker_alone_is_a_controller_of_topics(bench):
@@ -98,12 +103,28 @@ def test_all_who_want_a_topic_wait_for_the_same_one():
     bench = BrokerBench(MemoryDisk(), work := HeldWork())
     made: list[TopicImage | BrokerError] = []
     for partitions in (2, 5):
-        bench.core.topics.create("t", partitions, {}, made.append)
+        bench.core.topics.create(NewTopic("t", partitions), made.append)
     bench.core.topics.create_by_default("t", made.append)
     assert not bench.core.metadata.image.topics, "it is not durable yet"
     work.run()
     assert made == [bench.core.metadata.image.topics["t"]] * 3
     assert len(bench.core.replicas.of("t")) == 2
+
+
+def test_a_topic_that_is_only_validated_is_described(bench):
+    made: list[TopicImage | BrokerError] = []
+    for new in (
+        NewTopic("t", 2, configs={"retention.ms": "1"}),
+        NewTopic("t", 0),
+        NewTopic("t", assignments=[(0, [9])]),
+    ):
+        bench.core.topics.create(new, made.append, validate_only=True)
+    node = (bench.core.options.node_id,)
+    described, *errors = made
+    assert described == TopicImage("t", ZERO_UUID, (PartitionImage(node[0], 0, node, node),) * 2, {"retention.ms": "1"})
+    codes = [error.code for error in errors if isinstance(error, BrokerError)]
+    assert codes == [ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+    assert not bench.core.metadata.image.topics
 
 
 def test_what_the_disk_has_is_the_image_at_the_start():

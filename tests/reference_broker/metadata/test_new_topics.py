@@ -3,15 +3,13 @@
 import pytest
 
 from kafkawire.reference_broker.config.options import read_options
-from kafkawire.reference_broker.metadata.new_topics import check_characters, plan_configs, plan_partitions
+from kafkawire.reference_broker.metadata.new_topics import NewTopic, check_characters, plan_configs, plan_partitions
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 OPTIONS = read_options({"num_partitions": 4, "node_id": 7})
 
-Topic = CreateTopicsRequest.CreatableTopic
-Assignment = CreateTopicsRequest.CreatableReplicaAssignment
 Config = CreateTopicsRequest.CreatableTopicConfig
 
 
@@ -31,21 +29,21 @@ def test_names_say_what_is_wrong_with_them(name, reason):
 
 
 def test_the_count_of_partitions_is_the_clients_the_brokers_or_that_of_the_assignment():
-    assert plan_partitions(OPTIONS, Topic("t", 3, 1)) == 3
-    assert plan_partitions(OPTIONS, Topic("t", -1, -1)) == 4
-    assert plan_partitions(OPTIONS, Topic("t", -1, -1, [Assignment(1, [7]), Assignment(0, [7])])) == 2
+    assert plan_partitions(OPTIONS, NewTopic("t", 3, 1)) == 3
+    assert plan_partitions(OPTIONS, NewTopic("t", -1, -1)) == 4
+    assert plan_partitions(OPTIONS, NewTopic("t", -1, -1, [(1, [7]), (0, [7])])) == 2
 
 
 @pytest.mark.parametrize(
     ("topic", "code"),
     [
-        (Topic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
-        (Topic("t", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
-        (Topic("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
-        (Topic("t", 1, -1, [Assignment(0, [7])]), ErrorCode.INVALID_REQUEST),
-        (Topic("t", -1, 1, [Assignment(0, [7])]), ErrorCode.INVALID_REQUEST),
-        (Topic("t", -1, -1, [Assignment(1, [7])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (Topic("t", -1, -1, [Assignment(0, [8])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic("t", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (NewTopic("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
+        (NewTopic("t", 1, -1, [(0, [7])]), ErrorCode.INVALID_REQUEST),
+        (NewTopic("t", -1, 1, [(0, [7])]), ErrorCode.INVALID_REQUEST),
+        (NewTopic("t", -1, -1, [(1, [7])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (NewTopic("t", -1, -1, [(0, [8])]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
 def test_partitions_that_cannot_be(topic, code):

@@ -9,13 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.metadata.topic_controller import TopicController, TopicDone
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.broker_bench import BrokerBench
 
 CHANGES: dict[str, Callable[[TopicController, BrokerBench, TopicDone], None]] = {
-    "create": lambda topics, bench, done: topics.create("new", 2, {}, done),
+    "create": lambda topics, bench, done: topics.create(NewTopic("new", 2), done),
     "create by default": lambda topics, bench, done: topics.create_by_default("new", done),
     "ensure": lambda topics, bench, done: topics.ensure("__consumer_offsets", done),
     "ensure again": lambda topics, bench, done: topics.ensure("t", done),

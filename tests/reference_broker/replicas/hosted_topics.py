@@ -6,6 +6,7 @@ from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.metadata.image import MetadataImage
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.replicas.local_roles import LocalRoles
 from kafkawire.reference_broker.replicas.replicas import Replicas
@@ -38,7 +39,7 @@ class Hosted:
     def create(self, name: str, partitions: int = 1, **configs: str) -> None:
         """Create a topic."""
         named = {key.replace("_", "."): value for key, value in configs.items()}
-        self.topics.create(name, partitions, named, lambda made: None)
+        self.topics.create(NewTopic(name, partitions, configs=named), lambda made: None)
 
     def delete(self, name: str) -> None:
         """Delete a topic."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
@@ -217,7 +218,7 @@ class Simulation:
         """Create the topics that are missing."""
         for name, count in TOPICS.items():
             if name not in self.bench.store.topics:
-                self.bench.core.topics.create(name, count, {}, lambda _: None)
+                self.bench.core.topics.create(NewTopic(name, count), lambda _: None)
         self.work.run()
 
     def advance(self, milliseconds: int) -> None:
