@@ -26,6 +26,7 @@ from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
 from kafkawire.reference_broker.metadata.local_config_store import LocalConfigStore
 from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.producer_id_blocks import LocalProducerIdBlocks
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.replicas.local_roles import LocalRoles
@@ -123,7 +124,7 @@ class Core:
             computations,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
-        self.producer_ids = ProducerIds(directory.producer_ids.reserve, directory.services)
+        self.producer_ids = ProducerIds(LocalProducerIdBlocks(directory.producer_ids, directory.services))
         self.transactions: TransactionCoordinator = TransactionCoordinator(
             self.timers,
             TransactionLimits.of(options),

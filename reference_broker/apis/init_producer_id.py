@@ -47,11 +47,8 @@ def handle(
         else:
             operation.complete(_refused(outcome.code))
 
-    def given(found: int | OSError) -> None:
-        if isinstance(found, OSError):
-            operation.complete(_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-        else:
-            initialized(ProducerIdAndEpoch(found, _FIRST_EPOCH))
+    def given(found: int | BrokerError) -> None:
+        initialized(found if isinstance(found, BrokerError) else ProducerIdAndEpoch(found, _FIRST_EPOCH))
 
     if request.transactional_id is None:
         # Without a transactional id, a producer that asks again has no use for its old id; Kafka returns a new one,

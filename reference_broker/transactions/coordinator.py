@@ -162,12 +162,12 @@ class TransactionCoordinator:
             else:
                 done(outcome)
 
-        def given(waiting: _WithoutId, found: int | OSError) -> None:
+        def given(waiting: _WithoutId, found: int | BrokerError) -> None:
             if waiting not in self._without_id:
                 return  # it has been refused; the id remains unused
             del self._without_id[waiting]
-            if isinstance(found, OSError):
-                done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(found)))
+            if isinstance(found, BrokerError):
+                done(found)
             else:
                 self._submit_with_id(transactional_id, operation, done, now_ms, found)
 

@@ -18,6 +18,7 @@ from kafkawire.reference_broker.storage.producers.producers import Marker, Verif
 from kafkawire.reference_broker.transactions.transaction_verification import Verifier
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, TransactionVersion
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
 __all__ = ["verify_commit", "write_marker"]

@@ -1,42 +1,37 @@
-"""Unique producer ids, reserved on disk in blocks before use.
+"""Unique producer ids, from blocks that are reserved before use.
 
-The rest of a block is lost when the broker ends; there are 2^63 ids.
-
-Source: `RPCProducerIdManager`, `ProducerIdControlManager` in Apache Kafka, where the controller keeps the reservations.
+Source: `RPCProducerIdManager` in Apache Kafka.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
-from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.metadata.producer_id_blocks import ProducerIdBlocks
+from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["BLOCK_IDS", "ProducerIds"]
+__all__ = ["ProducerIds", "Then"]
 
-#: Ids reserved at once, as in Kafka: one disk write for each thousand producers.
-BLOCK_IDS = 1000
+#: When one in so many ids of a block is left, the next block is reserved in advance, as in Kafka.
+_REFILL_PART: Final = 10
 
-#: When only this many are left, the next block is reserved in advance.
-_RESERVE_BELOW = BLOCK_IDS // 10
-
-Reserve = Callable[[int], int]
-#: Receives an id, or the error.
-Then = Callable[[int | OSError], None]
+#: Receives an id, or the error that the client gets.
+Then = Callable[[int | BrokerError], None]
 
 
 class ProducerIds:
     """Assigns producer ids.
 
     Args:
-        reserve: reserves a number of ids and returns the first; it blocks, and raises OSError.
-        services: run `reserve` in the background, and log failures.
+        blocks: reserves them.
     """
 
-    def __init__(self, reserve: Reserve, services: LogServices) -> None:
-        self._reserve = reserve
-        self._services = services
+    def __init__(self, blocks: ProducerIdBlocks) -> None:
+        self._source = blocks
         self._blocks: deque[range] = deque()
+        self._refill_below = 1
         # At most one for each open connection, since a connection has one request at a time.
         self._waiting: deque[Then] = deque()
         self._is_reserving = False
@@ -52,23 +47,17 @@ class ProducerIds:
             if len(block) > 1:
                 self._blocks.appendleft(block[1:])
             self._waiting.popleft()(block[0])
-        if not self._is_reserving and (self._waiting or sum(map(len, self._blocks)) < _RESERVE_BELOW):
-            self._reserve_block()
+        if not self._is_reserving and (self._waiting or sum(map(len, self._blocks)) < self._refill_below):
+            self._is_reserving = True
+            self._source.reserve(self._reserved)
 
-    def _reserve_block(self) -> None:
-        self._is_reserving = True
-        reserved: list[int] = []
-
-        def done(error: Exception | None) -> None:
-            self._is_reserving = False
-            if error is None:
-                self._blocks.append(range(reserved[0], reserved[0] + BLOCK_IDS))
-                self._give()
-                return
-            now_ms = self._services.clock()
-            self._services.lines.error("producer ids", now_ms, "no producer ids could be reserved: %s", error)
-            waiting, self._waiting = self._waiting, deque()
-            for then in waiting:
-                then(error if isinstance(error, OSError) else OSError(str(error)))
-
-        self._services.background(lambda: reserved.append(self._reserve(BLOCK_IDS)), done)
+    def _reserved(self, block: range | BrokerError) -> None:
+        self._is_reserving = False
+        if not isinstance(block, BrokerError):
+            self._blocks.append(block)
+            self._refill_below = max(len(block) // _REFILL_PART, 1)
+            self._give()
+            return
+        waiting, self._waiting = self._waiting, deque()
+        for then in waiting:
+            then(block.again())

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafkawire.reference_broker.metadata.producer_id_blocks import LocalProducerIdBlocks
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, fail_sometimes
 from kafkawire.reference_broker.storage.services import LogServices
@@ -68,7 +69,8 @@ def test_fenced_producers(bench: BrokerBench, version: int) -> None:
 def test_a_response_waits_for_the_disk(bench: BrokerBench) -> None:
     held: list[tuple[Callable[[], None], Callable[[Exception | None], None]]] = []
     services = LogServices(bench.disk, lambda *work: held.append(work))
-    bench.use(producer_ids=ProducerIds(bench.core.directory.producer_ids.reserve, services))
+    blocks = LocalProducerIdBlocks(bench.core.directory.producer_ids, services)
+    bench.use(producer_ids=ProducerIds(blocks))
     waiting = bench.ask(InitProducerIdRequest(None))
     assert isinstance(waiting, DelayedOperation)
     ((work, done),) = held

@@ -5,27 +5,39 @@ Method: reservations that the test completes or lets fail.
 
 from __future__ import annotations
 
-from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
-from kafkawire.reference_broker.storage.services import LogServices
-from kafkawire.reference_broker.transactions.producer_ids import BLOCK_IDS, ProducerIds
-from tests.reference_broker.storage.held_work import HeldWork
+import pytest
+
+from kafkawire.reference_broker.metadata.producer_id_blocks import BLOCK_IDS, BlockDone
+from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
 
 class Bench:
-    """Producer ids from a counter; background work waits for the test."""
+    """Producer ids from a counter.
 
-    def __init__(self) -> None:
+    Attributes:
+        next_id: the first of the next block.
+        asked: reservations that wait for the test.
+        given: what was passed on.
+    """
+
+    def __init__(self, block_ids: int = BLOCK_IDS) -> None:
         self.next_id = 0
-        self.work = HeldWork()
-        self.is_broken = False
-        self.given: list[int | OSError] = []
-        self.ids = ProducerIds(self.reserve, LogServices(MemoryDisk(), self.work))
+        self.asked: list[BlockDone] = []
+        self.given: list[int | BrokerError] = []
+        self.ids = ProducerIds(self)
+        self._block_ids = block_ids
 
-    def reserve(self, count: int) -> int:
-        if self.is_broken:
-            raise OSError("the disk is gone")
-        first, self.next_id = self.next_id, self.next_id + count
-        return first
+    def reserve(self, done: BlockDone) -> None:
+        self.asked.append(done)
+
+    def answer(self, error: BrokerError | None = None) -> None:
+        """Answer the only reservation that waits."""
+        (done,) = self.asked
+        self.asked.clear()
+        first, self.next_id = self.next_id, self.next_id + self._block_ids
+        done(range(first, self.next_id) if error is None else error)
 
     def take(self, count: int = 1) -> None:
         for _ in range(count):
@@ -35,34 +47,35 @@ class Bench:
 def test_ids_wait_for_the_first_block() -> None:
     bench = Bench()
     bench.take(3)
-    assert (bench.given, len(bench.work.pending)) == ([], 1)
-    bench.work.run(1)
+    assert (bench.given, len(bench.asked)) == ([], 1)
+    bench.answer()
     assert bench.given == [0, 1, 2]
     bench.take()
     assert bench.given[-1] == 3
 
 
-def test_the_next_block_is_reserved_in_advance() -> None:
-    bench = Bench()
-    bench.take(BLOCK_IDS * 9 // 10)
-    bench.work.run(1)
-    assert not bench.work.pending, "100 are left"
-    bench.take()
-    assert len(bench.work.pending) == 1
-    bench.take(99)
-    assert len(bench.given) == BLOCK_IDS
-    bench.take(2)
-    assert len(bench.given) == BLOCK_IDS, "the second block is not there yet"
-    assert len(bench.work.pending) == 1
-    bench.work.run(1)
-    assert bench.given == list(range(BLOCK_IDS + 2))
+@pytest.mark.parametrize("block_ids", [BLOCK_IDS, 20, 1])
+def test_the_next_block_is_reserved_when_a_tenth_is_left(block_ids: int) -> None:
+    bench = Bench(block_ids)
+    bench.take(block_ids * 9 // 10 or 1)
+    bench.answer()
+    if block_ids > 1:
+        assert not bench.asked, "a tenth is left"
+        bench.take()
+    assert len(bench.asked) == 1
+    bench.take(block_ids - len(bench.given))
+    assert len(bench.given) == block_ids
+    bench.take(1)
+    assert len(bench.given) == block_ids, "the second block is not there yet"
+    bench.answer()
+    assert bench.given == list(range(block_ids + 1))
 
 
 def test_more_wait_than_a_block_has() -> None:
     bench = Bench()
     bench.take(2 * BLOCK_IDS + 5)
     for _ in range(3):
-        bench.work.run(1)
+        bench.answer()
     assert bench.given == list(range(2 * BLOCK_IDS + 5))
 
 
@@ -70,18 +83,18 @@ def test_blocks_of_others_are_left_out() -> None:
     bench = Bench()
     bench.next_id = 5000
     bench.take()
-    bench.work.run(1)
+    bench.answer()
     assert bench.given == [5000]
 
 
 def test_a_failure_is_reported_and_the_next_request_tries_again() -> None:
     bench = Bench()
-    bench.is_broken = True
     bench.take(2)
-    bench.work.run(1)
-    assert [type(found) for found in bench.given] == [OSError, OSError]
-    assert not bench.work.pending
-    bench.is_broken = False
+    bench.answer(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the disk is gone"))
+    errors = [each for each in bench.given if isinstance(each, BrokerError)]
+    assert [error.code for error in errors] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert errors[0] is not errors[1]
+    assert not bench.asked
     bench.take()
-    bench.work.run(1)
-    assert bench.given[-1] == 0
+    bench.answer()
+    assert bench.given[-1] == BLOCK_IDS

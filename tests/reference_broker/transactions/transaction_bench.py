@@ -8,9 +8,8 @@ from itertools import count
 from typing import Any
 
 from kafkawire.reference_broker.config.options import read_options
-from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.metadata.producer_id_blocks import BLOCK_IDS, BlockDone
 from kafkawire.reference_broker.storage.producers.producers import Marker
-from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
@@ -61,8 +60,8 @@ class TransactionBench:
         self.failing: dict[Partition, ErrorCode] = {}
         self.no_ids = False
         self.held_work: list[Callable[[], None]] | None = None
-        ids = count(1000, 1000)
-        self.producer_ids = ProducerIds(lambda wanted: next(ids), LogServices(MemoryDisk(), self._background))
+        self._first_ids = count(BLOCK_IDS, BLOCK_IDS)
+        self.producer_ids = ProducerIds(self)
         self.limits = limits
         self.transactions = TransactionCoordinator(
             self.timers, replace(_DEFAULTS, **limits), lambda: len(self.logs), self.producer_ids, self._write
@@ -74,13 +73,15 @@ class TransactionBench:
         for number, log in enumerate(self.logs):
             self.transactions.elected(number, log, self.leader_epoch, self.now_ms)
 
-    def _background(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+    def reserve(self, done: BlockDone) -> None:
+        """Reserve producer ids; see `ProducerIdBlocks`."""
+
         def run() -> None:
-            work()
-            done(None)
+            first = next(self._first_ids)
+            done(range(first, first + BLOCK_IDS))
 
         if self.no_ids:
-            done(OSError("the disk is full"))
+            done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the disk is full"))
         elif self.held_work is not None:
             self.held_work.append(run)
         else:

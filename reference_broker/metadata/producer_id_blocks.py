@@ -1,0 +1,61 @@
+"""Where a broker gets blocks of unused producer ids.
+
+A single broker reserves them in a file. The ids of a block that are left when the broker ends are lost; there are 2^63.
+
+Source: `ProducerIdManager`, `ZkProducerIdManager`, `ProducerIdsBlock` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from kafkawire.reference_broker.storage.directory.producer_id_file import ProducerIdFile
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["BLOCK_IDS", "BlockDone", "LocalProducerIdBlocks", "ProducerIdBlocks"]
+
+#: Ids in a block, as in Kafka: one disk write for each thousand producers.
+BLOCK_IDS: Final = 1000
+
+#: Called with a block of at least one id, or with the error that clients get.
+BlockDone = Callable[[range | BrokerError], None]
+
+
+class ProducerIdBlocks(Protocol):
+    """Reserves producer ids, so that no broker of the cluster ever assigns one of them again."""
+
+    def reserve(self, done: BlockDone) -> None:
+        """Reserve a block without blocking.
+
+        Args:
+            done: see `BlockDone`; called once, possibly at once.
+        """
+
+
+class LocalProducerIdBlocks:
+    """The producer ids of a single broker; see `ProducerIdBlocks`.
+
+    Args:
+        file: has the reservations.
+        services: write the file in the background, and log failures.
+    """
+
+    def __init__(self, file: ProducerIdFile, services: LogServices) -> None:
+        self._file = file
+        self._services = services
+
+    def reserve(self, done: BlockDone) -> None:
+        reserved: list[int] = []
+
+        def written(error: Exception | None) -> None:
+            if error is None:
+                done(range(reserved[0], reserved[0] + BLOCK_IDS))
+                return
+            now_ms = self._services.clock()
+            self._services.lines.error("producer ids", now_ms, "no producer ids could be reserved: %s", error)
+            done(BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)))
+
+        self._services.background(lambda: reserved.append(self._file.reserve(BLOCK_IDS)), written)
