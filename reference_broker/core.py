@@ -21,12 +21,9 @@ from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import ClusterTopics
 from kafkawire.reference_broker.metadata.config_controller import ConfigController
 from kafkawire.reference_broker.metadata.config_rules import ConfigRules
-from kafkawire.reference_broker.metadata.config_store import ConfigStore
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
-from kafkawire.reference_broker.metadata.local_config_store import LocalConfigStore
-from kafkawire.reference_broker.metadata.local_topics import LocalTopics
-from kafkawire.reference_broker.metadata.producer_id_blocks import LocalProducerIdBlocks
+from kafkawire.reference_broker.metadata.sources import local_sources
 from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
 from kafkawire.reference_broker.replicas.local_roles import LocalRoles
@@ -101,16 +98,15 @@ class Core:
         self._static_options = options
         self.options = options = options.with_values()
         self.broker_configs = BrokerConfigs(self._static_options, {"log.dirs": directory.services.disk.describe("")})
-        self.dynamic_configs: ConfigStore = LocalConfigStore(directory)
-        self.on_options: Callable[[BrokerOptions], None] = lambda options: None
-        self._take_broker_configs()
-        computations = Computations(self.timers)
         served = load() if served is None else served
         self._features = features(served.handlers)
         levels = {feature.name: feature.finalized for feature in self._features}
-        self.topics = LocalTopics(store, options, self.timers, listeners, levels, self._forget_topic)
-        self.metadata = self.topics.metadata
-        self.replicas = Replicas(directory, self.metadata, self.topics.lost)
+        sources = local_sources(store, options, listeners, levels, self._forget_topic)
+        self.metadata, self.topics, self.dynamic_configs = sources.metadata, sources.topics, sources.configs
+        self.on_options: Callable[[BrokerOptions], None] = lambda options: None
+        self._take_broker_configs()
+        computations = Computations(self.timers)
+        self.replicas = Replicas(directory, self.metadata, sources.lost)
         roles = LocalRoles(options.node_id, self.replicas, self.metadata.image)
         known_topics = ClusterTopics(self.metadata)
         self._group_limits = GroupLimits.of(options, self.dynamic_configs.resources(ConfigResourceType.GROUP))
@@ -124,7 +120,7 @@ class Core:
             computations,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
-        self.producer_ids = ProducerIds(LocalProducerIdBlocks(directory.producer_ids, directory.services))
+        self.producer_ids = ProducerIds(sources.producer_ids)
         self.transactions: TransactionCoordinator = TransactionCoordinator(
             self.timers,
             TransactionLimits.of(options),
@@ -153,7 +149,7 @@ class Core:
         # Repeated parts of responses may take half of the memory that all connections share.
         repeated_bytes_max = options.queued_max_request_bytes // 2
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
-        self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes)
+        self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes, sources.is_controller)
         self.elections.elect(now_ms)
 
     def _parts(self, served: ServedApis) -> dict[str, object]:

@@ -24,7 +24,7 @@ class Dispatcher:
         parts: the parts that handlers may name, all of `PARTS`.
         services: shared by all requests.
         frame_bytes_max: the largest request.
-        is_controller: whether this broker is the controller; a broker that is alone always is.
+        is_controller: returns whether this broker is the controller.
 
     Attributes:
         apis: all known APIs.

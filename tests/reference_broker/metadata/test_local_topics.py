@@ -144,7 +144,7 @@ def test_what_the_disk_has_is_the_image_at_the_start():
 @pytest.mark.parametrize("end", ["close", "abandon"])
 def test_a_deletion_that_ends_after_the_broker_has_no_effect(end):
     bench = BrokerBench(MemoryDisk(), work := HeldWork())
-    bench.core.topics.create("t", 1, {}, lambda made: None)
+    bench.core.topics.create(NewTopic("t", 1), lambda made: None)
     work.run()
     told: list[BrokerError | None] = []
     bench.core.topics.delete(bench.core.metadata.image.topics["t"], bench.now_ms, told.append)

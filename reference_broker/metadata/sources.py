@@ -1,0 +1,68 @@
+"""What a broker knows of its cluster and asks of it.
+
+A single broker is the source of everything itself.
+
+Source: `SharedServer`, `KafkaServer` in Apache Kafka, which fill such seats by the mode of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.config_store import ConfigStore
+from kafkawire.reference_broker.metadata.image import TopicImage
+from kafkawire.reference_broker.metadata.local_config_store import LocalConfigStore
+from kafkawire.reference_broker.metadata.local_topics import LocalTopics
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.metadata.producer_id_blocks import LocalProducerIdBlocks, ProducerIdBlocks
+from kafkawire.reference_broker.metadata.topic_controller import TopicController
+from kafkawire.reference_broker.metadata.topic_store import TopicStore
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["Sources", "local_sources"]
+
+
+class Sources(NamedTuple):
+    """The seats of a broker that its cluster fills.
+
+    Attributes:
+        metadata: the image of the cluster.
+        topics: creates, changes and deletes topics.
+        configs: keeps dynamic configurations.
+        producer_ids: reserves producer ids.
+        is_controller: returns whether this broker is the controller.
+        lost: called with the topic and the number of a partition whose log has failed here.
+    """
+
+    metadata: MetadataCache
+    topics: TopicController
+    configs: ConfigStore
+    producer_ids: ProducerIdBlocks
+    is_controller: Callable[[], bool]
+    lost: Callable[[str, int], None]
+
+
+def local_sources(
+    store: TopicStore,
+    options: BrokerOptions,
+    listeners: Mapping[str, Address],
+    features: Mapping[str, int],
+    forget: Callable[[TopicImage, Callable[[], None], int], None],
+) -> Sources:
+    """Return the sources of a single broker; see `LocalTopics` for the arguments.
+
+    Raises:
+        ConfigurationError: the file of dynamic configurations holds an entry that cannot be configured.
+    """
+    directory = store.directory
+    topics = LocalTopics(store, options, directory.services.timers, listeners, features, forget)
+    return Sources(
+        topics.metadata,
+        topics,
+        LocalConfigStore(directory),
+        LocalProducerIdBlocks(directory.producer_ids, directory.services),
+        is_controller=lambda: True,
+        lost=topics.lost,
+    )

@@ -1,0 +1,32 @@
+"""A single broker fills all seats itself.
+
+Method: the sources of a directory in memory, each used once.
+"""
+
+from __future__ import annotations
+
+from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.metadata.new_topics import NewTopic
+from kafkawire.reference_broker.metadata.sources import local_sources
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, ConfigResourceType
+from kafkawire.sdk.transport.wire import Address
+from tests.reference_broker.storage.directories import on
+
+LISTENERS = {"PLAINTEXT": Address("host", 9092)}
+
+
+def test_the_sources_of_a_broker_alone() -> None:
+    sources = local_sources(on(MemoryDisk()), read_options({}), LISTENERS, {"f": 1}, lambda topic, done, now_ms: done())
+    image = sources.metadata.image
+    assert sources.is_controller()
+    assert (image.brokers[image.controller_id].listeners, image.features.levels) == (LISTENERS, {"f": 1})
+    told: list[object] = []
+    sources.topics.create(NewTopic("t", 2), told.append)
+    assert told == [sources.metadata.image.topics["t"]]
+    sources.lost("t", 1)
+    topic = sources.metadata.image.topics["t"]
+    assert [partition.leader == NO_LEADER_ID for partition in topic.partitions] == [False, True]
+    sources.configs.change(ConfigResourceType.BROKER, "", lambda before: {"a": "1"}, told.append)
+    sources.producer_ids.reserve(told.append)
+    assert told[1:] == [None, range(1000)]
