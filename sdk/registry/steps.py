@@ -54,6 +54,7 @@ __all__ = [
     "CheckFailed",
     "Run",
     "Steps",
+    "across_sessions",
     "checked",
     "create",
     "create_ephemeral",
@@ -220,6 +221,24 @@ def together(sequences: Iterable[Steps[R]]) -> Steps[list[R]]:
         for steps in started:
             steps.close()
     return [results[index] for index in range(len(started))]
+
+
+def across_sessions(begin: Callable[[], Steps[R]]) -> Steps[R]:
+    """Carry out a sequence; begin it again in the next session if the session ends meanwhile.
+
+    Args:
+        begin: returns the sequence. Any of its steps may have been carried out before.
+
+    Raises:
+        RegistryError: SESSION_EXPIRED in each of `ATTEMPTS_MAX` sessions, or another code.
+    """
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return (yield from begin())
+        except RegistryError as error:
+            if error.code is not RegistryCode.SESSION_EXPIRED:
+                raise
+    return (yield from begin())
 
 
 # Outcomes.

@@ -44,6 +44,7 @@ from kafkawire.sdk.registry.steps import (
     CheckFailed,
     Run,
     Steps,
+    across_sessions,
     checked,
     create,
     create_ephemeral,
@@ -331,6 +332,24 @@ TABLE: dict[str, tuple[Callable[[], Steps[Any]], Script, Any]] = {
         "NO_AUTH: /b",
     ),
     "together, nothing": (lambda: together([]), [], []),
+    "across sessions": (
+        lambda: across_sessions(lambda: read_all(["/a", "/b"])),
+        [
+            ([GetData("/a"), GetData("/b")], [DATA, no("SESSION_EXPIRED")]),
+            ([GetData("/a"), GetData("/b")], [DATA, DATA]),
+        ],
+        [DATA, DATA],
+    ),
+    "across sessions, refused": (
+        lambda: across_sessions(lambda: read("/a")),
+        [([GetData("/a")], [no("SESSION_EXPIRED")]), ([GetData("/a")], [no("NO_AUTH")])],
+        "NO_AUTH: /a/b",
+    ),
+    "across sessions, each ends": (
+        lambda: across_sessions(lambda: read("/a")),
+        [([GetData("/a")], [no("SESSION_EXPIRED")])] * ATTEMPTS_MAX,
+        "SESSION_EXPIRED: /a/b",
+    ),
 }
 
 
