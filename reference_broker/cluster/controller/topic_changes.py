@@ -9,10 +9,12 @@ Source: `AdminZkClient`, `KafkaZkClient.setOrCreateEntityConfigs` in Apache Kafk
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from kafkawire.reference_broker.cluster.controller.context import ReplicaAssignment
 from kafkawire.reference_broker.cluster.controller.reassignments import stored_assignment
 from kafkawire.reference_broker.cluster.controller.refusals import Refused
+from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS, Revise
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
     BROKER_CONFIG,
@@ -30,15 +32,19 @@ from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
 from kafkawire.sdk.registry.paths import parent_of
 from kafkawire.sdk.registry.registry import (
     Check,
+    Create,
     CreateMode,
+    Data,
     Exists,
     RegistryCode,
     RegistryError,
     SetData,
     Stat,
     Transaction,
+    TransactionFailed,
 )
 from kafkawire.sdk.registry.steps import (
+    ATTEMPTS_MAX,
     Steps,
     create,
     create_with_parents,
@@ -58,6 +64,9 @@ __all__ = [
     "create_topic",
     "mark_for_deletion",
 ]
+
+#: Why a configuration cannot be written: another program has changed, created or deleted it since it was read.
+_CONFLICTS: Final = frozenset({RegistryCode.BAD_VERSION, RegistryCode.NODE_EXISTS, RegistryCode.NO_NODE})
 
 
 def check_new_topic(topic: str) -> Steps[None]:
@@ -162,30 +171,75 @@ def mark_for_deletion(topic: str, acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[None
     yield from create_with_parents(TOPIC_DELETION.path(topic), None, acl)
 
 
-def change_topic_config(topic: str, config: Mapping[str, str], acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[None]:
-    """Replace the configuration of a topic, and announce it to all brokers.
+def change_topic_config(topic: str, revise: Revise, acl: tuple[Acl, ...] = OPEN_ACL) -> Steps[None]:
+    """Change the configuration of a topic, and announce it to all brokers.
+
+    Args:
+        topic: its name.
+        revise: returns the new configuration; called again if another program changes it at the same time.
+        acl: the access control list of the nodes.
 
     Raises:
-        Refused: the topic does not exist, or there is no controller.
+        Refused: the topic does not exist, there is no controller, or other programs change the configuration each time.
+        DamagedZnode: the configuration cannot be read.
+        BrokerError: that of `revise`.
     """
     if (yield from stat_of(TOPIC.path(topic))) is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist.")
-    yield from _change_config(TOPIC_CONFIG.path(topic), config, acl)
+    yield from _revise_config(TOPIC_CONFIG.path(topic), revise, acl)
+    yield from _announce(TOPIC_CONFIG.path(topic), acl)
 
 
 def change_broker_config(
-    broker_id: int | None, config: Mapping[str, str], acl: tuple[Acl, ...] = OPEN_ACL
+    broker_id: int | None,
+    revise: Revise,
+    acl: tuple[Acl, ...] = OPEN_ACL,
+    secret_acl: tuple[Acl, ...] = OPEN_ACL,
 ) -> Steps[None]:
-    """Replace the configuration of a broker, or that of all brokers for None, and announce it to all brokers.
+    """Change the configuration of a broker, or that of all brokers, and announce it to all brokers.
+
+    Args:
+        broker_id: its id; None for all brokers.
+        revise: see `change_topic_config`.
+        acl: the access control list of the announcement.
+        secret_acl: the access control list of the configuration, which may contain secrets.
 
     Raises:
-        Refused: there is no controller.
+        Refused: there is no controller, or other programs change the configuration each time.
+        DamagedZnode: the configuration cannot be read.
+        BrokerError: that of `revise`.
     """
-    yield from _change_config(BROKER_CONFIG.path(broker_id), config, acl)
+    yield from _revise_config(BROKER_CONFIG.path(broker_id), revise, secret_acl)
+    yield from _announce(BROKER_CONFIG.path(broker_id), acl)
 
 
-def _change_config(path: str, config: Mapping[str, str], acl: tuple[Acl, ...]) -> Steps[None]:
-    yield from _write_config(path, config, acl)
+def _revise_config(path: str, revise: Revise, acl: tuple[Acl, ...]) -> Steps[None]:
+    """Change a configuration, or create its node, while one controller is in office.
+
+    Apache Kafka lets the last writer win. Here a change that another program makes at the same time is kept.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        check = yield from _controller_check(path)
+        data = yield from read(path)
+        content = TOPIC_CONFIG.encode(EntityConfig(dict(revise(_configs_of(path, data)))))
+        change = Create(path, content, acl=acl) if data is None else SetData(path, content, data.stat.version)
+        outcome = yield from perform(Transaction((check, change)))
+        if not isinstance(outcome, RegistryError):
+            return
+        _raise_if_moved(path, outcome)
+        if outcome.code not in _CONFLICTS:
+            raise outcome
+        if data is None and outcome.code is RegistryCode.NO_NODE:
+            yield from create_with_parents(parent_of(path), None, acl)
+    text = f"Other programs changed {path} at each of {ATTEMPTS_MAX} attempts."
+    raise Refused(ErrorCode.REQUEST_TIMED_OUT, text)
+
+
+def _configs_of(path: str, data: Data | None) -> Mapping[str, str]:
+    return NO_CONFIGS if data is None else TOPIC_CONFIG.decode(data.data, path).config
+
+
+def _announce(path: str, acl: tuple[Acl, ...]) -> Steps[None]:
     change = CONFIG_CHANGE.encode(ConfigChange(entity_path=path.removeprefix(f"{CONFIG.path()}/")))
     yield from create_with_parents(parent_of(CONFIG_CHANGE.prefix), None, acl)
     yield from create(CONFIG_CHANGE.prefix, change, CreateMode.PERSISTENT_SEQUENTIAL, acl)
@@ -196,22 +250,32 @@ def _write_config(path: str, config: Mapping[str, str], acl: tuple[Acl, ...]) ->
 
     The controller is checked because a controller of KRaft takes over the configurations.
     """
-    data = yield from read(CONTROLLER.path())
-    if data is None or CONTROLLER.decode(data.data, CONTROLLER.path()).kraft_controller_epoch > 0:
-        raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} is not written, since the cluster has no controller")
-    content = EntityConfig(dict(config))
-    encoded = TOPIC_CONFIG.encode(content)
-    write = Transaction((Check(CONTROLLER.path(), data.stat.version), SetData(path, encoded)))
+    check = yield from _controller_check(path)
+    encoded = TOPIC_CONFIG.encode(EntityConfig(dict(config)))
+    write = Transaction((check, SetData(path, encoded)))
     for attempt in range(2):
         outcome = yield from perform(write)
         if not isinstance(outcome, RegistryError):
             return
-        if outcome.path == CONTROLLER.path():
-            raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} is not written, since the controller changes") from outcome
+        _raise_if_moved(path, outcome)
         if outcome.code is not RegistryCode.NO_NODE or attempt:
             raise outcome
         if (yield from create_with_parents(path, encoded, acl)):
             return
+
+
+def _controller_check(path: str) -> Steps[Check]:
+    """Return the check that the present controller, which is none of KRaft, stays in office."""
+    data = yield from read(CONTROLLER.path())
+    if data is None or CONTROLLER.decode(data.data, CONTROLLER.path()).kraft_controller_epoch > 0:
+        raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} is not written, since the cluster has no controller")
+    return Check(CONTROLLER.path(), data.stat.version)
+
+
+def _raise_if_moved(path: str, outcome: RegistryError) -> None:
+    """Raise an error if a write has failed because the controller has changed."""
+    if isinstance(outcome, TransactionFailed) and outcome.index == 0:
+        raise Refused(ErrorCode.NOT_CONTROLLER, f"{path} is not written, since the controller changes") from outcome
 
 
 def _exists(topic: str) -> Refused:

@@ -50,7 +50,7 @@ def test_a_topic_is_written_as_kafka_writes_it(cluster: Cluster) -> None:
     do(cluster, add_partitions("cfg", {1: (1,)}))
     assert data(cluster, "/brokers/topics/cfg") == '{"partitions":{"0":[0],"1":[1]},' + rest
     assert cluster.state("cfg", 1).leader == 1
-    do(cluster, change_topic_config("cfg", {"retention.ms": "5000"}))
+    do(cluster, change_topic_config("cfg", lambda before: {**before, "retention.ms": "5000"}))
     assert data(cluster, "/config/topics/cfg") == '{"version":1,"config":{"retention.ms":"5000"}}'
     change = "/config/changes/config_change_0000000000"
     assert data(cluster, change) == '{"version":2,"entity_path":"topics/cfg"}'
@@ -65,8 +65,8 @@ def test_the_config_comes_before_the_topic(cluster: Cluster) -> None:
 
 
 def test_configs_of_brokers_are_announced(cluster: Cluster) -> None:
-    do(cluster, change_broker_config(None, {"log.retention.ms": "1"}))
-    do(cluster, change_broker_config(1, {}))
+    do(cluster, change_broker_config(None, lambda before: {"log.retention.ms": "1"}))
+    do(cluster, change_broker_config(1, lambda before: {}))
     announced = [data(cluster, f"/config/changes/config_change_000000000{number}") for number in (0, 1)]
     assert announced == [
         '{"version":2,"entity_path":"brokers/<default>"}',
@@ -95,7 +95,7 @@ REFUSED: list[tuple[Callable[[], Steps[None]], ErrorCode, Callable[[Cluster], No
     (lambda: add_partitions("none", {1: (1,)}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
     (lambda: add_partitions("a.b", {0: (1,)}), ErrorCode.INVALID_PARTITIONS, None),
     (lambda: mark_for_deletion("none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
-    (lambda: change_topic_config("none", {}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+    (lambda: change_topic_config("none", lambda before: before), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
 ]
 
 
