@@ -1,0 +1,233 @@
+"""Follows the notifications about changed configurations, which every broker of a cluster watches.
+
+    /config/changes/config_change_0000000007   {"version":2,"entity_path":"topics/payments"}
+
+A notification says whose configuration is to be read again. Numbers are consecutive: after a gap, in a new session, or
+after a failure, everything is read. A broker deletes notifications after 15 minutes.
+
+Source: `ZkNodeChangeNotificationListener`, `ZkConfigManager` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from kafkawire.reference_broker.cluster.registry_configs import ConfigResource, RegistryConfigs
+from kafkawire.reference_broker.work.timers import Timer, Timers
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.znodes import (
+    BROKER_CONFIG,
+    CONFIG,
+    CONFIG_CHANGE,
+    CONFIG_CHANGES,
+    TOPIC_CONFIG,
+)
+from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.registry import (
+    SESSION_ENDED,
+    Children,
+    Data,
+    Delete,
+    GetData,
+    Registry,
+    RegistryCode,
+    RegistryError,
+    SessionListener,
+    WatchEvent,
+)
+from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Run, Steps, create_with_parents, found, list_children, run
+
+__all__ = ["EXPIRATION_MS", "RETRY_MS", "ConfigChanges"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: The age at which any broker deletes a notification, as in Kafka.
+EXPIRATION_MS: Final = 15 * 60 * 1000
+
+#: The pause after a failure: everything is read again then.
+RETRY_MS: Final = 10_000
+
+#: No notification was seen yet.
+_NONE: Final = -1
+
+
+class ConfigChanges(SessionListener):
+    """Has configurations read that have changed.
+
+    Args:
+        registry: has the notifications.
+        configs: reads configurations.
+        timers: wait after a failure.
+        clock: returns the time in ms.
+        acl: the access control list of the parent of notifications, if it is missing.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        configs: RegistryConfigs,
+        timers: Timers,
+        clock: Callable[[], int],
+        acl: tuple[Acl, ...] = OPEN_ACL,
+    ) -> None:
+        self._registry = registry
+        self._configs = configs
+        self._timers = timers
+        self._clock = clock
+        self._acl = acl
+        self._ready: Callable[[Exception | None], None] | None = None
+        self._is_closed = False
+        self._run: Run[None] | None = None
+        self._retry: Timer | None = None
+        #: Whether there may be more to read once the present run ends.
+        self._is_due = False
+        #: Whether notifications may have been missed.
+        self._reads_all = True
+        #: The zxid that created the parent; another parent counts from 0 again.
+        self._parent = 0
+        self._last = _NONE
+        #: When each present notification was made, by number.
+        self._made_ms: dict[int, int] = {}
+
+    def start(self, ready: Callable[[Exception | None], None]) -> None:
+        """Watch the notifications, then read all configurations.
+
+        Args:
+            ready: called once, with None when everything was read, or with the error of the first attempt; more
+                attempts follow.
+        """
+        self._ready = ready
+        self._registry.add_listener(self)
+        if self._registry.session_id:
+            self._look()
+
+    def close(self) -> None:
+        """Stop following; `ready` is not called any more."""
+        self._is_closed = True
+        self._registry.remove_listener(self)
+        if self._run is not None:
+            self._run.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def opened(self) -> None:
+        """Watch again, and read everything: notifications may have been made and deleted between two sessions."""
+        self._reads_all = True
+        self._look()
+
+    def _watched(self, event: WatchEvent) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        if self._is_closed:
+            return
+        if self._run is not None and not self._run.is_over:
+            self._is_due = True
+            return
+        self._is_due = False
+        if self._retry is not None:
+            self._retry.cancel()
+        self._run = run(self._registry, self._take_new(), self._ended, self._failed)
+
+    def _ended(self, result: None) -> None:
+        self._tell(None)
+        if self._is_due:
+            self._look()
+
+    def _tell(self, error: Exception | None) -> None:
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            ready(error)
+
+    def _failed(self, error: Exception) -> None:
+        self._reads_all = True
+        if isinstance(error, RegistryError) and error.code in SESSION_ENDED:
+            # The next session begins with `opened`, which may have been called already.
+            if self._is_due:
+                self._look()
+            return
+        is_defect = not isinstance(error, RegistryError)
+        _log.error("changed configurations cannot be read, and are read again later: %s", error, exc_info=is_defect)
+        self._retry = self._timers.at(self._clock() + RETRY_MS, lambda now_ms: self._look())
+        self._tell(error)
+
+    def _take_new(self) -> Steps[None]:
+        """Read what the new notifications name, and delete the old ones."""
+        listed = yield from self._list()
+        if listed.stat.czxid != self._parent:
+            self._parent, self._last, self._reads_all = listed.stat.czxid, _NONE, True
+            self._made_ms.clear()
+        numbers = _numbers_in(listed.names)
+        self._made_ms = {number: self._made_ms[number] for number in numbers if number in self._made_ms}
+        new = [number for number in numbers if number not in self._made_ms]
+        read = yield from self._read(new)
+        has_gap = new != list(range(self._last + 1, self._last + 1 + len(new))) or len(read) < len(new)
+        if self._reads_all or has_gap:
+            yield from self._configs.read_all()
+        else:
+            resources = [_resource_of(number, read[number]) for number in new]
+            yield from self._configs.read(each for each in resources if each and self._configs.follows(each))
+        self._reads_all = False
+        self._last = max((self._last, *new))
+        yield from self._delete_expired()
+
+    def _list(self) -> Steps[Children]:
+        """List the notifications and watch for more; create their parent if it is missing."""
+        path = CONFIG_CHANGES.path()
+        for _ in range(ATTEMPTS_MAX):
+            listed = yield from list_children(path, self._watched)
+            if listed is not None:
+                return listed
+            yield from create_with_parents(path, None, self._acl)
+        detail = f"another program deleted the node at each of {ATTEMPTS_MAX} attempts"
+        raise RegistryError(RegistryCode.NO_NODE, path, detail)
+
+    def _read(self, numbers: Sequence[int]) -> Steps[Mapping[int, Data]]:
+        """Read notifications; leave out those that are deleted meanwhile."""
+        outcomes = yield [GetData(CONFIG_CHANGE.path(number)) for number in numbers]
+        read = {}
+        for number, outcome in zip(numbers, outcomes, strict=True):
+            if (data := found(outcome, Data)) is not None:
+                read[number] = data
+                self._made_ms[number] = data.stat.ctime_ms
+        return read
+
+    def _delete_expired(self) -> Steps[None]:
+        oldest_ms = self._clock() - EXPIRATION_MS
+        expired = [number for number, made_ms in self._made_ms.items() if made_ms < oldest_ms]
+        outcomes = yield [Delete(CONFIG_CHANGE.path(number)) for number in expired]
+        for outcome in outcomes:
+            # All brokers delete, so another one may have been faster.
+            if isinstance(outcome, RegistryError) and outcome.code is not RegistryCode.NO_NODE:
+                _log.warning("an old notification cannot be deleted: %s", outcome)
+
+
+def _numbers_in(names: Iterable[str]) -> list[int]:
+    """Return the numbers of notifications, ascending; children of other names are no notifications."""
+    numbers: list[int] = []
+    for name in names:
+        try:
+            numbers += CONFIG_CHANGE.parameters(f"{CONFIG_CHANGES.path()}/{name}")
+        except DamagedZnode:
+            continue
+    return sorted(number for number in numbers if number >= 0)
+
+
+def _resource_of(number: int, data: Data) -> ConfigResource | None:
+    """Return the resource that a notification names; None if it has no configurations here, or is damaged."""
+    path = CONFIG_CHANGE.path(number)
+    try:
+        change = CONFIG_CHANGE.decode(data.data, path)
+        entity = change.entity_path or f"{change.entity_type}/{change.entity_name}"
+        node = f"{CONFIG.path()}/{entity}"
+        if entity.startswith("topics/"):
+            return ConfigResource(ConfigResourceType.TOPIC, *TOPIC_CONFIG.parameters(node))
+        if entity.startswith("brokers/"):
+            (broker_id,) = BROKER_CONFIG.parameters(node)
+            return ConfigResource(ConfigResourceType.BROKER, "" if broker_id is None else str(broker_id))
+    except DamagedZnode as error:
+        _log.error("a notification about a changed configuration is ignored: %s", error)
+    return None

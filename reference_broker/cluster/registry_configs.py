@@ -1,0 +1,208 @@
+"""The configurations of topics and brokers that a cluster keeps in its registry.
+
+    request ──change──▶ /config/topics/t, then a notification ──▶ all brokers
+                                                │ ConfigChanges
+    UpdateMetadata ──read──▶ RegistryConfigs ◀──┘ read ──on_change──▶ metadata, broker
+
+Known are this broker's resources, and the topics that were read. Other programs write the registry, so a value that
+cannot be used is logged and left out. It stays in the registry.
+
+Source: `ZkConfigRepository`, `ZkAdminManager.alterConfigs`, `DynamicBrokerConfig` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kafkawire.reference_broker.cluster.controller.topic_changes import change_broker_config, change_topic_config
+from kafkawire.reference_broker.cluster.registry_failures import broker_error
+from kafkawire.reference_broker.config.broker_configs import without_listener
+from kafkawire.reference_broker.config.config_values import InvalidConfig
+from kafkawire.reference_broker.config.topic_configs import check_topic_config
+from kafkawire.reference_broker.metadata.config_store import NO_CONFIGS, ConfigDone, ConfigListener, Revise
+from kafkawire.reference_broker.metadata.image import MetadataDelta
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.znodes import BROKER_CONFIG, TOPIC_CONFIG
+from kafkawire.sdk.registry.acls import default_acl
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.registry import Data, GetData, Outcome, Registry, RegistryError
+from kafkawire.sdk.registry.steps import BATCH_MAX, Steps, across_sessions, found, run
+
+__all__ = ["ConfigResource", "RegistryConfigs"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+_TOPIC: Final = ConfigResourceType.TOPIC
+_BROKER: Final = ConfigResourceType.BROKER
+
+
+class ConfigResource(NamedTuple):
+    """A resource that has configurations.
+
+    Attributes:
+        kind: TOPIC or BROKER.
+        name: name of the topic; id of the broker, empty for all brokers.
+    """
+
+    kind: ConfigResourceType
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The node with the configurations.
+
+        Raises:
+            EncodeError: there can be no such node.
+        """
+        if self.kind is _TOPIC:
+            return TOPIC_CONFIG.path(self.name)
+        return BROKER_CONFIG.path(int(self.name) if self.name else None)
+
+
+class RegistryConfigs:
+    """The configurations in a registry; see `ConfigStore`.
+
+    Args:
+        registry: has them.
+        broker_id: this broker.
+        is_secure: whether only brokers may change the nodes (`zookeeper.set.acl`).
+    """
+
+    def __init__(self, registry: Registry, broker_id: int, *, is_secure: bool = False) -> None:
+        self.on_change: ConfigListener = lambda kind, name: None
+        self._registry = registry
+        self._acl = default_acl(is_secure=is_secure)
+        self._secret_acl = default_acl(is_secure=is_secure, is_sensitive=True)
+        self._own = (ConfigResource(_BROKER, ""), ConfigResource(_BROKER, str(broker_id)))
+        #: The topics that were read, whether they have configurations or not.
+        self._topics: dict[str, Mapping[str, str]] = {}
+        #: Those of this broker and of all brokers; none is empty.
+        self._brokers: dict[str, Mapping[str, str]] = {}
+
+    def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:
+        return self.resources(kind).get(name, NO_CONFIGS)
+
+    def resources(self, kind: ConfigResourceType) -> Mapping[str, Mapping[str, str]]:
+        if kind is _TOPIC:
+            return self._topics
+        return self._brokers if kind is _BROKER else {}
+
+    def change(self, kind: ConfigResourceType, name: str, revise: Revise, done: ConfigDone) -> None:
+        if kind not in (_TOPIC, _BROKER):
+            reason = f"AlterConfigs is only supported for topics and brokers, but resource type is {kind.name}"
+            done(BrokerError(ErrorCode.INVALID_REQUEST, reason))
+            return
+        resource = ConfigResource(kind, name)
+
+        def failed(error: Exception) -> None:
+            done(broker_error(error, f"the configuration of {kind.name.lower()} {name!r} is not changed"))
+
+        run(self._registry, across_sessions(lambda: self._change(resource, revise)), lambda _: done(None), failed)
+
+    def read(self, resources: Iterable[ConfigResource]) -> Steps[None]:
+        """Read configurations, and tell the listener which have changed.
+
+        One that is damaged, or cannot be read, stays as it was.
+
+        Raises:
+            RegistryError: that of the first resource that cannot be read; the others were read.
+        """
+        wanted = list(dict.fromkeys(resources))
+        refusals: list[RegistryError] = []
+        # Outcomes of one batch come in the order in which the registry has carried out the reads, and are taken before
+        # those of later reads: an older value never replaces a newer one.
+        for begin in range(0, len(wanted), BATCH_MAX):
+            batch = wanted[begin : begin + BATCH_MAX]
+            outcomes: Sequence[Outcome] = yield [GetData(resource.path) for resource in batch]
+            for resource, outcome in zip(batch, outcomes, strict=True):
+                try:
+                    self._take(resource, found(outcome, Data))
+                except RegistryError as error:
+                    refusals.append(error)
+        if refusals:
+            raise refusals[0]
+
+    def read_topics(self, names: Iterable[str]) -> Steps[None]:
+        """Read the configurations of topics, known from then on; see `read`."""
+        yield from self.read(ConfigResource(_TOPIC, name) for name in names)
+
+    def read_all(self) -> Steps[None]:
+        """Read the configurations of this broker, of all brokers, and of known topics; see `read`."""
+        yield from self.read((*self._own, *(ConfigResource(_TOPIC, name) for name in self._topics)))
+
+    def follows(self, resource: ConfigResource) -> bool:
+        """Return whether this broker depends on the configurations of a resource."""
+        return resource.name in self._topics if resource.kind is _TOPIC else resource in self._own
+
+    def changed(self, delta: MetadataDelta) -> None:
+        """Forget topics that were deleted."""
+        for change in delta.topics:
+            if change.is_deletion and change.name not in delta.after.topics:
+                self._topics.pop(change.name, None)
+
+    def _change(self, resource: ConfigResource, revise: Revise) -> Steps[None]:
+        if resource.kind is _TOPIC:
+            yield from change_topic_config(resource.name, revise, self._acl)
+        else:
+            broker_id = int(resource.name) if resource.name else None
+            revised = _without_new_passwords(revise)
+            yield from change_broker_config(broker_id, revised, self._acl, self._secret_acl)
+        if self.follows(resource):
+            try:
+                yield from self.read((resource,))
+            except RegistryError as error:  # the change is made, and its notification has it read again
+                _log.warning("a changed configuration is read later: %s", error)
+
+    def _take(self, resource: ConfigResource, data: Data | None) -> None:
+        """Take what was read of a resource."""
+        try:
+            stored = NO_CONFIGS if data is None else TOPIC_CONFIG.decode(data.data, resource.path).config
+        except DamagedZnode as error:
+            _log.error("a configuration stays as it was, since it cannot be read: %s", error)
+            if resource.kind is _TOPIC:
+                self._topics.setdefault(resource.name, NO_CONFIGS)
+            return
+        before = self.of(*resource)
+        if resource.kind is _TOPIC:
+            self._topics[resource.name] = after = _usable(resource.name, stored)
+        elif stored:
+            self._brokers[resource.name] = after = stored
+        else:
+            self._brokers.pop(resource.name, None)
+            after = NO_CONFIGS
+        if after != before:
+            try:
+                self.on_change(*resource)
+            except Exception:  # a defect, which must not keep other configurations from being read
+                _log.exception("a listener failed to apply %s", resource.path)
+
+
+def _usable(topic: str, stored: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the configurations of a topic that this broker accepts."""
+    usable: dict[str, str] = {}
+    for name, value in stored.items():
+        try:
+            usable[name] = check_topic_config(name, value)
+        except InvalidConfig as error:
+            _log.error("a configuration of topic %s has no effect: %s", topic, error)
+    return usable
+
+
+def _without_new_passwords(revise: Revise) -> Revise:
+    """Refuse changed passwords: brokers would have to share a secret (`password.encoder.secret`) to encode them."""
+
+    def revised(before: Mapping[str, str]) -> Mapping[str, str]:
+        after = revise(before)
+        for name, value in after.items():
+            key = BROKER_CONFIGS.get(without_listener(name))
+            if key is not None and key.type == ConfigType.PASSWORD and before.get(name) != value:
+                reason = f"Password encoder secret not configured, so {name} cannot be stored"
+                raise BrokerError(ErrorCode.INVALID_CONFIG, reason)
+        return after
+
+    return revised

@@ -1,0 +1,41 @@
+"""The errors that clients get when the registry does not do what they ask for.
+
+Source: `ApiError.fromThrowable` in Apache Kafka, to which every failure of ZooKeeper is an unknown error.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kafkawire.reference_broker.cluster.controller.refusals import Refused
+from kafkawire.sdk.errors import BrokerError, EncodeError
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.registry import RegistryCode, RegistryError
+
+__all__ = ["broker_error"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+def broker_error(error: Exception, action: str) -> BrokerError:
+    """Return the error for a client, and log it if the client alone cannot mend it.
+
+    Args:
+        error: what a sequence of steps raised.
+        action: what failed, as in "topic t is not created".
+    """
+    match error:
+        case BrokerError():
+            return error
+        case Refused():
+            return BrokerError(error.refusal.error_code, error.refusal.message or "")
+        case EncodeError():
+            return BrokerError(ErrorCode.INVALID_REQUEST, f"This cannot be stored: {error}")
+        case RegistryError(code=RegistryCode.REQUEST_TOO_LARGE):
+            return BrokerError(ErrorCode.POLICY_VIOLATION, str(error))
+        case RegistryError() | DamagedZnode():
+            _log.error("%s: %s", action, error)
+        case _:
+            _log.error("%s", action, exc_info=error)
+    return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{error}")
