@@ -89,11 +89,10 @@ def _grow(
         # Kafka fails with UNKNOWN_SERVER_ERROR.
         reason = f"{additional} partitions more; a request may add {PARTITIONS_MAX} in all"
         raise BrokerError(ErrorCode.POLICY_VIOLATION, reason)
+    replicas = None
     if wanted.assignments is not None:
-        brokers = yield from each(wanted.assignments, lambda assignment: assignment.broker_ids)
-        yield from check_assignments(brokers, additional, metadata.image.brokers)
-    if request.validate_only:
-        return additional
+        replicas = yield from each(wanted.assignments, lambda assignment: assignment.broker_ids)
+        yield from check_assignments(replicas, additional, metadata.image.brokers)
 
     def grown(outcome: TopicImage | BrokerError) -> None:
         if isinstance(outcome, BrokerError):
@@ -105,7 +104,7 @@ def _grow(
     # Sent to the client on timeout; the partitions are still created.
     _refuse(result, BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     parts.expect()
-    topics.add_partitions(topic, wanted.count, grown)
+    topics.add_partitions(topic, wanted.count, grown, assignments=replicas, validate_only=request.validate_only)
     return additional
 
 

@@ -11,7 +11,7 @@ in substance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.image import (
@@ -183,9 +183,21 @@ class LocalTopics:
         check_increase(topic.name, present, count)
         return count - present
 
-    def add_partitions(self, topic: TopicImage, count: int, done: TopicDone) -> None:
+    def add_partitions(
+        self,
+        topic: TopicImage,
+        count: int,
+        done: TopicDone,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        # Each assignment that was checked names this broker alone.
         if (present := self._store.topics_by_id.get(topic.topic_id)) is None:
             done(_not_here())
+            return
+        if validate_only:
+            done(topic)
             return
         self._growing[topic.topic_id] = count
 

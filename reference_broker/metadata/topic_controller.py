@@ -7,7 +7,7 @@ Source: `Controller` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from kafkawire.reference_broker.metadata.image import TopicImage
@@ -80,14 +80,24 @@ class TopicController(Protocol):
         """
         ...
 
-    def add_partitions(self, topic: TopicImage, count: int, done: TopicDone) -> None:
+    def add_partitions(
+        self,
+        topic: TopicImage,
+        count: int,
+        done: TopicDone,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
         """Add partitions to a topic.
 
         Args:
             topic: the topic.
             count: the new total number of partitions, checked by `check_partitions`.
-            done: see `TopicDone`; the error is KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION if the topic was
-                deleted in the meantime.
+            done: see `TopicDone`; the error is that of the assignments, KAFKA_STORAGE_ERROR, or
+                UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted in the meantime.
+            assignments: the replicas of each new partition, checked by `check_assignments`; None to have them chosen.
+            validate_only: whether to add nothing; `done` then gets the topic as it is.
         """
 
     def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:

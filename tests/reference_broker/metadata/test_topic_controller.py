@@ -62,6 +62,14 @@ def test_a_topic_that_is_gone_cannot_be_changed(bench: BrokerBench) -> None:
     assert told == [None, *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3]
 
 
+def test_partitions_that_are_only_validated_are_not_added(bench: BrokerBench) -> None:
+    bench.create("t", 2)
+    topic, told = bench.core.metadata.image.topics["t"], list[object]()
+    bench.core.topics.add_partitions(topic, 5, told.append, validate_only=True)
+    assert told == [topic]
+    assert bench.core.metadata.image.topics["t"] is topic
+
+
 @pytest.mark.parametrize(("count", "more"), [(3, 1), (9, 7)])
 def test_how_many_partitions_a_topic_would_gain(bench: BrokerBench, count: int, more: int) -> None:
     bench.create("t", 2)
