@@ -2,7 +2,8 @@
 
     request ──▶ ConfigController ──change──▶ ConfigStore ──on_change──▶ whatever depends on a configuration
 
-A single broker keeps them in a file (`local_config_store.py`).
+A single broker keeps them in a file (`local_config_store.py`), a cluster in its registry
+(`cluster/registry_configs.py`).
 
 Source: `ConfigRepository` in Apache Kafka.
 """

@@ -1,8 +1,10 @@
 """The controller of topics: changes that a broker requests here come back as deltas of the metadata image.
 
-A single broker decides itself (`local_topics.py`).
+A single broker decides itself (`local_topics.py`); the brokers of a cluster write its registry
+(`cluster/registry_topics.py`). Errors are KAFKA_STORAGE_ERROR for a failed disk, UNKNOWN_SERVER_ERROR for a failed
+registry, NOT_CONTROLLER for a cluster without a controller, and REQUEST_TIMED_OUT if the image does not show a change.
 
-Source: `Controller` in Apache Kafka.
+Source: `Controller`, `ZkAdminManager` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class TopicController(Protocol):
 
         Args:
             new: the topic; its name is checked by `check_name`, and its configurations are checked.
-            done: see `TopicDone`; the error is that of the numbers or of the assignment, or KAFKA_STORAGE_ERROR.
+            done: see `TopicDone`; the error may be that of the numbers or of the assignment.
             validate_only: whether to create nothing; `done` then gets the image that the topic would have, with an id
                 of zeros.
         """
@@ -64,8 +66,8 @@ class TopicController(Protocol):
         Args:
             topic: to be deleted.
             now_ms: the current time.
-            done: called with None once the deletion is durable, or with the error: it was deleted before, or
-                KAFKA_STORAGE_ERROR.
+            done: called with None once the deletion is durable, or with the error, UNKNOWN_TOPIC_OR_PARTITION if the
+                topic was deleted before.
         """
 
     def check_partitions(self, topic: TopicImage, count: int) -> int:
@@ -94,8 +96,8 @@ class TopicController(Protocol):
         Args:
             topic: the topic.
             count: the new total number of partitions, checked by `check_partitions`.
-            done: see `TopicDone`; the error is that of the assignments, KAFKA_STORAGE_ERROR, or
-                UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted in the meantime.
+            done: see `TopicDone`; the error may be that of the assignments, or UNKNOWN_TOPIC_OR_PARTITION if the topic
+                was deleted in the meantime.
             assignments: the replicas of each new partition, checked by `check_assignments`; None to have them chosen.
             validate_only: whether to add nothing; `done` then gets the topic as it is.
         """
@@ -106,6 +108,6 @@ class TopicController(Protocol):
         Args:
             topic: the topic.
             changes: values by Kafka's names, checked; None stands for the default.
-            done: see `TopicDone`; the error is KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION if the topic was
-                deleted in the meantime.
+            done: see `TopicDone`; the error may be UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted in the
+                meantime.
         """

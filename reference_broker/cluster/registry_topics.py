@@ -1,0 +1,451 @@
+"""The topics of a cluster, which any broker creates, changes and deletes by writing the registry.
+
+    request ──▶ RegistryTopics ──write──▶ registry ──▶ controller ──UpdateMetadata──▶ image ──▶ response
+
+A change is done once this broker's image shows it: new partitions with leaders, deleted topics gone. Brokers and their
+racks are taken from the image. A topic's configurations are changed through `RegistryConfigs`.
+
+Source: `ZkAdminManager`, `AdminZkClient`, `AutoTopicCreationManager` in Apache Kafka 3.9, whose error texts are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kafkawire.reference_broker.cluster.controller.cluster_reader import stored_topic
+from kafkawire.reference_broker.cluster.controller.refusals import Refused
+from kafkawire.reference_broker.cluster.controller.replica_assignment import (
+    CandidateBroker,
+    Start,
+    assign_new_partitions,
+    assign_replicas,
+    check_manual_assignment,
+)
+from kafkawire.reference_broker.cluster.controller.topic_changes import (
+    add_partitions,
+    check_new_topic,
+    create_topic,
+    mark_for_deletion,
+)
+from kafkawire.reference_broker.cluster.image_waits import WAITS_MAX, ImageWaits, Shows
+from kafkawire.reference_broker.cluster.registry_failures import broker_error
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.config_store import ConfigStore
+from kafkawire.reference_broker.metadata.image import MetadataDelta, PartitionImage, TopicImage
+from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS, plan_topic
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.metadata.new_partitions import check_increase
+from kafkawire.reference_broker.metadata.new_topics import DEFAULT, NewTopic, check_characters
+from kafkawire.reference_broker.metadata.topic_controller import TopicDone
+from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.protocol.tables.enums import (
+    CLUSTER_METADATA_TOPIC,
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    ConfigResourceType,
+)
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.znodes import TOPIC, TOPIC_DELETION
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.registry.acls import default_acl
+from kafkawire.sdk.registry.registry import Data, Exists, GetData, Registry, Stat
+from kafkawire.sdk.registry.steps import Steps, across_sessions, found, read, run
+
+__all__ = ["AUTOMATIC_WAIT_MS", "WAIT_MS_MAX", "RegistryTopics", "ReplicationFactors"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: How long a change that a client requests waits for the image; the request has a timeout of its own, which is shorter
+#: with all known clients.
+WAIT_MS_MAX: Final = 600_000
+
+#: How long a topic that a broker creates by itself waits for the image: the default of Kafka's `request.timeout.ms`.
+AUTOMATIC_WAIT_MS: Final = 30_000
+
+
+def _default(name: str) -> int:
+    return int(BROKER_CONFIGS[name].default or 1)
+
+
+class ReplicationFactors(NamedTuple):
+    """The replicas of each partition of topics for which a request gives no number.
+
+    Attributes:
+        default: `default.replication.factor`.
+        offsets: `offsets.topic.replication.factor`.
+        transactions: `transaction.state.log.replication.factor`.
+    """
+
+    default: int = _default("default.replication.factor")
+    offsets: int = _default("offsets.topic.replication.factor")
+    transactions: int = _default("transaction.state.log.replication.factor")
+
+    def of(self, topic: str) -> int:
+        """Return the replication factor of a topic that is created automatically."""
+        return {CONSUMER_OFFSETS_TOPIC: self.offsets, TRANSACTION_STATE_TOPIC: self.transactions}.get(
+            topic, self.default
+        )
+
+
+class RandomChoices(NamedTuple):
+    """What is random about a new topic.
+
+    Attributes:
+        topic_id: returns a new id of 16 bytes.
+        start: returns where the assignment of a topic starts, given the number of brokers.
+    """
+
+    topic_id: Callable[[], bytes]
+    start: Callable[[int], Start]
+
+
+class RegistryTopics:
+    """The topics of a cluster; see `TopicController`. `changed` must listen to the metadata.
+
+    Args:
+        registry: has the topics.
+        metadata: the image of this broker.
+        configs: changes the configurations of topics.
+        options: options of the broker.
+        factors: the defaults of replication factors.
+        choices: see `RandomChoices`.
+        timers: end waits.
+        clock: returns the time in ms.
+        is_secure: whether only brokers may change the nodes (`zookeeper.set.acl`).
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        metadata: MetadataCache,
+        configs: ConfigStore,
+        options: BrokerOptions,
+        factors: ReplicationFactors,
+        choices: RandomChoices,
+        timers: Timers,
+        clock: Callable[[], int],
+        *,
+        is_secure: bool = False,
+    ) -> None:
+        self._registry = registry
+        self._metadata = metadata
+        self._configs = configs
+        self._options = options
+        self._factors = factors
+        self._choices = choices
+        self._clock = clock
+        self._acl = default_acl(is_secure=is_secure)
+        self._waits = ImageWaits(metadata, timers, clock)
+        self._lines = LogLimit(_log)
+        #: Topics that are being created here, with their waiting callbacks.
+        self._creating: dict[str, list[TopicDone]] = {}
+        #: The stored number of partitions of internal topics, by name and id.
+        self._sizes: dict[tuple[str, bytes], int] = {}
+
+    def changed(self, delta: MetadataDelta) -> None:
+        """Take a change of the image."""
+        for change in delta.topics:
+            if change.is_deletion and change.before is not None:
+                self._sizes.pop((change.name, change.before.topic_id), None)
+        self._waits.changed(delta)
+
+    # Creating.
+
+    def check_name(self, name: str) -> None:
+        if name == CLUSTER_METADATA_TOPIC:
+            raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        check_characters(name)
+        if name in self._metadata.image.topics or name in self._creating:
+            raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+    def create(self, new: NewTopic, done: TopicDone, *, validate_only: bool = False) -> None:
+        if validate_only:
+            run(self._registry, self._plan(new), lambda planned: done(_planned(new, planned)), self._refuse(new, done))
+        else:
+            self._create(new, done, WAIT_MS_MAX)
+
+    def create_by_default(self, name: str, done: TopicDone) -> None:
+        if name not in self._creating:
+            self.check_name(name)
+        self._create_automatically(name, done)
+
+    def ensure(self, name: str, done: TopicDone) -> None:
+        topic = self._metadata.image.topics.get(name)
+        if topic is None:
+            self._create_automatically(name, done)
+        elif name not in INTERNAL_TOPICS or (name, topic.topic_id) in self._sizes:
+            done(topic)
+        else:
+            known = topic
+
+            def failed(error: Exception) -> None:
+                done(broker_error(error, f"the number of partitions of topic {name} is unknown"))
+
+            run(self._registry, across_sessions(lambda: self._measure(known)), lambda _: done(known), failed)
+
+    def size_of(self, topic: TopicImage) -> int:
+        return self._sizes.get((topic.name, topic.topic_id), len(topic.partitions))
+
+    def _create_automatically(self, name: str, done: TopicDone) -> None:
+        def created(made: TopicImage | BrokerError) -> None:
+            if isinstance(made, BrokerError):
+                subject, reason = (RegistryTopics, made.code), made.detail or made.code.name
+                self._lines.warning(subject, self._clock(), "the topic %s is not created: %s", name, reason)
+            done(made)
+
+        def announced(made: TopicImage | BrokerError) -> None:
+            if isinstance(made, BrokerError):
+                created(made)
+            else:
+                self.ensure(name, created)  # its size is read
+
+        def attempted(made: TopicImage | BrokerError) -> None:
+            if isinstance(made, BrokerError) and made.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                # Another broker creates it at the same time.
+                self._await(name, _has_leaders, announced, AUTOMATIC_WAIT_MS)
+            else:
+                created(made)
+
+        new = plan_topic(name, self._options)._replace(replication_factor=self._factors.of(name))
+        self._create(new, attempted, AUTOMATIC_WAIT_MS)
+
+    def _create(self, new: NewTopic, done: TopicDone, wait_ms: int) -> None:
+        """Create a topic, or wait for its creation if that has begun."""
+        name = new.name
+        if (waiting := self._creating.get(name)) is not None:
+            if len(waiting) < WAITS_MAX:
+                waiting.append(done)
+            else:
+                done(BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"{WAITS_MAX} requests wait for the topic {name}."))
+            return
+        self._creating[name] = [done]
+
+        def ended(made: TopicImage | BrokerError) -> None:
+            for each in self._creating.pop(name):
+                each(made)
+
+        def written(stored: tuple[bytes, int]) -> None:
+            topic_id, count = stored
+            if name in INTERNAL_TOPICS:
+                self._sizes[name, topic_id] = count
+            self._await(name, _shows(topic_id, count), ended, wait_ms)
+
+        run(self._registry, self._write(new), written, self._refuse(new, ended))
+
+    def _refuse(self, new: NewTopic, done: TopicDone) -> Callable[[Exception], None]:
+        return lambda error: done(broker_error(error, f"the topic {new.name} is not created"))
+
+    def _plan(self, new: NewTopic) -> Steps[dict[int, tuple[int, ...]]]:
+        """Return the replicas of each partition of a topic that can be created.
+
+        Raises:
+            Refused: it cannot be created.
+        """
+        assignments = self._assignments(new)
+        yield from across_sessions(lambda: check_new_topic(new.name))
+        check_manual_assignment(assignments, self._metadata.image.brokers)
+        return assignments
+
+    def _write(self, new: NewTopic) -> Steps[tuple[bytes, int]]:
+        """Create a topic; return its id and the number of its partitions."""
+        assignments = yield from self._plan(new)
+        topic_id = self._choices.topic_id()
+        yield from across_sessions(lambda: create_topic(new.name, new.configs, assignments, topic_id, self._acl))
+        return topic_id, len(assignments)
+
+    def _assignments(self, new: NewTopic) -> dict[int, tuple[int, ...]]:
+        if new.assignments:
+            if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
+                text = "Both numPartitions or replicationFactor and replicasAssignments were set."
+                raise Refused(ErrorCode.INVALID_REQUEST, f"{text} Both cannot be used at the same time.")
+            return {number: tuple(broker_ids) for number, broker_ids in new.assignments}
+        brokers = self._brokers()
+        count = self._options.num_partitions if new.partitions == DEFAULT else new.partitions
+        factor = self._factors.default if new.replication_factor == DEFAULT else new.replication_factor
+        start = self._choices.start(len(brokers)) if brokers else Start(0, 0)
+        return assign_replicas(brokers, count, factor, start)
+
+    def _brokers(self) -> list[CandidateBroker]:
+        """Return the brokers that are alive, ascending by id."""
+        brokers = self._metadata.image.brokers
+        return [CandidateBroker(broker_id, brokers[broker_id].rack) for broker_id in sorted(brokers)]
+
+    def _measure(self, topic: TopicImage) -> Steps[None]:
+        """Read the number of partitions of an internal topic."""
+        stored = stored_topic(topic.name, (yield from read(TOPIC.path(topic.name))))
+        if stored is not None and (stored.topic_id or ZERO_UUID) == topic.topic_id:
+            self._sizes[topic.name, topic.topic_id] = len(stored.assignments)
+
+    # Deleting.
+
+    def delete(self, topic: TopicImage, now_ms: int, done: Callable[[BrokerError | None], None]) -> None:
+        def is_gone(present: TopicImage | None) -> bool:
+            return present is None or present.topic_id != topic.topic_id
+
+        def failed(error: Exception) -> None:
+            done(broker_error(error, f"the topic {topic.name} is not deleted"))
+
+        run(
+            self._registry,
+            self._mark(topic),
+            lambda _: self._waits.wait(topic.name, is_gone, done, WAIT_MS_MAX),
+            failed,
+        )
+
+    def _mark(self, topic: TopicImage) -> Steps[None]:
+        """Have the controller delete a topic, unless the name is another topic's by now."""
+        is_marked = False
+
+        def mark() -> Steps[None]:
+            nonlocal is_marked
+            data = yield from read(TOPIC.path(topic.name))
+            stored = stored_topic(topic.name, data)
+            is_another = stored is not None and (stored.topic_id or ZERO_UUID) != topic.topic_id
+            if is_marked and (data is None or is_another):
+                return  # it is deleted, and only the outcome of the mark was lost
+            if is_another:
+                raise _not_here(topic.name)
+            is_marked = True
+            yield from mark_for_deletion(topic.name, self._acl)
+
+        yield from across_sessions(mark)
+
+    # Changes of a topic.
+
+    def check_partitions(self, topic: TopicImage, count: int) -> int:
+        check_increase(topic.name, len(topic.partitions), count)
+        return count - len(topic.partitions)
+
+    def add_partitions(
+        self,
+        topic: TopicImage,
+        count: int,
+        done: TopicDone,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        def added(result: None) -> None:
+            if validate_only:
+                done(topic)
+            else:
+                self._await(topic.name, _shows(topic.topic_id, count), done, WAIT_MS_MAX)
+
+        def failed(error: Exception) -> None:
+            done(broker_error(error, f"the topic {topic.name} gets no partitions"))
+
+        run(self._registry, self._extend(topic, count, assignments, validate_only=validate_only), added, failed)
+
+    def _extend(
+        self, topic: TopicImage, count: int, chosen: Sequence[Sequence[int]] | None, *, validate_only: bool
+    ) -> Steps[None]:
+        """Add partitions to a topic.
+
+        Raises:
+            Refused: they cannot be added.
+            BrokerError: INVALID_PARTITIONS, the topic has as many partitions.
+        """
+        name, path = topic.name, TOPIC.path(topic.name)
+        data = yield from across_sessions(lambda: _read_lasting(name))
+        stored = None if data is None else TOPIC.decode(data.data, path)
+        if stored is None or not stored.partitions or (stored.topic_id or ZERO_UUID) != topic.topic_id:
+            raise _not_here(name)
+        if any(stored.adding_replicas.values()) or any(stored.removing_replicas.values()):
+            text = f"A partition reassignment is in progress for the topic '{name}'."
+            raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
+        present = len(stored.partitions)
+        check_increase(name, present, count)
+        if set(stored.partitions) != set(range(present)):
+            text = f"the partitions of topic {name} have gaps: the highest number is {max(stored.partitions)}"
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, text)
+        brokers = self._brokers()
+        if chosen is None:
+            new = assign_new_partitions(stored.partitions, brokers, count)
+        else:
+            if len(chosen) != count - present:
+                text = f"Increasing the number of partitions by {count - present} but {len(chosen)} assignments"
+                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{text} provided.")
+            new = {present + at: tuple(broker_ids) for at, broker_ids in enumerate(chosen)}
+            check_manual_assignment(new, self._metadata.image.brokers, len(stored.partitions[0]))
+        if not validate_only:
+            yield from self._write_added(name, new)
+
+    def _write_added(self, name: str, new: Mapping[int, tuple[int, ...]]) -> Steps[None]:
+        """Write added partitions; those that were written before the session ended are not added again."""
+        path = TOPIC.path(name)
+        is_written = False
+
+        def write() -> Steps[None]:
+            nonlocal is_written
+            if is_written:
+                data = yield from read(path)
+                stored = {} if data is None else TOPIC.decode(data.data, path).partitions
+                if all(stored.get(number) == replicas for number, replicas in new.items()):
+                    return
+            is_written = True
+            yield from add_partitions(name, new)
+
+        yield from across_sessions(write)
+
+    def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
+        def revise(before: Mapping[str, str]) -> Mapping[str, str]:
+            return {name: value for name, value in {**before, **changes}.items() if value is not None}
+
+        def configured(error: BrokerError | None) -> None:
+            done(self._present(topic.name) if error is None else error)
+
+        self._configs.change(ConfigResourceType.TOPIC, topic.name, revise, configured)
+
+    # The image.
+
+    def _await(self, name: str, shows: Shows, done: TopicDone, timeout_ms: int) -> None:
+        """Wait until the image shows a change of a topic."""
+
+        def over(error: BrokerError | None) -> None:
+            done(self._present(name) if error is None else error)
+
+        self._waits.wait(name, shows, over, timeout_ms)
+
+    def _present(self, name: str) -> TopicImage | BrokerError:
+        topic = self._metadata.image.topics.get(name)
+        if topic is None:
+            return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted in the meantime.")
+        return topic
+
+
+def _read_lasting(name: str) -> Steps[Data | None]:
+    """Read a topic; None if there is none.
+
+    Raises:
+        Refused: it is to be deleted.
+    """
+    marked, data = yield (Exists(TOPIC_DELETION.path(name)), GetData(TOPIC.path(name)))
+    if found(marked, Stat) is not None:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+    return found(data, Data)
+
+
+def _planned(new: NewTopic, assignments: Mapping[int, tuple[int, ...]]) -> TopicImage:
+    """Return the image that a topic would have."""
+    partitions = (PartitionImage(each[0], 0, each, each) for _, each in sorted(assignments.items()))
+    return TopicImage(new.name, ZERO_UUID, tuple(partitions), new.configs)
+
+
+def _shows(topic_id: bytes, count: int) -> Shows:
+    """Return whether a topic has so many partitions, all with leaders."""
+    return lambda topic: (
+        topic is not None and topic.topic_id == topic_id and len(topic.partitions) >= count and _has_leaders(topic)
+    )
+
+
+def _has_leaders(topic: TopicImage | None) -> bool:
+    return topic is not None and all(partition.has_leader for partition in topic.partitions)
+
+
+def _not_here(name: str) -> Refused:
+    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
