@@ -22,6 +22,7 @@ from kafkawire.reference_broker.cluster.registration import REGISTRATION_EDGES
 from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
+from kafkawire.reference_broker.replicas.in_sync import ISR_EDGES
 from kafkawire.reference_broker.replicas.roles import ROLE_EDGES
 from kafkawire.reference_broker.transactions import transaction as broker_transaction
 from kafkawire.sdk.groups import classic_group, consumer_group, zookeeper_group
@@ -202,6 +203,14 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             REGISTRATION_EDGES,
             "A first registration waits for the end of a former process of the broker, as long as its session may "
             "last. A broker that has lost its registration goes on, and repeats each attempt that fails after a pause.",
+        ),
+        Machine(
+            "The ISR of a partition, in its leader",
+            "reference_broker/replicas/in_sync.py",
+            ISR_EDGES,
+            "The controller alone changes the ISR; the leader asks it for one change at a time. Records are committed "
+            "once every replica that may be in sync has them: those of the committed ISR, and a replica that joins, "
+            "which counts while the state is EXPANDING, and while it is UNKNOWN after that.",
         ),
         Machine(
             "A partition, in the controller",

@@ -1,0 +1,201 @@
+"""The in-sync replicas of a partition, as its leader knows them, and the change that it has asked for.
+
+The controller alone changes the ISR, so a leader has two: the committed ISR, which the controller has confirmed, and
+the maximal ISR, which the change that is under way may have made of it. Records count as committed once all of the
+maximal ISR have them: whichever of the two the controller has stored, no acknowledged record is lost. So a replica that
+joins counts from the request on, and one that leaves counts until the answer. One change is under way at a time.
+
+Source: `PartitionState`, `Partition.handleAlterPartitionUpdate`, `handleAlterPartitionError` in Apache Kafka; KIP-497.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.states import Edges
+
+__all__ = ["ISR_EDGES", "CommittedIsr", "InSync", "IsrState", "ProposedIsr"]
+
+
+class IsrState(Enum):
+    """Whether the leader knows the ISR."""
+
+    #: It is that of the last term or answer.
+    COMMITTED = auto()
+    #: The controller was asked to add a replica.
+    EXPANDING = auto()
+    #: The controller was asked to remove replicas.
+    SHRINKING = auto()
+    #: The controller knows more than this leader; the next term tells.
+    UNKNOWN = auto()
+
+
+_NEW_TERM: Final = "a new term"
+_AGAIN: Final = "any other error: the same change is asked for again"
+_ANSWERED: Final = "the answer, or INELIGIBLE_REPLICA or OPERATION_NOT_ATTEMPTED; or a new term"
+_OUTDATED: Final = "an error that says that this leader's state is outdated, or an answer for another state"
+
+#: The steps of an ISR.
+ISR_EDGES: Final = Edges(
+    "the ISR of a partition",
+    (IsrState.COMMITTED,),
+    {
+        IsrState.COMMITTED: {
+            IsrState.EXPANDING: "a follower has caught up",
+            IsrState.SHRINKING: "followers have fallen behind",
+            IsrState.COMMITTED: _NEW_TERM,
+        },
+        IsrState.EXPANDING: {
+            IsrState.COMMITTED: _ANSWERED,
+            IsrState.EXPANDING: _AGAIN,
+            IsrState.UNKNOWN: _OUTDATED,
+        },
+        IsrState.SHRINKING: {
+            IsrState.COMMITTED: _ANSWERED,
+            IsrState.SHRINKING: _AGAIN,
+            IsrState.UNKNOWN: _OUTDATED,
+        },
+        IsrState.UNKNOWN: {IsrState.COMMITTED: _NEW_TERM},
+    },
+)
+
+#: The change was certainly not made, and the state that the leader knows is the current one.
+_REJECTIONS: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+
+#: A repetition would meet the same error, or the change was made by a repetition whose answer was lost.
+_OUTDATED_STATE: Final = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+
+
+class ProposedIsr(NamedTuple):
+    """A change that the leader asks for.
+
+    Attributes:
+        isr: the in-sync replicas after it, the leader among them.
+        leader_epoch: the epoch of the leader.
+        partition_epoch: the state that it changes.
+    """
+
+    isr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+class CommittedIsr(NamedTuple):
+    """The state of a partition, as the controller has answered. For the fields see `ProposedIsr`."""
+
+    isr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+class InSync:
+    """The in-sync replicas of a partition that this broker leads.
+
+    Attributes:
+        state: see `IsrState`.
+        isr: the committed ISR, in the controller's order.
+        maximal: all replicas that may be in the ISR.
+        leader_epoch: see `ProposedIsr`.
+        partition_epoch: of the committed ISR.
+        proposed: the change that is under way, None without one; in `UNKNOWN` there is none.
+    """
+
+    __slots__ = ("isr", "leader_epoch", "maximal", "partition_epoch", "proposed", "state")
+
+    def __init__(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
+        self.state = IsrState.COMMITTED
+        self.isr: tuple[int, ...] = ()
+        self.maximal: frozenset[int] = frozenset()
+        self.proposed: ProposedIsr | None = None
+        self._commit(isr, leader_epoch, partition_epoch)
+
+    def begin(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
+        """Take over the state that the controller has sent; a change that is under way does not count any more.
+
+        Args:
+            isr: the in-sync replicas.
+            leader_epoch: the epoch of this broker as leader.
+            partition_epoch: not lower than the current one.
+        """
+        self._become(IsrState.COMMITTED)
+        self._commit(isr, leader_epoch, partition_epoch)
+
+    def expand(self, broker_id: int) -> ProposedIsr:
+        """Return the change that adds a replica; it counts as in sync from now on. Only in `COMMITTED`.
+
+        Args:
+            broker_id: a replica that is not in the ISR.
+        """
+        self._become(IsrState.EXPANDING)
+        self.maximal |= {broker_id}
+        return self._propose((*self.isr, broker_id))
+
+    def shrink(self, broker_ids: Collection[int]) -> ProposedIsr:
+        """Return the change that removes replicas, which count as in sync until the answer. Only in `COMMITTED`.
+
+        Args:
+            broker_ids: replicas in the ISR, the leader not among them.
+        """
+        self._become(IsrState.SHRINKING)
+        return self._propose(tuple(each for each in self.isr if each not in broker_ids))
+
+    def answered(self, proposed: ProposedIsr, answer: CommittedIsr | ErrorCode) -> bool:
+        """Take the answer to a change; one that is not under way any more has no effect.
+
+        Args:
+            proposed: the change.
+            answer: the state of the partition after it, or the error.
+
+        Returns:
+            Whether to ask for the same change again.
+        """
+        if proposed is not self.proposed:
+            return False  # a new term has come before the answer
+        if isinstance(answer, CommittedIsr):
+            is_for_another = answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch
+            if is_for_another:
+                self._forget()
+            else:
+                self._become(IsrState.COMMITTED)
+                self._commit(answer.isr, answer.leader_epoch, answer.partition_epoch)
+            return False
+        if answer in _REJECTIONS:
+            self._become(IsrState.COMMITTED)
+            self._commit(self.isr, self.leader_epoch, self.partition_epoch)
+            return False
+        if answer in _OUTDATED_STATE:
+            self._forget()
+            return False
+        self._become(self.state)
+        return True
+
+    def _propose(self, isr: tuple[int, ...]) -> ProposedIsr:
+        self.proposed = ProposedIsr(isr, self.leader_epoch, self.partition_epoch)
+        return self.proposed
+
+    def _forget(self) -> None:
+        """Wait for a new term; the maximal ISR stays as it is."""
+        self._become(IsrState.UNKNOWN)
+        self.proposed = None
+
+    def _commit(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
+        self.isr = tuple(isr)
+        self.maximal = frozenset(self.isr)
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.proposed = None
+
+    def _become(self, state: IsrState) -> None:
+        self.state = ISR_EDGES.follow(self.state, state)
