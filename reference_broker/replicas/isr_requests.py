@@ -1,0 +1,243 @@
+"""AlterPartition: the changes of ISRs that the leaders on this broker ask the controller for.
+
+One request is in flight. All changes that wait go into the next one, which follows the answer, after a pause if that
+had an error. A change stays until the controller has answered for its partition, whatever happens to connections and
+controllers, or until another one for the partition replaces it.
+
+Source: `DefaultAlterPartitionManager` in Apache Kafka; KIP-497. Kafka refuses a change while an older one of the same
+partition waits; here the older one gives way, since only a new term of the leader leads to another change.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from kafkawire.reference_broker.replicas.follower_positions import UNKNOWN_BROKER_EPOCH
+from kafkawire.reference_broker.replicas.in_sync import CommittedIsr, ProposedIsr
+from kafkawire.reference_broker.work.background import call
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import LeaderRecoveryState
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.protocol.versions import VersionRange
+from kafkawire.sdk.storage.partitions import Partition
+
+__all__ = ["PAUSE_MS", "TIMEOUT_MS", "AlterPartition", "Answered", "Controller", "IsrChange"]
+
+BrokerState = AlterPartitionRequest.BrokerState
+PartitionData = AlterPartitionResponse.PartitionData
+
+#: The pause after an answer with an error, as in Apache Kafka: long enough for a controller that is changing.
+PAUSE_MS: Final = 50
+
+#: The limit of one attempt; the next one has the broker epoch of its time. Attempts have no limit together, since the
+#: followers that a change is about may be needed at any time.
+TIMEOUT_MS: Final = 30_000
+
+_RECOVERY_STATES: Final = frozenset(LeaderRecoveryState)
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: Called once with the answer for a partition.
+Answered = Callable[[CommittedIsr | ErrorCode], None]
+
+
+class Controller(Protocol):
+    """The way to the controller, see `ControllerClient`."""
+
+    def ask(
+        self, message: Message, done: Callable[[Message | Exception], None], timeout_ms: int, version: int | None = None
+    ) -> Callable[[], None]:
+        """Send a request; `done` is called once, not before this returns. Returns a function that abandons it."""
+        ...
+
+
+class IsrChange(NamedTuple):
+    """A change of one partition.
+
+    Attributes:
+        partition: its topic and number.
+        topic_id: zeros if the topic has none.
+        proposed: the change.
+        broker_epochs: the epochs of the other brokers in its ISR; those without one are unknown (KIP-903).
+    """
+
+    partition: Partition
+    topic_id: bytes
+    proposed: ProposedIsr
+    broker_epochs: Mapping[int, int]
+
+
+class AlterPartition:
+    """The changes that the leaders on a broker ask for.
+
+    Args:
+        broker_id: the broker.
+        broker_epoch: returns the epoch of its current registration.
+        controller: takes the requests.
+        later: calls a function after some milliseconds; returns a function that cancels that.
+        now_ms: the clock; for the log alone.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        controller: Controller,
+        later: Callable[[int, Callable[[], None]], Callable[[], None]],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._controller = controller
+        self._later = later
+        self._now_ms = now_ms
+        self._limit = LogLimit(_log)
+        #: The changes without an answer, one for each partition at most; those in flight stay here.
+        self._changes: dict[Partition, tuple[IsrChange, Answered]] = {}
+        #: Whether a request, or the pause before the next one, has not ended.
+        self._is_busy = False
+        self._is_closed = False
+        self._stop: Callable[[], None] = _nothing
+
+    def __len__(self) -> int:
+        """Return the number of changes without an answer."""
+        return len(self._changes)
+
+    def submit(self, change: IsrChange, done: Answered) -> None:
+        """Ask for a change; it replaces an older one of the partition, which gets no answer.
+
+        Args:
+            change: the change.
+            done: called once with the answer, not before this returns, unless the change is replaced or withdrawn.
+        """
+        self._changes[change.partition] = change, done
+        self._send()
+
+    def withdraw(self, partition: Partition) -> None:
+        """Forget the change of a partition: this broker does not lead it any more, or leads it in another epoch.
+
+        The controller may make it all the same, if it has been sent.
+        """
+        self._changes.pop(partition, None)
+
+    def close(self) -> None:
+        """Abandon everything."""
+        self._is_closed = True
+        self._changes.clear()
+        self._stop()
+
+    def _send(self) -> None:
+        if self._is_busy or self._is_closed or not self._changes:
+            return
+        self._is_busy = True
+        sent = dict(self._changes)
+        request, version, names = _request(self._broker_id, self._broker_epoch(), [each for each, _ in sent.values()])
+        self._stop = self._controller.ask(request, partial(self._answered, sent, names), TIMEOUT_MS, version)
+
+    def _answered(
+        self,
+        sent: dict[Partition, tuple[IsrChange, Answered]],
+        names: dict[bytes, str],
+        outcome: Message | Exception,
+    ) -> None:
+        if self._is_closed:
+            return
+        has_errors = True
+        if isinstance(outcome, AlterPartitionResponse) and outcome.error_code == ErrorCode.NONE:
+            has_errors = self._tell(sent, _answers(outcome, names))
+        else:
+            if isinstance(outcome, AlterPartitionResponse):
+                outcome = BrokerError(outcome.error_code)
+            self._limit.warning("failed", self._now_ms(), "AlterPartition is sent again: %s", outcome)
+        if has_errors:
+            self._stop = self._later(PAUSE_MS, self._continue)
+        else:
+            self._continue()
+
+    def _tell(
+        self, sent: dict[Partition, tuple[IsrChange, Answered]], answers: dict[Partition, CommittedIsr | ErrorCode]
+    ) -> bool:
+        """Tell the leaders their answers; return whether there was an error."""
+        has_errors = False
+        for partition, entry in sent.items():
+            answer = answers.get(partition)
+            has_errors |= not isinstance(answer, CommittedIsr)
+            if answer is None:  # the change stays, so it is sent again
+                text = "the controller has not answered AlterPartition for %s and is asked again"
+                self._limit.warning("omitted", self._now_ms(), text, partition)
+            elif self._changes.get(partition) is entry:
+                del self._changes[partition]
+                call(entry[1], answer)
+        return has_errors
+
+    def _continue(self) -> None:
+        self._is_busy = False
+        self._send()
+
+
+def _request(
+    broker_id: int, broker_epoch: int, changes: list[IsrChange]
+) -> tuple[AlterPartitionRequest, int, dict[bytes, str]]:
+    """Return a request with changes, its version, and the names of topics by id: with ids if all topics have one."""
+    by_id = all(each.topic_id != ZERO_UUID for each in changes)
+    names: dict[bytes, str] = {}
+    partitions: dict[bytes | str, list[AlterPartitionRequest.PartitionData]] = {}
+    for (name, number), topic_id, proposed, epochs in changes:
+        data = AlterPartitionRequest.PartitionData(
+            partition_index=number, leader_epoch=proposed.leader_epoch, partition_epoch=proposed.partition_epoch
+        )
+        if by_id:
+            names[topic_id] = name
+            known = {**epochs, broker_id: broker_epoch}
+            data.new_isr_with_epochs = [
+                BrokerState(each, known.get(each, UNKNOWN_BROKER_EPOCH)) for each in proposed.isr
+            ]
+        else:
+            data.new_isr = proposed.isr
+        partitions.setdefault(topic_id if by_id else name, []).append(data)
+    topics = [
+        AlterPartitionRequest.TopicData(topic_id=topic, partitions=each)
+        if isinstance(topic, bytes)
+        else AlterPartitionRequest.TopicData(topic_name=topic, partitions=each)
+        for topic, each in partitions.items()
+    ]
+    request = AlterPartitionRequest(broker_id, broker_epoch, topics)
+    return request, _VERSION_WITH_IDS if by_id else _VERSION_WITH_NAMES, names
+
+
+def _answers(response: AlterPartitionResponse, names: dict[bytes, str]) -> dict[Partition, CommittedIsr | ErrorCode]:
+    """Return the answers by partition; those for topics with unknown ids are left out."""
+    answers: dict[Partition, CommittedIsr | ErrorCode] = {}
+    for topic in response.topics:
+        name = names.get(topic.topic_id) if names else topic.topic_name
+        for each in topic.partitions:
+            if name is not None:
+                answers[name, each.partition_index] = _answer(each)
+    return answers
+
+
+def _answer(data: PartitionData) -> CommittedIsr | ErrorCode:
+    if data.error_code != ErrorCode.NONE:
+        return BrokerError(data.error_code).code  # a code of a later release becomes UNKNOWN_SERVER_ERROR
+    if data.leader_recovery_state not in _RECOVERY_STATES:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return CommittedIsr(tuple(data.isr), data.leader_epoch, data.partition_epoch)
+
+
+def _versions(message: type[Message], field: str) -> VersionRange:
+    return next(known.versions for known in message.FIELDS if known.name == field)
+
+
+_VERSION_WITH_IDS: Final = _versions(AlterPartitionRequest.PartitionData, "new_isr_with_epochs").first
+_VERSION_WITH_NAMES: Final = _versions(AlterPartitionRequest.TopicData, "topic_name").last
+
+
+def _nothing() -> None:
+    """Stop nothing, since nothing is under way."""
