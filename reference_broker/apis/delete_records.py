@@ -2,7 +2,8 @@
 
 0: lowest version. 2: flexible.
 
-The response waits until the new start is durable, or until the timeout; the next retention check deletes the files.
+The response waits until the new start is durable, and the logs of all replicas that are alive begin there, or until
+the timeout; the next retention check deletes the files.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def handle(
         results: list[Result] = []
         topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name, results))
         for number, offset in offsets.items():
-            results.append(_delete(replicas, name, number, offset, parts))
+            results.append(_delete(replicas, name, number, offset, parts, may_wait=request.timeout_ms > 0))
             yield
         yield
     deadline_ms = call.now_ms + request.timeout_ms
@@ -55,7 +56,15 @@ def handle(
     return parts.respond_by(deadline_ms, call.timers, DeleteRecordsResponse(topics=topics))
 
 
-def _delete(replicas: Replicas, topic: str, number: int, offset: int, parts: Parts[DeleteRecordsResponse]) -> Result:
+def _delete(
+    replicas: Replicas,
+    topic: str,
+    number: int,
+    offset: int,
+    parts: Parts[DeleteRecordsResponse],
+    *,
+    may_wait: bool,
+) -> Result:
     result = Result(number, UNKNOWN_OFFSET)
     try:
         replica = replicas.get(topic, number)
@@ -75,11 +84,19 @@ def _delete(replicas: Replicas, topic: str, number: int, offset: int, parts: Par
         return result
     log.begin_at(offset)
     # Sent to the client on timeout.
-    result.low_watermark, result.error_code = log.log_start_offset, ErrorCode.REQUEST_TIMED_OUT
+    result.low_watermark, result.error_code = replica.low_watermark, ErrorCode.REQUEST_TIMED_OUT
 
     def durable(error: BrokerError | None) -> None:
+        if error is not None:
+            finished(error)
+        elif may_wait or replica.low_watermark >= offset:
+            replica.when_low_watermark(offset, finished)
+        else:
+            parts.arrived()
+
+    def finished(error: BrokerError | None) -> None:
         if error is None:
-            result.error_code = ErrorCode.NONE
+            result.low_watermark, result.error_code = replica.low_watermark, ErrorCode.NONE
         else:
             result.low_watermark, result.error_code = UNKNOWN_OFFSET, error.code
         parts.arrived()

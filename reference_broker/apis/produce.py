@@ -7,7 +7,7 @@ instead of names.
 With acks=0 there is no response: a failure closes the connection, as in Kafka. The connection's next request still
 waits until the batches are in their logs, which bounds the memory that they take.
 
-`min.insync.replicas` never causes a batch to be refused: it is capped at the number of replicas, which is one.
+A response to acks=all that waits for followers comes at the request's timeout at the latest.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ _ZSTANDARD_SINCE = 7
 
 _ACKS = frozenset(Acks)
 
+#: Looked up once, since each batch asks for it.
+_NO_ACKS = int(Acks.NONE)
+
 #: Maximum size in bytes of uncompressed records that can be checked in less than a millisecond.
 _LONG_BYTES = 64 * 1024
 
@@ -98,15 +101,35 @@ def handle(
     if not isinstance(answer, DelayedOperation):
         return answer if is_answered else None
     if is_unfinished:
-        answer.steps = _arriving(steps, parts)
+        answer.steps = _arriving(steps, call, request, responses, parts)
+    else:
+        _limit_wait(call, request, responses, parts)
     if not is_answered:
         answer.check_unsent = _close_on_error
     return answer
 
 
-def _arriving(steps: Iterator[None], parts: Parts[ProduceResponse]) -> Iterator[None]:
+def _arriving(
+    steps: Iterator[None],
+    call: Call,
+    request: ProduceRequest,
+    responses: list[ProduceResponse.TopicProduceResponse],
+    parts: Parts[ProduceResponse],
+) -> Iterator[None]:
     yield from steps
     parts.arrived()
+    _limit_wait(call, request, responses, parts)
+
+
+def _limit_wait(
+    call: Call,
+    request: ProduceRequest,
+    responses: list[ProduceResponse.TopicProduceResponse],
+    parts: Parts[ProduceResponse],
+) -> None:
+    """Answer at the timeout if a batch waits for followers; its response says REQUEST_TIMED_OUT until it is known."""
+    if any(each.error_code == ErrorCode.REQUEST_TIMED_OUT for topic in responses for each in topic.partition_responses):
+        parts.end_by(call.now_ms + max(request.timeout_ms, 0), call.timers)
 
 
 def _append_all(
@@ -126,7 +149,6 @@ def _append_all(
     """
     transactional: list[Unverified] = []
     refused = yield from _refusal(request)
-    is_answered = request.acks != Acks.NONE
     pieces = Pieces(AT_A_TIME)
     last: tuple[Buffer | None, Replica | None] | None = None
     for data in request.topic_data:
@@ -141,7 +163,7 @@ def _append_all(
             replica = None if name is None else replicas.get(name, partition.index)
             last = partition.records, replica
             answers.append(
-                _append(call, refused, name, replicas, replica, partition, parts, transactional, is_answered)
+                _append(call, refused, name, replicas, replica, partition, parts, transactional, request.acks)
             )
     if transactional:
         version = transaction_version(call.version)
@@ -204,7 +226,7 @@ def _append(
     partition: PartitionData,
     parts: Parts[ProduceResponse],
     transactional: list[Unverified],
-    is_answered: bool,
+    acks: int,
 ) -> PartitionResponse:
     try:
         if refused is not None:
@@ -215,7 +237,7 @@ def _append(
             raise replicas.missing(name, partition.index)
         if name in INTERNAL_TOPICS:
             raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
-        replica.check()  # first: a transaction could not end in a partition that cannot store its marker
+        replica.check_acks(acks)  # first: a transaction could not end in a partition that cannot store its marker
         log = replica.log
         data, header = validate(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
@@ -235,25 +257,34 @@ def _append(
         return response
     response = PartitionResponse(partition.index, log_start_offset=log.log_start_offset)
     parts.expect()
+    if log.is_replicated and acks == Acks.ALL:
+        response.error_code = ErrorCode.REQUEST_TIMED_OUT  # sent to the client at the timeout
 
     def appended(result: Appended | BrokerError) -> None:
         if isinstance(result, BrokerError):
             reached(result)
-        elif not is_answered:
+        elif acks == _NO_ACKS:
             parts.arrived()
         else:
             response.base_offset = result.base_offset
             response.log_append_time_ms = result.log_append_time_ms
-            replica.when_reached(result.last_offset + 1, reached)
+            replica.when_acknowledged(acks, result.last_offset + 1, reached)
 
     def reached(error: BrokerError | None) -> None:
         if error is not None:
             _refuse(response, error)
+        elif log.is_replicated:
+            response.error_code = ErrorCode.NONE
         parts.arrived()
 
     if header.is_transactional:
 
         def append(verification: Verification | None) -> None:
+            try:
+                replica.check_acks(acks)  # again: the coordinator may have taken long to answer
+            except BrokerError as error:
+                reached(error)
+                return
             replica.append(data, header, call.now_ms, appended, verification=verification)
 
         transactional.append(Unverified((name, partition.index), log, header, append, reached))

@@ -67,6 +67,7 @@ class LogConfig:
     delete_retention_ms: int
     compression: Compression | None
     compression_level: int | None
+    min_insync_replicas: int
 
 
 def log_config(overrides: Mapping[str, str]) -> LogConfig:
@@ -118,6 +119,7 @@ def log_config(overrides: Mapping[str, str]) -> LogConfig:
         delete_retention_ms=number("delete.retention.ms"),
         compression=compression,
         compression_level=None if level not in TOPIC_CONFIGS else int(text(level)),
+        min_insync_replicas=number("min.insync.replicas"),
     )
 
 

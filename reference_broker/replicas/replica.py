@@ -26,6 +26,7 @@ from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["Replica", "RoleChanged"]
 
@@ -33,8 +34,8 @@ __all__ = ["Replica", "RoleChanged"]
 #: waits for the log has been told yet.
 RoleChanged = Callable[["Replica", Role], None]
 
-#: Python 3.11 looks a member of an enumeration up in 40 ns, and every request asks for this one.
-_LEADER = Role.LEADER
+#: Python 3.11 looks a member of an enumeration up in 40 ns, and every request asks for these.
+_LEADER, _FOLLOWER = Role.LEADER, Role.FOLLOWER
 
 
 class Replica:
@@ -49,6 +50,7 @@ class Replica:
         role: see `Role`.
         term: what the role follows from; None until there is one.
         leader_epoch: the epoch of the term, `NO_PARTITION_LEADER_EPOCH` without one.
+        topic_id: the topic's id of the term; zeros without one.
     """
 
     def __init__(self, log: PartitionLog, on_role: RoleChanged = lambda replica, before: None) -> None:
@@ -56,6 +58,7 @@ class Replica:
         self.role = Role.CREATED
         self.term: Term | None = None
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
+        self.topic_id = ZERO_UUID
         self._on_role = on_role
         self._high_watermark = HighWatermark(log.high_watermark, log.next_offset)
         self._last_stable_offset = LastStableOffset(self._high_watermark, log.producers.first_unstable_offset)
@@ -82,6 +85,25 @@ class Replica:
             raise self._refusal(epoch)
         if epoch != NO_PARTITION_LEADER_EPOCH and epoch != self.leader_epoch:
             raise self._other_epoch(epoch)
+
+    def check_readable(self, epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
+        """Check that this replica leads or follows, and that a client knows the current leader epoch; see `check`."""
+        if self.role is not _LEADER and self.role is not _FOLLOWER:
+            raise self._refusal(epoch)
+        if epoch != NO_PARTITION_LEADER_EPOCH and epoch != self.leader_epoch:
+            raise self._other_epoch(epoch)
+
+    def check_acks(self, acks: int) -> None:
+        """Check that this replica leads, and that enough replicas are in sync: the only one is enough.
+
+        Args:
+            acks: see `Acks`.
+
+        Raises:
+            BrokerError: see `check`; or NOT_ENOUGH_REPLICAS.
+        """
+        if self.role is not _LEADER:
+            raise self._refusal()
 
     def _refusal(self, epoch: int = NO_PARTITION_LEADER_EPOCH) -> BrokerError:
         if self.log.error is not None:
@@ -142,10 +164,14 @@ class Replica:
         if self.role is not _LEADER or term.leader_epoch != self.leader_epoch:
             self.log.lead(term.leader_epoch)
             self._high_watermark.accept()
+        self._begin(term)
         self._take(term)
         self._step(_LEADER)
         if self.log.high_watermark < self.log.acknowledged_to:
             self.moved()
+
+    def _begin(self, term: Term) -> None:
+        """Begin a term as the leader, before the role is taken; without other replicas, there is nothing to do."""
 
     def follow(self, term: Term) -> None:
         """Follow the leader of the partition; in a new epoch, all who wait for the role before are refused.
@@ -182,7 +208,7 @@ class Replica:
         self.log.end(error)
 
     def _take(self, term: Term) -> None:
-        self.term, self.leader_epoch = term, term.leader_epoch
+        self.term, self.leader_epoch, self.topic_id = term, term.leader_epoch, term.topic_id
 
     def _ended_role(self) -> BrokerError:
         reason = f"{self.log.folder} has another role in leader epoch {self.leader_epoch}"
@@ -205,12 +231,46 @@ class Replica:
         """Call back once the high watermark is at or past `offset`, or with the error that prevents it."""
         self._high_watermark.when_reached(offset, callback)
 
-    def watch(self, watcher: Watcher, *, is_committed: bool = False) -> None:
+    def when_acknowledged(self, acks: int, end_offset: int, callback: Reached) -> None:
+        """Call back once a batch is acknowledged, or with the error that prevents it.
+
+        Args:
+            acks: all replicas, or the leader; here these are the same.
+            end_offset: the end of the batch.
+            callback: called once; the error may be NOT_ENOUGH_REPLICAS_AFTER_APPEND, or that of the end of the role.
+        """
+        self._high_watermark.when_reached(end_offset, callback)
+
+    @property
+    def epoch_start(self) -> int:
+        """The end of the log when this broker began to lead in its epoch; clients see it once it is committed."""
+        return 0  # all that a sole replica has is committed
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest start of the logs of all replicas whose brokers are alive."""
+        return self.log.log_start_offset
+
+    def when_low_watermark(self, offset: int, callback: Reached) -> None:
+        """Call back once the logs of all replicas that are alive begin at `offset` or later, or with an error."""
+        call(callback, None)
+
+    def preferred_reader(self, rack: str, offset: int) -> int | None:
+        """Return the broker that a consumer is to fetch from instead of this one, None to read here.
+
+        Args:
+            rack: the consumer's rack.
+            offset: what it fetches.
+        """
+        return None
+
+    def watch(self, watcher: Watcher, *, is_committed: bool = False, is_follower: bool = False) -> None:
         """Call `watcher` with the number of bytes whenever more can be read, until `unwatch`.
 
         Args:
             watcher: see above.
             is_committed: whether only committed records count, up to the last stable offset.
+            is_follower: whether all records of the log count; a sole replica has no follower that asks for them.
         """
         (self._last_stable_offset if is_committed else self._high_watermark).watch(watcher)
 

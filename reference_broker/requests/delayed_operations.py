@@ -239,6 +239,11 @@ class Parts(Generic[M]):
             response: see `respond`.
         """
         answer = self.respond(response)
-        if isinstance(answer, DelayedOperation):
-            self._deadline = timers.at(deadline_ms, lambda now_ms: answer.complete(response))
+        self.end_by(deadline_ms, timers)
         return answer
+
+    def end_by(self, deadline_ms: int, timers: Timers) -> None:
+        """Complete the delayed response at the deadline, unless all parts have arrived before; see `respond_by`."""
+        delayed, response = self._delayed, self._response
+        if self._missing and delayed is not None and response is not None:
+            self._deadline = timers.at(deadline_ms, lambda now_ms: delayed.complete(response))
