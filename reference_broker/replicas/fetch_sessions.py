@@ -38,6 +38,9 @@ EVICTION_MS = 120_000
 #: Topics and partitions to add or remove in a fraction of a millisecond.
 _AT_A_TIME = 100
 
+#: Stands for the time of the session's last fetch, while that and later fetches find nothing new in a partition.
+_RESTS = -1
+
 #: Id or name of a topic, and number of a partition.
 _Key = tuple[bytes | str, int]
 
@@ -50,8 +53,8 @@ class WatchedLog(Protocol):
         """The error that prevents reading, None while the log is readable."""
         ...
 
-    def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False) -> None:
-        """Call `watcher` with a number of bytes whenever more bytes, or more committed records, become readable."""
+    def watch(self, watcher: Callable[[int], None], *, is_committed: bool = False, is_follower: bool = False) -> None:
+        """Call `watcher` with a number of bytes whenever more become readable: for all, of committed ones, at all."""
         ...
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
@@ -80,9 +83,21 @@ class SessionPartition:
         wanted: the client's last request for it.
         turn: the position in the session's order; a partition moves to the end after its records were sent, for
             fairness.
+        idle_ms: when the last fetch arrived for which the partition needed no read, since its client had all of it;
+            None if there was none.
     """
 
-    __slots__ = ("_high_watermark", "_log", "_log_start_offset", "_session", "topic", "topic_id", "turn", "wanted")
+    __slots__ = (
+        "_high_watermark",
+        "_idle_ms",
+        "_log",
+        "_log_start_offset",
+        "_session",
+        "topic",
+        "topic_id",
+        "turn",
+        "wanted",
+    )
 
     def __init__(self, session: FetchSession, topic: FetchRequest.FetchTopic, wanted: FetchRequest.FetchPartition):
         self.topic = topic.topic
@@ -92,6 +107,30 @@ class SessionPartition:
         self._session = session
         self._high_watermark = self._log_start_offset = UNKNOWN_OFFSET
         self._log: WatchedLog | None = None
+        self._idle_ms: int | None = None  # or `_RESTS`
+
+    @property
+    def idle_ms(self) -> int | None:
+        return self._session.fetched_ms if self._idle_ms == _RESTS else self._idle_ms
+
+    def rest(self) -> None:
+        """Record that the client has all of the partition, until `wake`."""
+        self._idle_ms = _RESTS
+
+    def wake(self) -> None:
+        """Record that the partition is to be read again: later fetches do not say that the client has all of it."""
+        if self._idle_ms == _RESTS:
+            self._idle_ms = self._session.fetched_ms
+
+    def read_again(self) -> None:
+        """Read the partition at the client's next fetch, although nothing is new; not if it has left the session."""
+        if self._session.has(self):
+            self._session.changed(self, 0)
+
+    def leave(self) -> None:
+        """Record that the client does not fetch the partition any more."""
+        self.wake()
+        self.unfollow()
 
     def changed(self, size_bytes: int) -> None:
         """Record that more can be read, or that reading has ended; called by logs."""
@@ -131,8 +170,12 @@ class SessionPartition:
         """Subscribe to changes of the log.
 
         Args:
-            is_committed: whether the client reads committed records only.
+            is_committed: whether the client reads committed records only; a follower reads to the end of the log.
         """
+        if self._log is not None and self._session.is_follower:
+            self._log.watch(self.moved)
+            self._log.watch(self.changed, is_follower=True)
+            return
         if self._log is not None and is_committed:
             self._log.watch(self.moved)
         if self._log is not None:
@@ -160,6 +203,7 @@ class FetchSession:
         is_full: whether the response names every partition.
         created_ms: when it was cached.
         used_ms: when a request last used it.
+        fetched_ms: when the last request arrived whose partitions are known.
         waiting: the fetch that waits for something new.
         is_busy: whether a fetch in pieces is being processed.
         is_removed: whether it was removed from the cache.
@@ -172,7 +216,7 @@ class FetchSession:
         self.by_id = by_id
         self.is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
         self.is_full = True
-        self.created_ms = self.used_ms = 0
+        self.created_ms = self.used_ms = self.fetched_ms = 0
         self.waiting: WaitingFetch | None = None
         self.is_busy = self.is_removed = self.has_news = False
         self._isolation_level = request.isolation_level
@@ -184,6 +228,11 @@ class FetchSession:
 
     def __len__(self) -> int:
         return len(self._partitions)
+
+    def has(self, partition: SessionPartition) -> bool:
+        """Return whether a partition is still in the session."""
+        name = partition.topic_id if self.by_id else partition.topic
+        return self._partitions.get((name, partition.wanted.partition)) is partition
 
     def update(self, request: FetchRequest) -> Work[None]:
         """Apply a request's additions, changes and removals; yield now and then.
@@ -219,6 +268,8 @@ class FetchSession:
                     self._partitions[name, wanted.partition] = partition
                     self._to_end(partition)
                 partition.wanted = wanted
+                if self.is_follower:
+                    partition.wake()
                 self._ready[partition] = None
                 if pieces.ends():
                     yield
@@ -232,7 +283,7 @@ class FetchSession:
             for number in forgotten.partitions:
                 gone = self._partitions.pop((name, number), None)
                 if gone is not None:
-                    gone.unfollow()
+                    gone.leave()
                     self._ready.pop(gone, None)
                 if pieces.ends():
                     yield
@@ -258,9 +309,13 @@ class FetchSession:
             self._unfollowed.append(partition)
         if is_at_end:
             self._ready.pop(partition, None)
+            if self.is_follower:
+                partition.rest()
 
     def changed(self, partition: SessionPartition, size_bytes: int) -> None:
         """Record that a partition may have news."""
+        if self.is_follower:
+            partition.wake()
         self._ready[partition] = None
         self.has_news = True
         if self.waiting is not None:
@@ -285,7 +340,11 @@ class FetchSession:
         self._unfollowed = []
         pieces = Pieces(_AT_A_TIME)
         while partitions:
-            partitions.popitem()[1].unfollow()
+            gone = partitions.popitem()[1]
+            if self.is_follower:
+                gone.leave()
+            else:
+                gone.unfollow()
             if pieces.ends():
                 yield
 
@@ -346,6 +405,7 @@ class FetchSessions:
             if session is not None:
                 self._remove(session, now_ms)
             new = FetchSession(request, by_id)
+            new.fetched_ms = now_ms
             yield from new.want(request)
             return new
         if session is None:
@@ -363,6 +423,7 @@ class FetchSessions:
         try:
             yield from session.update(request)
             session.check()
+            session.fetched_ms = now_ms
         except GeneratorExit:
             # Its client has disconnected, and its state is unknown.
             if not session.is_removed:
@@ -373,6 +434,7 @@ class FetchSessions:
         if not session:
             self._remove(session, now_ms)
             new = FetchSession(request, by_id)
+            new.fetched_ms = now_ms
             yield from new.want(request)
             return new
         return session

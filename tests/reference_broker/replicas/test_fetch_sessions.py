@@ -35,12 +35,14 @@ class Log:
     def __init__(self):
         self.watchers = []
         self.stable_watchers = []
+        self.end_watchers = []
 
-    def watch(self, watcher, *, is_committed=False):
-        (self.stable_watchers if is_committed else self.watchers).append(watcher)
+    def watch(self, watcher, *, is_committed=False, is_follower=False):
+        stable_or_all = self.stable_watchers if is_committed else self.watchers
+        (self.end_watchers if is_follower else stable_or_all).append(watcher)
 
     def unwatch(self, watcher):
-        for watchers in (self.watchers, self.stable_watchers):
+        for watchers in (self.watchers, self.stable_watchers, self.end_watchers):
             if watcher in watchers:
                 watchers.remove(watcher)
 
