@@ -9,17 +9,29 @@ Source: `Replica`, `ReplicaState` in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kafkawire.sdk.protocol.tables.enums import NO_LOG_START_OFFSET, UNKNOWN_OFFSET
 
-__all__ = ["UNKNOWN_BROKER_EPOCH", "FollowerPosition", "FollowerPositions", "IdlePartition"]
+__all__ = ["UNKNOWN_BROKER_EPOCH", "Follower", "FollowerPosition", "FollowerPositions", "IdlePartition"]
 
 #: The request does not say; the controller does not check the epoch then.
 UNKNOWN_BROKER_EPOCH: Final = -1
 
 #: Long ago: a follower that is not in sync has not been caught up in this term of the leader.
 _NEVER_MS: Final = -(2**53)
+
+
+class Follower(NamedTuple):
+    """A broker that fetches to follow.
+
+    Attributes:
+        broker_id: its id.
+        broker_epoch: the epoch of its registration; -1 if the request does not say.
+    """
+
+    broker_id: int
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
 
 
 class IdlePartition(Protocol):

@@ -1,0 +1,411 @@
+"""A replica in a cluster, where several brokers have the records of a partition.
+
+As the leader, it knows its followers and the ISR, and commits what all replicas that may be in sync have. It asks for
+changes of the ISR when a follower has caught up, or has fallen behind. As a follower, it takes over the high watermark
+of its leader. The log appends and reads the same way in both roles.
+
+A follower may join at one of its own fetches only, so that a follower that is gone never does; so the partition is read
+at each fetch of a follower that is not in sync, even if nothing is new.
+
+Source: `Partition` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from kafkawire.reference_broker.replicas.follower_positions import (
+    Follower,
+    FollowerPosition,
+    FollowerPositions,
+    IdlePartition,
+)
+from kafkawire.reference_broker.replicas.high_watermark import (
+    COMPLETES_ANY_FETCH_BYTES,
+    HighWatermark,
+    Reached,
+    Watcher,
+    Watchers,
+)
+from kafkawire.reference_broker.replicas.in_sync import CommittedIsr, InSync, IsrState, ProposedIsr
+from kafkawire.reference_broker.replicas.isr_requests import Answered, IsrChange
+from kafkawire.reference_broker.replicas.preferred_readers import preferred_reader
+from kafkawire.reference_broker.replicas.replica import Replica, RoleChanged
+from kafkawire.reference_broker.replicas.roles import Role, Term
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import Acks
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.storage.partitions import Partition
+
+__all__ = ["ClusterReplica", "IsrKeeper", "Surroundings"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+
+class IsrKeeper(Protocol):
+    """Takes changes of ISRs to the controller, see `AlterPartition`."""
+
+    def submit(self, change: IsrChange, done: Answered) -> None:
+        """Ask for a change, instead of any earlier one of the partition; `done` is not called before this returns."""
+        ...
+
+    def withdraw(self, partition: Partition) -> None:
+        """Forget the change of a partition."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the replicas of one broker know of their cluster.
+
+    Attributes:
+        broker_id: this broker.
+        lag_max_ms: the time after which a follower that has not caught up is out of sync, `replica.lag.time.max.ms`.
+        clock: the current time in milliseconds.
+        is_alive: whether a broker is registered, by its id.
+        isr_keeper: see `IsrKeeper`.
+        rack_of: the rack of a broker that is alive, by its id; None if all consumers read from the leader.
+    """
+
+    broker_id: int
+    lag_max_ms: int
+    clock: Callable[[], int]
+    is_alive: Callable[[int], bool]
+    isr_keeper: IsrKeeper
+    rack_of: Callable[[int], str | None] | None = None
+
+
+class ClusterReplica(Replica):
+    """One of several replicas.
+
+    Args:
+        partition: its topic and number.
+        log: see `Replica`.
+        surroundings: see `Surroundings`.
+        on_role: see `Replica`.
+
+    Attributes:
+        partition: see above.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        log: PartitionLog,
+        surroundings: Surroundings,
+        on_role: RoleChanged = lambda replica, before: None,
+    ) -> None:
+        self.partition = partition
+        self._epoch_start = 0
+        self._surroundings = surroundings
+        self._positions = FollowerPositions()
+        #: None unless this replica leads.
+        self._in_sync: InSync | None = None
+        #: Who waits for this disk alone, and for all logs to begin at an offset.
+        self._acknowledged = HighWatermark(log.acknowledged_to)
+        self._low_watermark = HighWatermark(log.log_start_offset)
+        self._end_watchers = Watchers()
+        self._appended_bytes = 0
+        super().__init__(log, on_role)
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The in-sync replicas that the controller has confirmed; empty unless this replica leads."""
+        return () if self._in_sync is None else self._in_sync.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """All replicas that may be in sync, see `InSync`; empty unless this replica leads."""
+        return frozenset() if self._in_sync is None else self._in_sync.maximal
+
+    @property
+    def epoch_start(self) -> int:
+        return self._epoch_start
+
+    def position(self, broker_id: int) -> FollowerPosition | None:
+        """Return what is known of a follower; None if there is no such follower, or this replica does not lead."""
+        return self._positions.get(broker_id)
+
+    def preferred_reader(self, rack: str, offset: int) -> int | None:
+        rack_of, in_sync = self._surroundings.rack_of, self._in_sync
+        if rack_of is None or in_sync is None:
+            return None
+        able = [
+            each
+            for each in self._positions
+            if each.broker_id in in_sync.isr and each.start_offset <= offset <= each.end_offset
+        ]
+        return preferred_reader(rack, self._surroundings.broker_id, able, rack_of)
+
+    # Acknowledgement.
+
+    def check_acks(self, acks: int) -> None:
+        """Check that this replica leads, and that enough replicas are in sync if all of them have to acknowledge.
+
+        Args:
+            acks: see `Acks`.
+
+        Raises:
+            BrokerError: see `check`; or NOT_ENOUGH_REPLICAS.
+        """
+        self.check()
+        if acks == Acks.ALL and len(self.isr) < self._required():
+            reason = f"the in-sync replicas are {list(self.isr)}, min.insync.replicas requires {self._required()}"
+            raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+
+    def when_acknowledged(self, acks: int, end_offset: int, callback: Reached) -> None:
+        """Call back once a batch is acknowledged, or with the error that prevents it.
+
+        Args:
+            acks: `Acks.ALL` to wait for all replicas that may be in sync; otherwise for this one.
+            end_offset: the end of the batch.
+            callback: called once; the error may be NOT_ENOUGH_REPLICAS_AFTER_APPEND, or that of the end of the role.
+        """
+        if acks == Acks.ALL:
+            self._high_watermark.when_reached(end_offset, partial(self._reached, callback))
+        else:
+            self._acknowledged.when_reached(end_offset, callback)
+
+    def _reached(self, callback: Reached, error: BrokerError | None) -> None:
+        if error is None and len(self.maximal_isr) < self._required():
+            reason = f"only {sorted(self.maximal_isr)} may be in sync, min.insync.replicas requires {self._required()}"
+            error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, reason)
+        callback(error)
+
+    def _required(self) -> int:
+        """Return how many replicas have to be in sync; no more than there are."""
+        return min(self.log.config.min_insync_replicas, len(self._positions) + 1)
+
+    # The followers.
+
+    def fetched(
+        self,
+        follower: Follower,
+        end_offset: int,
+        start_offset: int,
+        now_ms: int,
+        session: IdlePartition | None = None,
+    ) -> None:
+        """Take a follower's fetch that has arrived, whose offset is within this log.
+
+        Args:
+            follower: one that the partition is assigned to.
+            end_offset, start_offset, now_ms: see `FollowerPosition.fetched`.
+            session: the partition in the fetch session.
+        """
+        position, in_sync = self._positions.get(follower.broker_id), self._in_sync
+        if position is None or in_sync is None:
+            return
+        has_moved = position.end_offset != end_offset
+        has_trimmed = position.start_offset != start_offset
+        position.fetched(end_offset, start_offset, self.log.next_offset, now_ms, follower.broker_epoch, session)
+        if has_trimmed:
+            self._low_watermark.advance(self.low_watermark)
+        if self._may_join(in_sync, position):
+            self._submit(in_sync.expand(follower.broker_id))
+        if has_moved:
+            self.moved()
+
+    def _may_join(self, in_sync: InSync, position: FollowerPosition) -> bool:
+        """Return whether to ask for a follower to be added: it has all committed records, and those of this epoch."""
+        return (
+            in_sync.state is IsrState.COMMITTED
+            and position.broker_id not in in_sync.isr
+            and position.end_offset >= self.log.high_watermark
+            and position.end_offset >= self.epoch_start
+            and self._surroundings.is_alive(position.broker_id)
+        )
+
+    def check_in_sync(self, now_ms: int) -> None:
+        """Ask for the removal of the followers that have fallen behind; call every half of `lag_max_ms`."""
+        self._low_watermark.advance(self.low_watermark)
+        in_sync = self._in_sync
+        if in_sync is None or in_sync.state is not IsrState.COMMITTED:
+            return
+        out = [
+            each for each in in_sync.isr if each != self._surroundings.broker_id and not self._keeps_up(each, now_ms)
+        ]
+        if out:
+            self._submit(in_sync.shrink(out))
+
+    def _keeps_up(self, broker_id: int, now_ms: int) -> bool:
+        position = self._positions.get(broker_id)
+        lag_max_ms = self._surroundings.lag_max_ms
+        return position is not None and position.is_caught_up(self.log.next_offset, now_ms, lag_max_ms)
+
+    def _submit(self, proposed: ProposedIsr) -> None:
+        epochs = {each.broker_id: each.broker_epoch for each in self._positions}
+        change = IsrChange(self.partition, self.topic_id, proposed, epochs)
+        self._surroundings.isr_keeper.submit(change, partial(self._answered, proposed))
+
+    def _answered(self, proposed: ProposedIsr, answer: CommittedIsr | ErrorCode) -> None:
+        in_sync = self._in_sync
+        if in_sync is None:
+            return
+        before = in_sync.isr
+        if in_sync.answered(proposed, answer):
+            self._submit(proposed)
+        elif in_sync.isr != before:
+            _log.info("%s: in sync are %s, before %s", self.log.folder, list(in_sync.isr), list(before))
+        elif in_sync.state is not IsrState.COMMITTED:
+            _log.info("%s: the controller has not made %s the ISR: %s", self.log.folder, list(proposed.isr), answer)
+        self.moved()
+
+    # The two ends of what is committed.
+
+    def moved(self) -> None:
+        """Move the high watermark to what all replicas have that may be in sync."""
+        size_bytes, self._appended_bytes = self._appended_bytes, 0
+        if self.role is not Role.LEADER:
+            return
+        acknowledged_to = self.log.acknowledged_to
+        self._acknowledged.advance(acknowledged_to)
+        offset = self._committed_to(acknowledged_to)
+        if offset > self.log.high_watermark:
+            self._committed(self.log.commit_to(offset))
+        if size_bytes:
+            self._end_watchers.tell(size_bytes)
+
+    def _committed(self, decided: list[int]) -> None:
+        """Follow the high watermark of the log.
+
+        Args:
+            decided: see `PartitionLog.commit_to`.
+        """
+        for first_offset in decided:
+            self._last_stable_offset.decided(first_offset)
+        self._high_watermark.advance(self.log.high_watermark)
+        self._last_stable_offset.advance(self.log.producers.first_unstable_offset)
+
+    def _committed_to(self, acknowledged_to: int) -> int:
+        """Return the end of what is committed; it may be lower than it has been.
+
+        A follower that has caught up, and will join, counts already. Otherwise a partition whose other replicas have
+        failed would move its high watermark ahead of the follower that catches up, again and again.
+        """
+        in_sync = self._in_sync
+        if in_sync is None or len(in_sync.isr) < self._required():
+            return self.log.high_watermark
+        surroundings, end_offset = self._surroundings, self.log.next_offset
+        offset = acknowledged_to
+        for position in self._positions:
+            if position.end_offset < offset and (
+                position.broker_id in in_sync.maximal
+                or (
+                    position.is_caught_up(end_offset, surroundings.clock(), surroundings.lag_max_ms)
+                    and surroundings.is_alive(position.broker_id)
+                )
+            ):
+                offset = position.end_offset
+        return offset
+
+    def followed(self, high_watermark: int, start_offset: int) -> None:
+        """Take over what the leader has told with a fetch; only a follower does.
+
+        Args:
+            high_watermark: the leader's, which may be beyond the end of this log, or lower than before.
+            start_offset: the start of the leader's log; only committed records are removed.
+        """
+        if self.role is not Role.FOLLOWER:
+            return
+        log = self.log
+        decided = log.set_high_watermark(high_watermark)
+        if log.high_watermark < self._high_watermark.offset:
+            self._high_watermark.move_back(log.high_watermark)
+            self._last_stable_offset.truncate(log.next_offset, log.producers.first_unstable_offset)
+        self._committed(decided)
+        log.begin_at(min(start_offset, log.high_watermark))
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest start of the logs of all replicas whose brokers are alive."""
+        lowest = self.log.log_start_offset
+        for position in self._positions:
+            if position.start_offset < lowest and self._surroundings.is_alive(position.broker_id):
+                lowest = position.start_offset
+        return lowest
+
+    def when_low_watermark(self, offset: int, callback: Reached) -> None:
+        """Call back once the logs of all replicas that are alive begin at `offset` or later, or with an error."""
+        self._low_watermark.move_back(self.low_watermark)  # a broker has come back
+        self._low_watermark.advance(self.low_watermark)
+        self._low_watermark.when_reached(offset, callback)
+
+    # Its role.
+
+    def _begin(self, term: Term) -> None:
+        """Take over the ISR and the assignment of a term as the leader."""
+        log, own_id = self.log, self._surroundings.broker_id
+        is_new_leader = self._in_sync is None
+        is_new_epoch = is_new_leader or term.leader_epoch != self.leader_epoch
+        self._positions.assign([each for each in term.replicas if each != own_id])
+        if self._in_sync is None:
+            self._in_sync = InSync(term.isr, term.leader_epoch, term.partition_epoch)
+            self._acknowledged = HighWatermark(log.acknowledged_to)
+            self._low_watermark = HighWatermark(log.log_start_offset)
+        else:
+            self._in_sync.begin(term.isr, term.leader_epoch, term.partition_epoch)
+            self._surroundings.isr_keeper.withdraw(self.partition)
+        if is_new_epoch:
+            self._epoch_start, now_ms = log.next_offset, self._surroundings.clock()
+            for position in self._positions:
+                is_in_sync = position.broker_id in term.isr
+                position.begin(self.epoch_start, now_ms, is_in_sync=is_in_sync, is_new_leader=is_new_leader)
+        else:
+            for position in self._positions:
+                position.read_again()
+
+    def _step(self, role: Role) -> None:
+        if role is not Role.LEADER and self._in_sync is not None:
+            self._in_sync, self._epoch_start = None, 0
+            self._positions.clear()
+            self._surroundings.isr_keeper.withdraw(self.partition)
+        super()._step(role)
+
+    def _leave(self, role: Role, error: BrokerError) -> None:
+        super()._leave(role, error)
+        self._end_waiting(error)
+
+    def _end_waiting(self, error: BrokerError) -> None:
+        self._acknowledged.refuse(error)
+        self._low_watermark.refuse(error)
+        self._end_watchers.tell(COMPLETES_ANY_FETCH_BYTES)
+
+    # Waiting.
+
+    def watch(self, watcher: Watcher, *, is_committed: bool = False, is_follower: bool = False) -> None:
+        if is_follower:
+            self._end_watchers.add(watcher)
+        else:
+            super().watch(watcher, is_committed=is_committed)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        super().unwatch(watcher)
+        self._end_watchers.remove(watcher)
+
+    # Called by the log, see `LogOwner`.
+
+    def appended(self, end_offset: int, size_bytes: int) -> None:
+        super().appended(end_offset, size_bytes)
+        self._appended_bytes += size_bytes
+
+    def trimmed(self) -> None:
+        super().trimmed()
+        self._low_watermark.advance(self.low_watermark)
+
+    def truncated(self) -> None:
+        super().truncated()
+        self._end_watchers.tell(COMPLETES_ANY_FETCH_BYTES)
+
+    def prepared(self) -> None:
+        super().prepared()
+        self._end_watchers.tell(COMPLETES_ANY_FETCH_BYTES)
+
+    def ended(self, error: BrokerError) -> None:
+        super().ended(error)
+        self._end_waiting(error)

@@ -1,0 +1,33 @@
+"""Which replica a consumer is to fetch from: one in its own rack (KIP-392).
+
+Source: `ReplicaManager.findPreferredReadReplica`, `RackAwareReplicaSelector` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kafkawire.reference_broker.replicas.follower_positions import FollowerPosition
+
+__all__ = ["preferred_reader"]
+
+
+def preferred_reader(
+    rack: str, leader_id: int, followers: Iterable[FollowerPosition], rack_of: Callable[[int], str | None]
+) -> int | None:
+    """Return the follower that a consumer is to fetch from: the one in its rack that has the most records.
+
+    Args:
+        rack: the consumer's rack.
+        leader_id: the leader's broker, from which the consumer goes on to read if it is in the rack, too.
+        followers: those that are in sync and have the offset that the consumer fetches.
+        rack_of: returns the rack of a broker that is alive, by its id; None if it has none.
+
+    Returns:
+        The id of a broker; None for the leader.
+    """
+    if not rack or rack_of(leader_id) == rack:
+        return None
+    near = [each for each in followers if rack_of(each.broker_id) == rack]
+    best = max(near, key=lambda each: (each.end_offset, each.last_caught_up_ms(), each.broker_id), default=None)
+    return None if best is None else best.broker_id
