@@ -5,7 +5,8 @@ clients. 11: rack. 12: flexible, divergence from the leader's epochs. 13: topic 
 16: the current leader's address. 17: directory id. 18: high watermark of a follower.
 
 Every fetch has a session, in most cases a lasting one. So there is a single path for reading and waiting, and the cost
-depends on the number of partitions with new data.
+depends on the number of partitions with new data. Consumers since version 11 may read from a follower, and a leader may
+send them to one; followers fetch from the leader alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSession, FetchSessions, SessionPartition
+from kafkawire.reference_broker.replicas.follower_positions import Follower
+from kafkawire.reference_broker.replicas.follower_reads import FollowerRead, read_for_follower
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
@@ -45,6 +48,9 @@ AbortedTransaction = FetchResponse.AbortedTransaction
 _UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
 
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
+
+#: Consumers that can be sent to a follower can read from one, too.
+_FROM_FOLLOWERS_SINCE = since(FetchRequest, "rack_id")
 
 #: More partitions than this are read in several turns.
 _MANY = 500
@@ -97,7 +103,8 @@ class _Fetch:
         #: The response, unless it is read again.
         self._found: dict[SessionPartition, PartitionData] = {}
         self._size_bytes = 0
-        self._has_errors = False
+        #: Whether a partition has an error, or anything else that the client does not wait for.
+        self._has_answers = False
         self._unknown = 0
         self._reads = 0
         self._delayed: DelayedOperation | None = None
@@ -143,27 +150,40 @@ class _Fetch:
         """
         request, session, found = self._request, self._session, self._found
         left = max(min(request.max_bytes, self._bytes_max), 0)
-        self._size_bytes, self._has_errors, self._unknown = 0, False, 0
+        self._size_bytes, self._has_answers, self._unknown = 0, False, 0
         self._reads += 1
         session.has_news = False
+        may_follow = self._call.version >= _FROM_FOLLOWERS_SINCE
         pieces = Pieces(AT_A_TIME)
         for partition in session.to_read():
             replica = self._find(partition)
-            # The first partition with data returns at least one batch; otherwise a large batch could never be read.
-            data = _read_partition(replica, partition.wanted, left, not self._size_bytes, self._is_committed)
+            read: FollowerRead | None = None
+            if session.is_follower:
+                read = self._read_for_follower(replica, partition, left)
+                data = read.data
+            elif request.rack_id and (elsewhere := self._preferred(replica, partition.wanted)) is not None:
+                data, read = elsewhere, FollowerRead(elsewhere, is_at_end=False, is_answer=True)
+            else:
+                # The first partition with data returns at least one batch; otherwise a large batch could never be read.
+                data = _read_partition(
+                    replica, partition.wanted, left, not self._size_bytes, self._is_committed, may_follow
+                )
             size = len(data.records or b"")
             self._size_bytes += size
             left = max(left - size, 0)
-            is_error = data.error_code != ErrorCode.NONE
+            is_error = is_answer = data.error_code != ErrorCode.NONE
+            if read is None:
+                end = data.last_stable_offset if self._is_committed else data.high_watermark
+                is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
+            else:
+                _, is_at_end, is_answer = read
             if data.error_code in _UNKNOWN:
                 self._unknown += 1
             else:
-                self._has_errors |= is_error
-            end = data.last_stable_offset if self._is_committed else data.high_watermark
-            is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
+                self._has_answers |= is_answer
             watched = None if is_error or not isinstance(replica, Replica) else replica
             session.was_read(partition, watched, is_at_end=is_at_end)
-            if session.is_full or partition.is_news(data):
+            if session.is_full or is_answer or partition.is_news(data):
                 found[partition] = data
             else:
                 found.pop(partition, None)
@@ -182,13 +202,50 @@ class _Fetch:
             name = topic.name
         number = partition.wanted.partition
         replica = self._replicas.get(name, number)
-        return self._replicas.missing(name, number).code if replica is None else replica
+        if replica is None:
+            return self._replicas.missing(name, number).code
+        if replica.topic_id != partition.topic_id and self._session.by_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic was created again, and this is the log of the former one
+        return replica
+
+    def _read_for_follower(self, replica: Replica | ErrorCode, partition: SessionPartition, left: int) -> FollowerRead:
+        """Read a partition for a follower; only the first read of a request tells where the follower is."""
+        if not isinstance(replica, Replica):
+            data = _read_partition(replica, partition.wanted, 0, False, False, False)
+            return FollowerRead(data, is_at_end=False, is_answer=True)
+        return read_for_follower(
+            replica,
+            _follower_of(self._request),
+            partition.wanted,
+            left,
+            at_least_one=not self._size_bytes,
+            arrived_ms=self._call.now_ms if self._reads == 1 else None,
+            session=partition,
+        )
+
+    def _preferred(self, replica: Replica | ErrorCode, wanted: FetchRequest.FetchPartition) -> PartitionData | None:
+        """Return the response that sends a consumer to a follower in its rack, None to read here."""
+        if not isinstance(replica, Replica):
+            return None
+        preferred = replica.preferred_reader(self._request.rack_id, wanted.fetch_offset)
+        if preferred is None or wanted.current_leader_epoch not in (NO_PARTITION_LEADER_EPOCH, replica.leader_epoch):
+            return None  # a read tells the consumer that its epoch is another one
+        log = replica.log
+        return PartitionData(
+            wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            preferred_read_replica=preferred,
+            records=b"",
+        )
 
     @property
     def _may_wait(self) -> bool:
         """Whether the client prefers waiting to an immediate response."""
         request = self._request
-        is_enough = self._has_errors or self._size_bytes >= request.min_bytes
+        is_enough = self._has_answers or self._size_bytes >= request.min_bytes
         # Unknown partitions are read again each time, so all others in the session are known.
         return not is_enough and request.max_wait_ms > 0 and len(self._session) > self._unknown
 
@@ -274,6 +331,11 @@ class _Fetch:
             self._timer.cancel()
 
 
+def _follower_of(request: FetchRequest) -> Follower:
+    state = request.replica_state
+    return Follower(max(request.replica_id, state.replica_id), state.replica_epoch)
+
+
 def _turn(entry: _Found) -> int:
     return entry[0].turn
 
@@ -284,6 +346,7 @@ def _read_partition(
     left: int,
     at_least_one: bool,
     is_committed: bool,
+    may_follow: bool,
 ) -> PartitionData:
     data = PartitionData(partition.partition, high_watermark=UNKNOWN_OFFSET, aborted_transactions=None, records=b"")
     if not isinstance(replica, Replica):
@@ -293,7 +356,11 @@ def _read_partition(
     log = replica.log
     try:
         # Like Kafka, and unlike elsewhere, treat any negative epoch as none.
-        replica.check(max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
+        epoch = max(partition.current_leader_epoch, NO_PARTITION_LEADER_EPOCH)
+        if may_follow:
+            replica.check_readable(epoch)
+        else:
+            replica.check(epoch)
         max_bytes = min(left, partition.partition_max_bytes)
         read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
     except NotPrepared:

@@ -1,0 +1,272 @@
+"""Followers fetch from their leader, and consumers from either, as in Apache Kafka.
+
+Method: a broker without sockets that leads a partition, or follows in it; the test plays the other brokers.
+"""
+
+import pytest
+
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest
+from kafkawire.sdk.protocol.tables.enums import IsolationLevel
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.cluster_bench import ClusterBench, partition_in
+from tests.reference_broker.replicas.leader_bench import EPOCH, LAG_MAX_MS
+from tests.reference_broker.storage.produced_batches import produced, values_in
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = ClusterBench(tmp_path / "data")
+    bench.leader.lead()
+    return bench
+
+
+def begun(bench, offset, broker_id=2):
+    """Begin a session of a follower; return its id."""
+    response = bench.follow(offset, broker_id, session_epoch=0, max_wait_ms=0)
+    assert response.session_id
+    return response.session_id
+
+
+def count_reads(monkeypatch, log):
+    reads = []
+    read = log.read
+    monkeypatch.setattr(log, "read", lambda *args, **kwargs: reads.append(args) or read(*args, **kwargs))
+    return reads
+
+
+# Followers.
+
+
+def test_a_follower_gets_records_that_are_not_committed(bench):
+    bench.leader.append(3)
+    partition = partition_in(bench.follow(1))
+    assert (len(values_in(partition.records)), partition.high_watermark) == (2, 0)
+    assert bench.consume(0).records == b""
+
+
+def test_fetches_acknowledge(bench):
+    bench.leader.produce()
+    for broker_id in (2, 3):
+        assert bench.leader.acknowledged == [None]
+        bench.follow(1, broker_id)
+    assert bench.leader.acknowledged == [ErrorCode.NONE]
+
+
+def test_a_follower_waits_for_records(bench):
+    bench.leader.append()
+    session_id = begun(bench, 1)
+    waiting = bench.follow(-1, session_id=session_id, session_epoch=1)
+    assert isinstance(waiting, DelayedOperation)
+    bench.leader.append()
+    partition = partition_in(waiting)
+    assert (len(partition.records), partition.high_watermark) == (len(produced(b"v")), 0)
+
+
+def test_the_answer_to_a_fetch_that_has_waited_does_not_acknowledge(bench):
+    bench.leader.lead(EPOCH + 1, isr=(1, 2))
+    waiting = bench.follow(0)
+    bench.leader.append()
+    assert waiting.response is not None
+    assert (bench.leader.log.high_watermark, bench.leader.replica.position(2).end_offset) == (0, 0)
+
+
+def test_a_high_watermark_alone_ends_no_wait_but_is_news(bench):
+    bench.leader.append()
+    session_id = begun(bench, 1)
+    waiting = bench.follow(-1, session_id=session_id, session_epoch=1)
+    bench.follow(1, broker_id=3)
+    assert (bench.leader.log.high_watermark, waiting.response) == (1, None)
+    bench.advance(500)
+    assert partition_in(waiting).high_watermark == 1
+
+
+def test_a_new_start_of_the_log_is_news(bench):
+    bench.leader.append(2)
+    bench.leader.fetch_all(3)
+    session_id = begun(bench, 2)
+    bench.leader.log.begin_at(1)
+    response = bench.follow(-1, session_id=session_id, session_epoch=1, max_wait_ms=0)
+    assert partition_in(response).log_start_offset == 1
+
+
+def test_nothing_is_read_for_an_idle_follower(bench, monkeypatch):
+    bench.leader.append()
+    session_id = begun(bench, 1)
+    bench.follow(-1, session_id=session_id, session_epoch=1, max_wait_ms=0)
+    reads = count_reads(monkeypatch, bench.leader.log)
+    for session_epoch in range(2, 102):
+        response = bench.follow(-1, session_id=session_id, session_epoch=session_epoch)
+        bench.advance(500)
+        assert response.response.responses in ((), [])
+    assert reads == []
+    # All the same, it was caught up at its last fetch.
+    bench.leader.fetch_all(3)
+    bench.leader.append()
+    bench.leader.pass_time(0)
+    assert bench.leader.asked == []
+    bench.advance(LAG_MAX_MS)
+    bench.leader.fetch_all(3)
+    bench.leader.pass_time(1)
+    assert bench.leader.wanted() == (1, 3)
+
+
+def test_an_idle_follower_that_is_out_of_sync_is_read(bench):
+    """It joins when the controller takes it, without any change of the log."""
+    bench.leader.lead(EPOCH + 1, isr=(1, 3))
+    bench.leader.append()
+    session_id = begun(bench, 1)
+    for session_epoch in (1, 2):
+        assert bench.leader.wanted() == (1, 3, 2)
+        bench.leader.answer(ErrorCode.INELIGIBLE_REPLICA)
+        bench.follow(-1, session_id=session_id, session_epoch=session_epoch, max_wait_ms=0)
+    assert bench.leader.wanted() == (1, 3, 2)
+
+
+def test_an_idle_follower_is_read_in_a_new_epoch(bench):
+    bench.leader.append()
+    session_id = begun(bench, 1)
+    bench.leader.lead(EPOCH + 1)
+    response = bench.follow(-1, session_id=session_id, session_epoch=1)
+    assert partition_in(response).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_a_forgotten_partition_is_not_read_in_a_new_epoch(bench):
+    bench.leader.append()
+    session_id = begun(bench, 1)
+    other = FetchRequest.FetchTopic(topic_id=bench.topic_id, partitions=[FetchRequest.FetchPartition(1)])
+    forgotten = FetchRequest.ForgottenTopic(topic_id=bench.topic_id, partitions=[0])
+    state = FetchRequest.ReplicaState(2, 102)
+    asked = FetchRequest(
+        replica_state=state, session_id=session_id, session_epoch=1, topics=[other], forgotten_topics_data=[forgotten]
+    )
+    bench.ask(asked, 17)
+    bench.leader.lead(EPOCH + 1)
+    response = bench.follow(-1, session_id=session_id, session_epoch=2)
+    assert partition_in(response).partition_index == 1
+
+
+def test_a_divergence_is_an_answer(bench):
+    bench.leader.append(2)
+    bench.leader.fetch_all(2, 3)
+    bench.leader.lead(EPOCH + 2)
+    partition = partition_in(bench.follow(2, last_fetched_epoch=EPOCH + 1))
+    assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (EPOCH, 2)
+    session_id = begun(bench, 2)
+    response = bench.follow(2, session_id=session_id, session_epoch=1, last_fetched_epoch=EPOCH + 1)
+    assert partition_in(response).diverging_epoch.end_offset == 2, "also if nothing else is new"
+
+
+@pytest.mark.parametrize(
+    ("fetch", "code"),
+    [
+        ({"broker_id": 9}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"broker_id": 9, "current_leader_epoch": -1}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"current_leader_epoch": EPOCH - 1}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"offset": 5}, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"partition": 1}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_errors_are_answers(bench, fetch, code):
+    assert partition_in(bench.follow(**{"offset": 0, **fetch})).error_code == code
+
+
+def test_a_broker_alone_has_no_followers(tmp_path):
+    bench = ClusterBench(tmp_path / "data")
+    bench.use(replicas=bench.core.replicas)
+    assert partition_in(bench.follow(0, current_leader_epoch=0)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_old_versions_name_the_follower_elsewhere(bench):
+    bench.leader.append()
+    partition = FetchRequest.FetchPartition(0, fetch_offset=1, current_leader_epoch=EPOCH, partition_max_bytes=99)
+    topics = [FetchRequest.FetchTopic("t", partitions=[partition])]
+    bench.ask(FetchRequest(replica_id=2, topics=topics, session_epoch=-1), 12)
+    position = bench.leader.replica.position(2)
+    assert (position.end_offset, position.broker_epoch) == (1, -1)
+
+
+# Consumers.
+
+
+@pytest.fixture
+def follower(bench):
+    """Return a broker that follows, with two records of which one is committed."""
+    bench.leader.append(2)
+    bench.leader.replica.follow(bench.leader.term(EPOCH + 1, leader=2))
+    bench.leader.replica.followed(1, 0)
+    return bench
+
+
+def test_a_follower_serves_consumers_up_to_its_high_watermark(follower):
+    partition = follower.consume(0)
+    assert (partition.error_code, partition.high_watermark, len(values_in(partition.records))) == (0, 1, 1)
+    assert follower.consume(1).records == b""
+    assert follower.consume(3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "code"),
+    [
+        (10, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (11, -1, ErrorCode.NONE),
+        (12, EPOCH + 1, ErrorCode.NONE),
+        (12, EPOCH, ErrorCode.FENCED_LEADER_EPOCH),
+        (12, EPOCH + 2, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_who_may_read_from_a_follower(follower, version, epoch, code):
+    assert follower.consume(0, version, current_leader_epoch=epoch).error_code == code
+
+
+def test_a_consumer_of_a_follower_waits_for_what_the_leader_commits(follower):
+    partition = FetchRequest.FetchPartition(0, fetch_offset=1, partition_max_bytes=99)
+    topics = [FetchRequest.FetchTopic(topic_id=follower.topic_id, partitions=[partition])]
+    waiting = follower.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=topics, session_epoch=-1), 17)
+    assert isinstance(waiting, DelayedOperation)
+    follower.leader.replica.followed(2, 0)
+    assert len(partition_in(waiting).records) == len(produced(b"v"))
+
+
+def test_followers_do_not_fetch_from_followers(follower):
+    assert partition_in(follower.follow(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.fixture
+def nearby(bench):
+    """Return a leader in rack a, with followers in b and c that have all records."""
+    bench.leader.append(4)
+    bench.leader.fetch_all(2, 3)
+    bench.leader.racks.update({1: "a", 2: "b", 3: "c"})
+    return bench
+
+
+@pytest.mark.parametrize(("rack", "preferred"), [("a", -1), ("b", 2), ("c", 3), ("d", -1), ("", -1)])
+def test_a_consumer_is_sent_to_the_follower_in_its_rack(nearby, rack, preferred):
+    partition = nearby.consume(1, rack_id=rack, max_wait_ms=500, min_bytes=1)
+    assert (partition.preferred_read_replica, partition.high_watermark) == (preferred, 4)
+    assert bool(partition.records) is (preferred == -1)
+
+
+def test_who_is_sent_elsewhere_does_not_wait(nearby):
+    assert nearby.consume(4, rack_id="b", max_wait_ms=500, min_bytes=1).preferred_read_replica == 2
+
+
+def test_a_consumer_with_another_epoch_is_told_so_first(nearby):
+    partition = nearby.consume(1, rack_id="b", current_leader_epoch=EPOCH - 1)
+    assert (partition.preferred_read_replica, partition.error_code) == (-1, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def test_a_topic_that_was_created_again(bench):
+    bench.leader.append()
+    bench.leader.lead(EPOCH, topic_id=b"o" * 16)
+    for partition in (bench.consume(0, max_wait_ms=500, min_bytes=1), partition_in(bench.follow(0))):
+        assert partition.error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_committed_reads_of_a_leader_end_at_the_high_watermark(bench):
+    bench.leader.append(2)
+    bench.leader.fetch_all(2)
+    bench.leader.fetch(3, 1)
+    partition = bench.consume(0, isolation_level=IsolationLevel.READ_COMMITTED)
+    assert (len(values_in(partition.records)), partition.last_stable_offset) == (1, 1)
