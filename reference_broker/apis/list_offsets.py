@@ -1,16 +1,18 @@
 """ListOffsets: offsets by time, and the ends of partitions.
 
-1: lowest version of Kafka 4. 2: isolation level. 4: leader epoch. 6: flexible. 7: the record with the highest
-timestamp. 8: the start of the local log. 9: the end of the remote log. 10: a timeout. 11: the first offset not yet
-copied to remote storage.
+1: lowest version of Kafka 4. 2: isolation level. 4: leader epoch. 5: an error of leaders that are new. 6: flexible.
+7: the record with the highest timestamp. 8: the start of the local log. 9: the end of the remote log. 10: a timeout.
+11: the first offset not yet copied to remote storage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from kafkawire.reference_broker.apis.fetch import check_isolation
+from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
 from kafkawire.reference_broker.requests.call import Call
@@ -39,7 +41,32 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 _LEADER_EPOCH_SINCE = since(PartitionResponse, "leader_epoch")
 
+#: OFFSET_NOT_AVAILABLE came with KIP-207, which added no field.
+_OFFSET_NOT_AVAILABLE_SINCE = 5
+
+#: Of tools that may read from any replica.
+_DEBUGGING_REPLICA_ID = -2
+
 _NOTHING = TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_PARTITION_LEADER_EPOCH)
+
+
+class _Reader(NamedTuple):
+    """Who asks.
+
+    Attributes:
+        is_client: whether uncommitted records are hidden; a replica needs the end of the log, and so does a tool that
+            poses as one.
+        is_committed: whether only records of decided transactions count.
+        may_follow: whether a follower may answer.
+    """
+
+    is_client: bool
+    is_committed: bool
+    may_follow: bool
+
+    def end_of(self, log: PartitionLog) -> int:
+        """Return the first offset that the reader does not see."""
+        return log.readable_to(is_committed=self.is_committed) if self.is_client else log.next_offset
 
 
 @serves(ApiKey.LIST_OFFSETS)
@@ -54,10 +81,10 @@ def handle(
             asked[key] = asked.get(key, 0) + 1
             yield
         yield
-    is_committed = request.isolation_level == IsolationLevel.READ_COMMITTED
     check_isolation(request.isolation_level)
-    # A replica needs the end of the log, and so does a tool that poses as one.
-    is_committed &= request.replica_id == CONSUMER_REPLICA_ID
+    is_client = request.replica_id == CONSUMER_REPLICA_ID
+    is_committed = is_client and request.isolation_level == IsolationLevel.READ_COMMITTED
+    reader = _Reader(is_client, is_committed, may_follow=request.replica_id == _DEBUGGING_REPLICA_ID)
     parts: Parts[ListOffsetsResponse] = Parts()
     topics = []
     for topic in request.topics:
@@ -65,9 +92,7 @@ def handle(
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(topic.name, partitions))
         for partition in topic.partitions:
             is_twice = asked[topic.name, partition.partition_index] > 1
-            partitions.append(
-                _find(call, replicas, parts, topic.name, partition, is_committed=is_committed, is_twice=is_twice)
-            )
+            partitions.append(_find(call, replicas, parts, topic.name, partition, reader, is_twice=is_twice))
             yield
         yield
     return parts.respond(ListOffsetsResponse(topics=topics))
@@ -79,8 +104,8 @@ def _find(
     parts: Parts[ListOffsetsResponse],
     topic: str,
     partition: Wanted,
+    reader: _Reader,
     *,
-    is_committed: bool,
     is_twice: bool,
 ) -> PartitionResponse:
     """Return the response for a partition; it is complete once its part has arrived."""
@@ -90,6 +115,8 @@ def _find(
     def found(place: TimestampAndOffset | BrokerError) -> None:
         if isinstance(place, BrokerError):
             response.error_code = place.code
+            if place.code == ErrorCode.OFFSET_NOT_AVAILABLE and call.version < _OFFSET_NOT_AVAILABLE_SINCE:
+                response.error_code = ErrorCode.LEADER_NOT_AVAILABLE
         else:
             response.timestamp, response.offset = place.timestamp, place.offset
             if call.version >= _LEADER_EPOCH_SINCE:
@@ -102,34 +129,67 @@ def _find(
         if partition.timestamp < 0 and call.version < _SPECIAL.get(partition.timestamp, _UNKNOWN)[0]:
             reason = f"timestamp {partition.timestamp} in version {call.version}"
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, reason)
-        log = replicas.leader(topic, partition.partition_index, partition.current_leader_epoch).log
+        replica = _replica(replicas, topic, partition, reader)
     except BrokerError as error:
         found(error)
     else:
-        log.when_prepared(partial(_look_up, log, partition.timestamp, is_committed=is_committed), found)
+        replica.log.when_prepared(partial(_look_up, replica, partition.timestamp, reader), found)
     return response
 
 
-def _look_up(log: PartitionLog, timestamp: int, *, is_committed: bool) -> TimestampAndOffset:
+def _replica(replicas: Replicas, topic: str, partition: Wanted, reader: _Reader) -> Replica:
+    """Return the replica that answers.
+
+    Raises:
+        BrokerError: see `Replicas.leader`.
+    """
+    replica = replicas.get(topic, partition.partition_index) if reader.may_follow else None
+    if replica is None:
+        return replicas.leader(topic, partition.partition_index, partition.current_leader_epoch)
+    replica.check_readable(partition.current_leader_epoch)
+    return replica
+
+
+def _look_up(replica: Replica, timestamp: int, reader: _Reader) -> TimestampAndOffset:
+    """Return the offset for a timestamp.
+
+    Raises:
+        NotPrepared, BrokerError: see `PartitionLog.offset_for_timestamp`; or OFFSET_NOT_AVAILABLE.
+    """
     if timestamp >= 0:
-        return log.offset_for_timestamp(timestamp, is_committed=is_committed) or _NOTHING
+        found = replica.log.offset_for_timestamp(timestamp, up_to=reader.end_of(replica.log))
+        return found or _beyond_end(replica, reader)
     _, answer = _SPECIAL[timestamp]
-    return answer(log, is_committed)
+    return answer(replica, reader)
 
 
-def _latest(log: PartitionLog, is_committed: bool) -> TimestampAndOffset:
-    return TimestampAndOffset(NO_TIMESTAMP, log.readable_to(is_committed=is_committed), log.leader_epoch)
+def _beyond_end(replica: Replica, reader: _Reader) -> TimestampAndOffset:
+    """Return the answer if no record is found.
+
+    Raises:
+        BrokerError: OFFSET_NOT_AVAILABLE, a new leader does not know yet how much of its log is committed.
+    """
+    if reader.is_client and replica.log.high_watermark < replica.epoch_start:
+        reason = f"high watermark {replica.log.high_watermark}, the epoch begins at {replica.epoch_start}"
+        raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE, reason)
+    return _NOTHING
 
 
-def _earliest(log: PartitionLog, is_committed: bool) -> TimestampAndOffset:
+def _latest(replica: Replica, reader: _Reader) -> TimestampAndOffset:
+    _beyond_end(replica, reader)
+    return TimestampAndOffset(NO_TIMESTAMP, reader.end_of(replica.log), replica.leader_epoch)
+
+
+def _earliest(replica: Replica, reader: _Reader) -> TimestampAndOffset:
+    log = replica.log
     return TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, log.epoch_at(log.log_start_offset))
 
 
-def _max_timestamp(log: PartitionLog, is_committed: bool) -> TimestampAndOffset:
-    return log.max_timestamp(is_committed=is_committed) or _NOTHING
+def _max_timestamp(replica: Replica, reader: _Reader) -> TimestampAndOffset:
+    return replica.log.max_timestamp(up_to=reader.end_of(replica.log)) or _beyond_end(replica, reader)
 
 
-def _remote(log: PartitionLog, is_committed: bool) -> TimestampAndOffset:
+def _remote(replica: Replica, reader: _Reader) -> TimestampAndOffset:
     """Answer a query about remote storage, which this broker does not have."""
     return _NOTHING
 
@@ -138,7 +198,7 @@ _VERSIONS = APIS[ApiKey.LIST_OFFSETS].versions
 
 #: The first version that allows each special timestamp, and its result; none of those versions added a field. A dict
 #: lookup takes half the time of comparing with each name.
-_SPECIAL: dict[int, tuple[int, Callable[[PartitionLog, bool], TimestampAndOffset]]] = {
+_SPECIAL: dict[int, tuple[int, Callable[[Replica, _Reader], TimestampAndOffset]]] = {
     OffsetTimestamp.LATEST: (_VERSIONS.first, _latest),
     OffsetTimestamp.EARLIEST: (_VERSIONS.first, _earliest),
     OffsetTimestamp.MAX_TIMESTAMP: (7, _max_timestamp),

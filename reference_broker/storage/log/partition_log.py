@@ -343,12 +343,14 @@ class PartitionLog:
         """
         return self.segments.headers()
 
-    def offset_for_timestamp(self, timestamp: int, *, is_committed: bool = False) -> TimestampAndOffset | None:
+    def offset_for_timestamp(
+        self, timestamp: int, *, up_to: int | None = None, is_committed: bool = False
+    ) -> TimestampAndOffset | None:
         """Return the first record at or after `timestamp`; None if no such record exists or is readable.
 
         Args:
             timestamp: milliseconds since the epoch.
-            is_committed: see `readable_to`.
+            up_to, is_committed: see `read`.
 
         Raises:
             NotPrepared: see `when_prepared`.
@@ -356,9 +358,11 @@ class PartitionLog:
         """
         self._check()
         found = self._reader.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
-        return found if found is not None and found.offset < self.readable_to(is_committed=is_committed) else None
+        if up_to is None:
+            up_to = self.readable_to(is_committed=is_committed)
+        return found if found is not None and found.offset < up_to else None
 
-    def max_timestamp(self, *, is_committed: bool = False) -> TimestampAndOffset | None:
+    def max_timestamp(self, *, up_to: int | None = None, is_committed: bool = False) -> TimestampAndOffset | None:
         """Return the first record that has the highest timestamp; None in an empty log, or if the record is unreadable.
 
         Raises:
@@ -366,7 +370,9 @@ class PartitionLog:
         """
         self._check()
         highest = self._reader.max_timestamp(self.segments)
-        return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, is_committed=is_committed)
+        if highest == NO_TIMESTAMP:
+            return None
+        return self.offset_for_timestamp(highest, up_to=up_to, is_committed=is_committed)
 
     def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
         """Read as soon as its prerequisites are ready; see `LogReader.when_prepared`."""
