@@ -20,7 +20,6 @@ from kafkawire.sdk.consumer.fetching.partition_fetch import PartitionFetch, may_
 from kafkawire.sdk.consumer.fetching.position_lookups import CommittedSource, PositionLookups
 from kafkawire.sdk.consumer.fetching.queue import Fetched, FetchQueue
 from kafkawire.sdk.consumer.fetching.responses import FetchResponses
-from kafkawire.sdk.consumer.fetching.session import FetchSession
 from kafkawire.sdk.consumer.position import Located, Place, Position
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, NoOffset, RecordTooLarge, UnsupportedVersion
 from kafkawire.sdk.log_limit import LogLimit
@@ -30,6 +29,7 @@ from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.routing.call import Call, Node
+from kafkawire.sdk.routing.fetch_session import FetchSession
 from kafkawire.sdk.routing.links import Link
 from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import TopicPartition

@@ -1,7 +1,8 @@
 """A fetch session with one broker: requests name only what has changed since the last one (KIP-227).
 
 The broker keeps the partitions of the session; a request adds, changes or removes some of them, and the response has
-only those with something new. After any error, the session restarts with a full request.
+only those with something new. After any error, the session restarts with a full request. Consumers have sessions, and
+so do brokers that follow a leader.
 
 Source: Apache Kafka, `FetchSessionHandler`, `FetchMetadata`; KIP-516 (topic ids).
 """

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.consumer.fetching.session import FetchSession
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
+from kafkawire.sdk.routing.fetch_session import FetchSession
 from kafkawire.sdk.routing.partitions import TopicPartition
-from tests.sdk.consumer.user_side import T0, T1, T2
 
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 ID, OTHER_ID = b"T" * 16, b"O" * 16
 
 
