@@ -22,6 +22,7 @@ from kafkawire.reference_broker.cluster.registration import REGISTRATION_EDGES
 from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
 from kafkawire.reference_broker.groups.classic.group import CLASSIC_GROUP_EDGES
 from kafkawire.reference_broker.groups.consumer.group import CONSUMER_GROUP_EDGES, MEMBER_EDGES
+from kafkawire.reference_broker.replicas.followed import FOLLOWED_EDGES
 from kafkawire.reference_broker.replicas.in_sync import ISR_EDGES
 from kafkawire.reference_broker.replicas.roles import ROLE_EDGES
 from kafkawire.reference_broker.transactions import transaction as broker_transaction
@@ -226,6 +227,14 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             controller_states.REPLICA_EDGES,
             "At a fail-over a replica begins ONLINE, or DELETION_INELIGIBLE if its broker is gone: then it cannot be "
             "deleted, if its topic is to be deleted. A step that is refused is logged, and other replicas take theirs.",
+        ),
+        Machine(
+            "A partition that a broker follows",
+            "reference_broker/replicas/followed.py",
+            FOLLOWED_EDGES,
+            "A follower asks for records only while it is FETCHING, since the offset of a fetch tells the leader that "
+            "all before it is safe on this broker. A new leader epoch begins in the first state; a log that is still "
+            "busy with the end of the former epoch makes it take another step at once.",
         ),
     ),
 }

@@ -27,8 +27,15 @@ _EPOCH_MAX = 2**31 - 1
 class Member(Protocol):
     """A partition that is fetched."""
 
-    partition: TopicPartition
-    topic_id: bytes
+    @property
+    def partition(self) -> TopicPartition:
+        """Its topic and number."""
+        ...
+
+    @property
+    def topic_id(self) -> bytes:
+        """The id of the topic; zeros if its name is used."""
+        ...
 
     def to_fetch(self) -> FetchRequest.FetchPartition:
         """Return the partition's entry in a request."""

@@ -1,0 +1,385 @@
+"""The partitions that this broker fetches from one leader: one request in flight, in one fetch session.
+
+A machine without I/O: `plan` returns the next request, `answered` takes its outcome, `due_ms` says when to plan again
+if nothing happens earlier. Each event concerns its own partitions alone, so idle ones cost nothing. Only partitions
+that are FETCHING are in the session; one whose append takes a moment stays in it, and the next request waits for it.
+
+Source: `AbstractFetcherThread`, `RemoteLeaderEndPoint`, `ReplicaFetcherThread` in Apache Kafka 3.9; KIP-227.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import islice
+from typing import Final, NamedTuple
+
+from kafkawire.reference_broker.replicas.followed import Followed, FollowedState, FollowerReplica
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import INITIAL_FETCH_SESSION_EPOCH, IsolationLevel
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.fetch_session import FetchSession
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = [
+    "APPEND_PATIENCE_MS",
+    "ASKED_MAX",
+    "CURRENT_VERSIONS",
+    "RESPONSES_HELD_MAX",
+    "Fetcher",
+    "FetcherOptions",
+    "FetcherVersions",
+    "Planned",
+]
+
+logger = logging.getLogger("kafkawire.broker")
+
+#: How long the next request waits for appends that have not ended: most rolls and syncs are faster, and a partition
+#: that leaves the session and returns costs the leader more than the wait.
+APPEND_PATIENCE_MS: Final = 20
+
+#: The responses whose records logs may still need: a log that waits for its disk keeps all of its response in memory,
+#: which has up to `replica.fetch.response.max.bytes`.
+RESPONSES_HELD_MAX: Final = 4
+
+#: The partitions in a ListOffsets request: a leader reads a log for each, and others wait for it meanwhile.
+ASKED_MAX: Final = 1_000
+
+#: Errors after which a full request suffices.
+_SESSION_ENDED: Final = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+
+class FetcherOptions(NamedTuple):
+    """The options of fetchers.
+
+    Attributes:
+        broker_id: this broker.
+        wait_max_ms: how long a leader may wait for records, `replica.fetch.wait.max.ms`.
+        min_bytes: the bytes that it waits for, `replica.fetch.min.bytes`.
+        max_bytes: the limit for each partition, `replica.fetch.max.bytes`; a larger batch is fetched anyway.
+        response_max_bytes: the limit for all partitions together, `replica.fetch.response.max.bytes`; likewise.
+        backoff_ms: the pause after a failure, `replica.fetch.backoff.ms`.
+        response_timeout_ms: the limit for a response, `replica.socket.timeout.ms`.
+    """
+
+    broker_id: int
+    wait_max_ms: int
+    min_bytes: int
+    max_bytes: int
+    response_max_bytes: int
+    backoff_ms: int
+    response_timeout_ms: int
+
+
+class FetcherVersions(NamedTuple):
+    """The versions of the requests, which the release of the leaders decides: brokers do not ask each other for them.
+
+    Attributes:
+        fetch: of fetches by topic id, 15 or later: the follower is in `replica_state`.
+        fetch_by_name: of fetches if any topic has no id, 12: the last one with names, the first with divergence.
+        list_offsets: 4 or later, with leader epochs.
+    """
+
+    fetch: int = 17
+    fetch_by_name: int = 12
+    list_offsets: int = 9
+
+
+#: What a follower of Apache Kafka 3.9 sends to brokers of its own release.
+CURRENT_VERSIONS: Final = FetcherVersions()
+
+
+class Planned(NamedTuple):
+    """A request to the leader.
+
+    Attributes:
+        request: its content.
+        version: its version.
+        timeout_ms: the limit for the response.
+    """
+
+    request: FetchRequest | ListOffsetsRequest
+    version: int
+    timeout_ms: int
+
+
+class Fetcher:
+    """The fetches from one leader.
+
+    Args:
+        leader_id: the broker to fetch from.
+        options: see `FetcherOptions`.
+        broker_epoch: returns the epoch of this broker's registration.
+        wake: called when it may be time to plan again; it must not plan before it returns.
+        versions: of the requests.
+
+    Attributes:
+        leader_id: see above.
+        partitions: those that are followed, in any state.
+    """
+
+    def __init__(
+        self,
+        leader_id: int,
+        options: FetcherOptions,
+        broker_epoch: Callable[[], int],
+        wake: Callable[[], None],
+        versions: FetcherVersions = CURRENT_VERSIONS,
+    ) -> None:
+        self.leader_id = leader_id
+        self.partitions: dict[TopicPartition, Followed] = {}
+        self._options = options
+        self._broker_epoch = broker_epoch
+        self._wake = wake
+        self._versions = versions
+        self._session = FetchSession()
+        self._lines = LogLimit(logger)
+        self._is_asked = False
+        #: Whether the request under way begins a session.
+        self._is_full = False
+        #: The partitions of the ListOffsets request under way.
+        self._listing: tuple[Followed, ...] = ()
+        #: No request is sent before this time, after a failure of a whole one.
+        self._not_before_ms: int | None = None
+        #: The partitions that the session should have.
+        self._wanted: dict[TopicPartition, Followed] = {}
+        self._asking: dict[Followed, None] = {}
+        #: Partitions of the session whose append has not ended, and when they leave the session.
+        self._appending: dict[Followed, None] = {}
+        self._patient_until_ms: int | None = None
+        #: Partitions that have begun a pause since the last plan, and all pauses by their ends.
+        self._pausing: list[Followed] = []
+        self._paused: list[tuple[int, int, Followed]] = []
+        #: How many partitions need each response, by number.
+        self._held: dict[int, int] = {}
+        self._number = 0
+
+    # Partitions.
+
+    def add(self, partition: TopicPartition, replica: FollowerReplica, leader_epoch: int) -> None:
+        """Follow a partition from now on; a former epoch of it ends.
+
+        Args:
+            partition: its topic and number.
+            replica: its replica on this broker, whose log has the role of a follower.
+            leader_epoch: the epoch in which the leader leads it.
+        """
+        self.remove(partition)
+        followed = Followed(partition, replica, leader_epoch, self._options.max_bytes, self)
+        self.partitions[partition] = followed
+        followed.begin()
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Stop following a partition; nothing that was fetched is appended any more."""
+        followed = self.partitions.pop(partition, None)
+        if followed is not None:
+            self._leave(followed)
+            followed.end()
+
+    def moved(self, partition: TopicPartition) -> None:
+        """Record that the log of a partition has changed: more of it can be acknowledged, or it begins later."""
+        followed = self.partitions.get(partition)
+        if followed is not None:
+            followed.moved()
+
+    # Called by `Followed`, see `Keeper`.
+
+    def changed(self, followed: Followed) -> None:
+        partition = followed.partition
+        if self.partitions.get(partition) is not followed:
+            return
+        if followed.state is FollowedState.FETCHING:
+            self._asking.pop(followed, None)
+            self._appending.pop(followed, None)
+            if self._wanted.get(partition) is not followed or not followed.is_sent:
+                # At the end: in a full request, others come first in the next response.
+                self._wanted.pop(partition, None)
+                self._wanted[partition] = followed
+                self._session.change(partition)
+        elif followed.state is FollowedState.APPENDING and partition in self._wanted:
+            self._appending[followed] = None
+        else:
+            self._leave(followed)
+            if followed.state is FollowedState.ASKING:
+                self._asking[followed] = None
+            elif followed.state is FollowedState.PAUSED:
+                self._pausing.append(followed)
+        self._wake()
+
+    def released(self, followed: Followed) -> None:
+        number, followed.response = followed.response, 0
+        if number:
+            self._held[number] -= 1
+            if not self._held[number]:
+                del self._held[number]
+                self._wake()
+
+    def _leave(self, followed: Followed) -> None:
+        """Take a partition out of the session, and out of all other places."""
+        if self._wanted.pop(followed.partition, None) is not None:
+            self._session.change(followed.partition)
+        self._asking.pop(followed, None)
+        self._appending.pop(followed, None)
+
+    # Requests.
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when to plan again if nothing happens earlier; None if only an event can lead to a request."""
+        if self._is_asked:
+            return None
+        if self._pausing:
+            return now_ms
+        due = [self._paused[0][0]] if self._paused else []
+        if self._asking:
+            due.append(now_ms)
+        elif self._wanted and len(self._held) < RESPONSES_HELD_MAX:
+            due.append(self._patient_until_ms or now_ms if self._appending else now_ms)
+        if not due:
+            return None
+        return max(min(due), self._not_before_ms or now_ms)
+
+    def plan(self, now_ms: int) -> Planned | None:
+        """Return the next request; None if one is in flight, or none is due.
+
+        Args:
+            now_ms: the time.
+        """
+        self._note_pauses(now_ms)
+        if self._is_asked or (self._not_before_ms is not None and now_ms < self._not_before_ms):
+            return None
+        self._not_before_ms = None
+        self._end_pauses(now_ms)
+        if self._asking:
+            return self._plan_listing()
+        if not self._wanted or len(self._held) >= RESPONSES_HELD_MAX:
+            return None
+        if self._appending and self._patient_until_ms is not None and now_ms < self._patient_until_ms:
+            return None
+        for followed in list(self._appending):
+            self._leave(followed)
+        self._patient_until_ms = None
+        return self._plan_fetch() if self._wanted else None
+
+    def _note_pauses(self, now_ms: int) -> None:
+        pausing, self._pausing = self._pausing, []
+        for followed in pausing:
+            if self._is_paused(followed):
+                self._number += 1
+                heappush(self._paused, (now_ms + self._options.backoff_ms, self._number, followed))
+                subject, text = ("follow", followed.partition.topic), "%s cannot follow broker %d now: %s"
+                self._lines.warning(subject, now_ms, text, followed.partition, self.leader_id, followed.reason)
+
+    def _end_pauses(self, now_ms: int) -> None:
+        while self._paused and self._paused[0][0] <= now_ms:
+            followed = heappop(self._paused)[2]
+            if self._is_paused(followed):
+                followed.resume()
+
+    def _is_paused(self, followed: Followed) -> bool:
+        return self.partitions.get(followed.partition) is followed and followed.state is FollowedState.PAUSED
+
+    def _plan_listing(self) -> Planned:
+        self._is_asked = True
+        self._listing = tuple(islice(self._asking, ASKED_MAX))
+        topics: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
+        for followed in self._listing:
+            topic, number = followed.partition
+            asked = ListOffsetsRequest.ListOffsetsPartition(number, followed.leader_epoch, followed.asks)
+            topics.setdefault(topic, []).append(asked)
+        request = ListOffsetsRequest(
+            self._options.broker_id,
+            IsolationLevel.READ_UNCOMMITTED,
+            [ListOffsetsRequest.ListOffsetsTopic(topic, asked) for topic, asked in topics.items()],
+        )
+        return Planned(request, self._versions.list_offsets, self._options.response_timeout_ms)
+
+    def _plan_fetch(self) -> Planned:
+        self._is_asked = True
+        options, plan = self._options, self._session.plan(self._wanted)
+        self._is_full = plan.epoch == INITIAL_FETCH_SESSION_EPOCH
+        request = FetchRequest(
+            max_wait_ms=options.wait_max_ms,
+            min_bytes=options.min_bytes,
+            max_bytes=options.response_max_bytes,
+            session_id=plan.session_id,
+            session_epoch=plan.epoch,
+            topics=plan.topics,
+            forgotten_topics_data=plan.forgotten,
+        )
+        version = self._versions.fetch
+        if self._session.by_id:
+            request.replica_state = FetchRequest.ReplicaState(options.broker_id, self._broker_epoch())
+        else:
+            request.replica_id, version = options.broker_id, self._versions.fetch_by_name
+        return Planned(request, version, options.response_timeout_ms)
+
+    def answered(self, outcome: Message | Exception, now_ms: int) -> None:
+        """Take the outcome of the request in flight.
+
+        Args:
+            outcome: the response, or the reason why there is none.
+            now_ms: the time.
+        """
+        self._is_asked = False
+        listing, self._listing = self._listing, ()
+        if isinstance(outcome, ListOffsetsResponse) and listing:
+            self._take_listed(outcome, listing)
+        elif isinstance(outcome, FetchResponse) and not listing:
+            self._take_fetched(outcome, now_ms)
+        else:
+            if not listing:
+                self._session.restart(keeps_id=True)
+            self._back_off(outcome if isinstance(outcome, Exception) else type(outcome).__name__, now_ms)
+
+    def _back_off(self, reason: object, now_ms: int) -> None:
+        """Send nothing for a while, instead of a pause for each of many partitions."""
+        self._not_before_ms = now_ms + self._options.backoff_ms
+        text = "fetching %d partitions from broker %d is repeated: %s"
+        self._lines.warning("request", now_ms, text, len(self.partitions), self.leader_id, reason)
+
+    def _take_listed(self, response: ListOffsetsResponse, listing: tuple[Followed, ...]) -> None:
+        found = {
+            TopicPartition(topic.name, data.partition_index): data
+            for topic in response.topics
+            for data in topic.partitions
+        }
+        for followed in listing:
+            if self.partitions.get(followed.partition) is followed:
+                self._protect(followed, lambda each: each.listed(found.get(each.partition)))
+
+    def _take_fetched(self, response: FetchResponse, now_ms: int) -> None:
+        code = response.error_code
+        if not self._session.accept(code, response.session_id):
+            if self._is_full or code not in _SESSION_ENDED:
+                self._back_off(BrokerError(code, "the session is refused"), now_ms)
+            return
+        self._number += 1
+        names = self._session.names if self._session.by_id else None
+        for topic in response.responses:
+            name = topic.topic if names is None else names.get(topic.topic_id)
+            for data in topic.partitions:
+                followed = self.partitions.get(TopicPartition(name or "", data.partition_index))
+                if followed is not None:
+                    self._take_partition(followed, data, now_ms)
+        if self._appending:
+            self._patient_until_ms = now_ms + APPEND_PATIENCE_MS
+
+    def _take_partition(self, followed: Followed, data: FetchResponse.PartitionData, now_ms: int) -> None:
+        was_appending = followed.is_appending
+        self._protect(followed, lambda each: each.answered(data, now_ms))
+        if followed.is_appending and not was_appending:
+            followed.response = self._number
+            self._held[self._number] = self._held.get(self._number, 0) + 1
+
+    def _protect(self, followed: Followed, step: Callable[[Followed], None]) -> None:
+        """Take a step of one partition; a defect in it does not keep the others from following."""
+        try:
+            step(followed)
+        except Exception:
+            logger.exception("%s cannot follow broker %d any more", followed.partition, self.leader_id)
+            followed.fail()

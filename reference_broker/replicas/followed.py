@@ -1,0 +1,432 @@
+"""One partition that this broker follows, in one leader epoch: what its leader's answers mean for its log.
+
+    FETCHING ──records──▶ APPENDING (until the log has them as safely as the leader may assume)
+       │ └──they differ──▶ TRUNCATING        PAUSED after any failure that may pass
+       └──out of range──▶ ASKING for the ends of the leader's log
+
+A machine without I/O: the log reports when it is done, and `Keeper`, the fetcher, hears of each change. A new leader
+epoch makes a new object; what the log or the leader reports to the former one has no effect.
+
+Source: `AbstractFetcherThread`, `PartitionFetchState` in Apache Kafka; KIP-595 (divergence in fetch responses).
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from kafkawire.reference_broker.replicas.divergence import EpochLog, cut_for
+from kafkawire.reference_broker.storage.batches import parse_header
+from kafkawire.reference_broker.storage.log.appends import Appended, Done
+from kafkawire.reference_broker.storage.log.truncations import Settled
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsResponse
+from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, OffsetTimestamp
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.record_formats import BATCH_HEADER_BYTES
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.states import Edges
+
+__all__ = ["FOLLOWED_EDGES", "Followed", "FollowedState", "FollowerLog", "FollowerReplica", "Keeper"]
+
+
+class FollowedState(Enum):
+    """The state of a partition that is followed."""
+
+    #: It is in the fetch session, unless the session of the leader is still to be told.
+    FETCHING = auto()
+    #: Fetched records wait for a segment or for a sync.
+    APPENDING = auto()
+    #: The log is being truncated.
+    TRUNCATING = auto()
+    #: The leader is asked where its log begins and ends.
+    ASKING = auto()
+    #: It waits for `replica.fetch.backoff.ms` after a failure.
+    PAUSED = auto()
+    #: The leader is in a later epoch, of which the controller will tell this broker.
+    FENCED = auto()
+    #: Its log cannot be used; the broker makes the replica offline.
+    FAILED = auto()
+
+
+#: The steps of a partition.
+FOLLOWED_EDGES: Final = Edges(
+    "a partition that is followed",
+    (FollowedState.FETCHING,),
+    {
+        FollowedState.FETCHING: {
+            FollowedState.APPENDING: "fetched records are not yet as durable as they have to be",
+            FollowedState.TRUNCATING: "the leader's log differs, or a truncation of the former epoch runs",
+            FollowedState.ASKING: "the offset is out of range",
+            FollowedState.PAUSED: "another error, or damaged records",
+            FollowedState.FENCED: "the leader epoch is over",
+        },
+        FollowedState.APPENDING: {
+            FollowedState.FETCHING: "the log has all of it",
+            FollowedState.PAUSED: "the log refuses it",
+        },
+        FollowedState.TRUNCATING: {
+            FollowedState.FETCHING: "the truncation is durable",
+            FollowedState.APPENDING: "it is durable, and earlier records are not yet",
+            FollowedState.PAUSED: "nothing had to be removed, so the leader's answer was wrong",
+        },
+        FollowedState.ASKING: {
+            FollowedState.TRUNCATING: "the leader's log ends earlier, or begins later",
+            FollowedState.FETCHING: "the offset is in range by now",
+            FollowedState.PAUSED: "an error, or the offset is refused again and again",
+            FollowedState.FENCED: "the leader epoch is over",
+        },
+        FollowedState.PAUSED: {
+            FollowedState.FETCHING: "the pause is over",
+            FollowedState.APPENDING: "the pause is over, and records are not yet durable",
+        },
+    },
+    from_any={FollowedState.FAILED: "the log has failed"},
+)
+
+
+class FollowerLog(EpochLog, Protocol):
+    """The log of a follower, see `PartitionLog`."""
+
+    @property
+    def error(self) -> BrokerError | None:
+        """The error that prevents reading and appending, None while the log is online."""
+        ...
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first readable offset."""
+        ...
+
+    @property
+    def acknowledged_to(self) -> int:
+        """The offset up to which this disk allows acknowledgement."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """The last leader epoch; -1 without any."""
+        ...
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether the log is being truncated."""
+        ...
+
+    def append_as_follower(self, data: Buffer, from_offset: int, leader_epoch: int, now_ms: int, done: Done) -> None:
+        """See `PartitionLog.append_as_follower`."""
+        ...
+
+    def truncate_to(self, offset: int, done: Settled) -> None:
+        """See `PartitionLog.truncate_to`."""
+        ...
+
+    def start_at(self, offset: int, done: Settled) -> None:
+        """See `PartitionLog.start_at`."""
+        ...
+
+    def sync(self) -> None:
+        """Make everything in the log durable, in the background."""
+        ...
+
+    def refuse_waiting(self, error: BrokerError) -> None:
+        """Answer the appends that wait with an error."""
+        ...
+
+
+class FollowerReplica(Protocol):
+    """The replica of a partition on this broker, while it follows."""
+
+    @property
+    def log(self) -> FollowerLog:
+        """The log of the partition."""
+        ...
+
+    @property
+    def topic_id(self) -> bytes:
+        """The id of the topic; zeros without one."""
+        ...
+
+    def followed(self, high_watermark: int, log_start_offset: int) -> None:
+        """Take over the leader's high watermark and log start offset, as far as this log reaches."""
+        ...
+
+
+class Keeper(Protocol):
+    """Hears of a partition's changes."""
+
+    def changed(self, followed: Followed) -> None:
+        """Record another state, or another offset to fetch."""
+        ...
+
+    def released(self, followed: Followed) -> None:
+        """Record that the log no longer needs the records of the response."""
+        ...
+
+
+class Followed:
+    """A partition that is followed.
+
+    Args:
+        partition: its topic and number.
+        replica: its replica on this broker.
+        leader_epoch: the epoch of the leader.
+        max_bytes: of records in a response, as in `replica.fetch.max.bytes`.
+        keeper: hears of changes.
+
+    Attributes:
+        partition, replica, leader_epoch: see above.
+        topic_id: the id of the topic; zeros without one.
+        state: its state.
+        sent: the entry in the leader's session, as far as it counts; None if none does.
+        asks: what the leader is asked for, while ASKING.
+        is_appending: whether the log still needs the records of a response.
+        lag: by how many records the log ended before the leader's high watermark; None before the first response.
+        reason: why it is PAUSED.
+        response: a number that the keeper gives to the response whose records the log still needs; 0 for none.
+    """
+
+    __slots__ = (
+        "_is_over",
+        "_keeper",
+        "_leader_ends",
+        "_max_bytes",
+        "_was_out_of_range",
+        "asks",
+        "is_appending",
+        "lag",
+        "leader_epoch",
+        "partition",
+        "reason",
+        "replica",
+        "response",
+        "sent",
+        "state",
+        "topic_id",
+    )
+
+    def __init__(
+        self, partition: TopicPartition, replica: FollowerReplica, leader_epoch: int, max_bytes: int, keeper: Keeper
+    ) -> None:
+        self.partition = partition
+        self.replica = replica
+        self.leader_epoch = leader_epoch
+        self.topic_id = replica.topic_id
+        self.state = FollowedState.FETCHING
+        self.sent: FetchRequest.FetchPartition | None = None
+        self.asks = OffsetTimestamp.LATEST
+        self.is_appending = False
+        self.lag: int | None = None
+        self.reason = ""
+        self.response = 0
+        self._max_bytes = max_bytes
+        self._keeper = keeper
+        self._is_over = False
+        self._was_out_of_range = False
+        #: High watermark and log start offset of the leader, to be applied once the records are appended.
+        self._leader_ends = 0, 0
+
+    def begin(self) -> None:
+        """Begin to follow; the log may still be busy with the end of its former role."""
+        log = self.replica.log
+        if log.error is None and log.is_unsettled:
+            self._truncate(log.next_offset)  # in its turn, without an effect of its own
+        elif (
+            log.error is None and log.leader_epoch == NO_PARTITION_LEADER_EPOCH and log.next_offset > log.high_watermark
+        ):
+            self._truncate(log.high_watermark)  # without epochs, only committed records are certain
+        else:
+            self._go_on()
+
+    def end(self) -> None:
+        """Stop following. Nothing more is appended, but a truncation that has begun goes on."""
+        self._is_over = True
+        if self.is_appending:
+            reason = f"{self.partition} is not followed in leader epoch {self.leader_epoch} any more"
+            self.replica.log.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the leader's session has what is to be fetched."""
+        sent, log = self.sent, self.replica.log
+        return (
+            sent is not None and sent.fetch_offset == log.next_offset and sent.log_start_offset == log.log_start_offset
+        )
+
+    def to_fetch(self) -> FetchRequest.FetchPartition:
+        """Return the partition's entry in a request, see `kafkawire.sdk.routing.fetch_session.Member`."""
+        log = self.replica.log
+        self.sent = FetchRequest.FetchPartition(
+            partition=self.partition.partition,
+            current_leader_epoch=self.leader_epoch,
+            fetch_offset=log.next_offset,
+            last_fetched_epoch=log.leader_epoch,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=self._max_bytes,
+        )
+        return self.sent
+
+    # What the leader says.
+
+    def answered(self, data: FetchResponse.PartitionData, now_ms: int) -> None:
+        """Handle the partition's part of a fetch response, unless the request is out of date.
+
+        Args:
+            data: the part.
+            now_ms: the time.
+        """
+        log = self.replica.log
+        if self.state is not FollowedState.FETCHING or self.sent is None or self.sent.fetch_offset != log.next_offset:
+            return
+        if log.error is not None:
+            self.fail()
+        elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.asks = OffsetTimestamp.LATEST
+            self._become(FollowedState.ASKING)
+        elif data.error_code != ErrorCode.NONE:
+            self._refused(data.error_code)
+        elif data.diverging_epoch.epoch != NO_PARTITION_LEADER_EPOCH:
+            # Not the offsets: they count once the log agrees with the leader's.
+            cut = cut_for(log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            self._truncate(cut, must_change=True)
+        else:
+            self._was_out_of_range = False
+            self._take(data, now_ms)
+
+    def _take(self, data: FetchResponse.PartitionData, now_ms: int) -> None:
+        """Append the records of a response."""
+        log, records = self.replica.log, data.records
+        self._leader_ends = data.high_watermark, data.log_start_offset
+        if not records:
+            self._heed()
+            self._keeper.changed(self)
+            return
+        if _is_later(records, self.leader_epoch):
+            self.pause(f"the batch at offset {log.next_offset} is of a later epoch than {self.leader_epoch}")
+            return
+        self.is_appending = True
+        log.append_as_follower(records, log.next_offset, self.leader_epoch, now_ms, self._appended)
+        if self.is_appending and self.state is FollowedState.FETCHING:
+            self._become(FollowedState.APPENDING)
+
+    def listed(self, data: ListOffsetsResponse.ListOffsetsPartitionResponse | None) -> None:
+        """Handle the leader's answer for the end, or the start, of its log.
+
+        Args:
+            data: the answer; None if the response lacks the partition.
+        """
+        if self.state is not FollowedState.ASKING:
+            return
+        next_offset = self.replica.log.next_offset
+        if data is None or (data.error_code == ErrorCode.NONE and data.offset < 0):
+            self.pause(f"the leader does not say where its log has {self.asks.name}")
+        elif data.error_code != ErrorCode.NONE:
+            self._refused(data.error_code)
+        elif self.asks is OffsetTimestamp.LATEST and data.offset < next_offset:
+            self._truncate(data.offset)
+        elif self.asks is OffsetTimestamp.LATEST:
+            self.asks = OffsetTimestamp.EARLIEST
+            self._keeper.changed(self)
+        elif data.offset > next_offset:
+            self._become(FollowedState.TRUNCATING)
+            self.replica.log.start_at(data.offset, self._truncated)
+        elif self._was_out_of_range:
+            self.pause(f"offset {next_offset} is refused, but the leader's log begins at {data.offset}")
+        else:
+            self._was_out_of_range = True
+            self._go_on()
+
+    def _refused(self, error_code: int) -> None:
+        if error_code == ErrorCode.FENCED_LEADER_EPOCH:
+            self._become(FollowedState.FENCED)
+        else:
+            self.pause(str(BrokerError(error_code, f"the leader refuses offset {self.replica.log.next_offset}")))
+
+    # What happens here.
+
+    def moved(self) -> None:
+        """Record that the log has changed: more of it can be acknowledged, or it begins later."""
+        if self.state is FollowedState.APPENDING and not self.is_appending:
+            self._go_on()
+        elif self.state is FollowedState.FETCHING and not self.is_appending and not self.is_sent:
+            self._keeper.changed(self)
+
+    def pause(self, reason: str) -> None:
+        """Wait after a failure."""
+        self.reason = reason
+        self._become(FollowedState.PAUSED)
+
+    def resume(self) -> None:
+        """End the pause."""
+        self._go_on()
+
+    def fail(self) -> None:
+        """Stop: the log cannot be used."""
+        self._become(FollowedState.FAILED)
+
+    def _appended(self, result: Appended | BrokerError) -> None:
+        """Go on after an append; called by the log."""
+        self.is_appending = False
+        self._keeper.released(self)
+        if self._is_over or self.state not in (FollowedState.FETCHING, FollowedState.APPENDING):
+            return
+        if isinstance(result, Appended):
+            self._heed()
+            self._go_on()
+        elif self.replica.log.error is not None:
+            self.fail()
+        else:
+            self.pause(f"fetched records cannot be appended: {result}")
+
+    def _truncate(self, offset: int, *, must_change: bool = False) -> None:
+        """Truncate the log.
+
+        Args:
+            offset: its new end.
+            must_change: whether something has to be removed: otherwise the next fetch would have the same answer.
+        """
+        log = self.replica.log
+        before = (log.next_offset, log.leader_epoch) if must_change else None
+        self._become(FollowedState.TRUNCATING)
+        log.truncate_to(offset, lambda error: self._truncated(error, before))
+
+    def _truncated(self, error: BrokerError | None, before: tuple[int, int] | None = None) -> None:
+        """Go on after a truncation; called by the log."""
+        if self._is_over or self.state is not FollowedState.TRUNCATING:
+            return
+        log = self.replica.log
+        if error is not None or before != (log.next_offset, log.leader_epoch):
+            self._go_on()
+        else:
+            self.pause(f"the leader's log differs, but not before offset {log.next_offset}")
+
+    def _heed(self) -> None:
+        """Take over the ends of the leader's log."""
+        high_watermark, log_start_offset = self._leader_ends
+        self.lag = max(high_watermark - self.replica.log.next_offset, 0)
+        if high_watermark >= 0:
+            self.replica.followed(high_watermark, log_start_offset)
+
+    def _go_on(self) -> None:
+        """Fetch what follows, as soon as what the log has may be acknowledged: a fetch says so to the leader."""
+        log = self.replica.log
+        if log.error is not None:
+            self.fail()
+        elif log.acknowledged_to >= log.next_offset:
+            self._become(FollowedState.FETCHING)
+        else:
+            self._become(FollowedState.APPENDING)
+            log.sync()
+
+    def _become(self, state: FollowedState) -> None:
+        if state is not self.state:
+            self.state = FOLLOWED_EDGES.follow(self.state, state)
+            self.sent = None
+        self._keeper.changed(self)
+
+
+def _is_later(records: Buffer, leader_epoch: int) -> bool:
+    """Return whether the first batch is of a later epoch; the log would append none of them, and not complain."""
+    return len(records) >= BATCH_HEADER_BYTES and parse_header(records).leader_epoch > leader_epoch

@@ -1,0 +1,230 @@
+"""Followers of scripted leaders: replicas with logs on disks in memory, and a fetcher with its clock."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kafkawire.reference_broker.config.topic_configs import LogConfig
+from kafkawire.reference_broker.replicas.fetcher import Fetcher, FetcherOptions, Planned
+from kafkawire.reference_broker.replicas.followed import FollowedState
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
+from kafkawire.reference_broker.work.background import Background, at_once
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
+from tests.reference_broker.replicas.scripted_leaders import ScriptedBroker, ScriptedLog
+from tests.reference_broker.storage.replicated_logs import SMALL, Replica, batches_of
+
+__all__ = [
+    "ID",
+    "OPTIONS",
+    "SYNCED",
+    "T0",
+    "Following",
+    "FollowingReplica",
+    "error",
+    "exchange",
+    "followed",
+    "many",
+    "once",
+]
+
+ID = b"T" * 16
+T0 = TopicPartition("t", 0)
+OPTIONS = FetcherOptions(
+    broker_id=2,
+    wait_max_ms=500,
+    min_bytes=1,
+    max_bytes=2**20,
+    response_max_bytes=10 * 2**20,
+    backoff_ms=1_000,
+    response_timeout_ms=30_000,
+)
+Change = Callable[[FetchResponse.PartitionData], None]
+#: Each append has to be synced.
+SYNCED = dataclasses.replace(SMALL, flush_messages=1)
+
+
+class FollowingReplica:
+    """The replica of a partition on the follower; it owns its log.
+
+    Args:
+        log: its log.
+        moved: called when the log has moved.
+        topic_id: the id of its topic.
+    """
+
+    def __init__(self, log: PartitionLog, moved: Callable[[], None], topic_id: bytes = ID) -> None:
+        self.log = log
+        self.topic_id = topic_id
+        self._moved = moved
+        log.own(self)
+
+    def followed(self, high_watermark: int, log_start_offset: int) -> None:
+        self.log.set_high_watermark(high_watermark)
+        self.log.begin_at(min(log_start_offset, self.log.high_watermark))
+
+    def moved(self) -> None:
+        self._moved()
+
+    def transaction_begun(self, first_offset: int) -> None: ...
+    def appended(self, end_offset: int, size_bytes: int) -> None: ...
+    def trimmed(self) -> None: ...
+    def truncated(self) -> None: ...
+    def settled(self) -> None: ...
+    def prepared(self) -> None: ...
+    def ended(self, error: BrokerError) -> None: ...
+
+
+class Following:
+    """A fetcher of one partition and its leader.
+
+    Args:
+        config: of the log.
+        background: see `Background`.
+        disk: of the follower.
+        options: of the fetcher.
+
+    Attributes:
+        wakes: how often the fetcher has asked for a turn.
+    """
+
+    def __init__(
+        self,
+        config: LogConfig = SMALL,
+        background: Background = at_once,
+        disk: MemoryDisk | None = None,
+        options: FetcherOptions = OPTIONS,
+    ) -> None:
+        self.now_ms = 1_000
+        self.wakes = 0
+        self.broker = ScriptedBroker({"t": ID})
+        self.leader = ScriptedLog()
+        self.stored = Replica(config, disk, background)
+        self.fetcher = Fetcher(1, options, lambda: 77, self._wake)
+        self.replica = FollowingReplica(self.stored.log, self._moved)
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def _moved(self) -> None:
+        self.fetcher.moved(T0)
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.replica.log
+
+    @property
+    def leader(self) -> ScriptedLog:
+        """The log of the leader."""
+        return self.broker.logs[T0]
+
+    @leader.setter
+    def leader(self, log: ScriptedLog) -> None:
+        self.broker.logs[T0] = log
+
+    @property
+    def state(self) -> FollowedState:
+        return self.fetcher.partitions[T0].state
+
+    def follow(self, leader_epoch: int | None = None) -> None:
+        """Follow the leader, by default in its epoch."""
+        self.log.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        self.fetcher.add(T0, self.replica, self.leader.epoch if leader_epoch is None else leader_epoch)
+
+    def lead(self, epoch: int, *, upto: int | None = None) -> None:
+        """Let another broker lead, which has the records of the former leader up to an offset; follow it."""
+        self.leader = ScriptedLog(epoch, self.leader, upto)
+        self.follow()
+
+    def plan(self) -> Planned | None:
+        return self.fetcher.plan(self.now_ms)
+
+    def exchange(self) -> Any:
+        """Send the request that is due and give back its answer; return the request."""
+        planned = self.plan()
+        assert planned is not None
+        self.give(self.broker.answer(planned))
+        return self.broker.last
+
+    def give(self, outcome: Message | Exception) -> None:
+        """Give an outcome of the request in flight to the fetcher."""
+        self.fetcher.answered(outcome, self.now_ms)
+
+    def settle(self, requests: int = 20) -> None:
+        """Exchange requests until the log is that of the leader, as far as the leader tells."""
+        for _ in range(requests):
+            self.now_ms = self.fetcher.due_ms(self.now_ms) or self.now_ms
+            if (planned := self.plan()) is not None:
+                self.give(self.broker.answer(planned))
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the follower has the leader's batches."""
+        leader = {base: data for base, _, _, data in self.leader.batches}
+        own = batches_of(self.log)
+        return own == leader or ({*own} >= {*leader} and all(own[base] == data for base, data in leader.items()))
+
+
+def once(change: Change) -> Change:
+    """Return a change of the next response alone."""
+    left = [change]
+
+    def apply(data: FetchResponse.PartitionData) -> None:
+        if left:
+            left.pop()(data)
+
+    return apply
+
+
+def error(code: ErrorCode) -> Change:
+    """Return a change that makes a response an error."""
+
+    def apply(data: FetchResponse.PartitionData) -> None:
+        data.error_code, data.records, data.high_watermark = code, b"", -1
+
+    return apply
+
+
+def followed(count: int = 3) -> Following:
+    """Return a follower that has this many records, of which the leader has committed all."""
+    following = Following()
+    for number in range(count):
+        following.leader.append(b"%d" % number, is_committed=True)
+    following.follow()
+    following.exchange()
+    assert following.log.next_offset == count
+    return following
+
+
+def many(
+    count: int,
+    *,
+    background: Background = at_once,
+    config: LogConfig = SMALL,
+    kind: type[FollowingReplica] = FollowingReplica,
+) -> tuple[Fetcher, ScriptedBroker]:
+    """Return a fetcher that follows many partitions, and their leader."""
+    broker = ScriptedBroker({"t": ID})
+    fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None)
+    for number in range(count):
+        key = TopicPartition("t", number)
+        broker.logs[key] = ScriptedLog()
+        fetcher.add(key, kind(Replica(config, None, background).log, partial(fetcher.moved, key)), 0)
+    return fetcher, broker
+
+
+def exchange(fetcher: Fetcher, broker: ScriptedBroker, now_ms: int) -> FetchRequest:
+    """Send the request that is due, and give back its answer."""
+    planned = fetcher.plan(now_ms)
+    assert planned is not None
+    fetcher.answered(broker.answer(planned), now_ms)
+    request = broker.last
+    assert isinstance(request, FetchRequest)
+    return request
