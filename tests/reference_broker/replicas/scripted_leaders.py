@@ -1,6 +1,6 @@
 """A leader whose logs are lists, which answers followers as Apache Kafka 3.9 does, and whatever a test puts in between.
 
-Requests and responses pass through the codec, in the version that the follower has chosen.
+What passes between the two goes through the codec, in the version that the follower has chosen.
 """
 
 from __future__ import annotations
@@ -153,16 +153,17 @@ class ScriptedBroker:
         self._sessions.clear()
 
     def answer(self, planned: Planned) -> Message:
-        """Answer a request."""
-        version = planned.version
-        made_in: Codec[Any] = codec(type(planned.request), version)
-        request = made_in.decode(made_in.encode(planned.request))[0]
+        """Answer what a fetcher has planned; both pass through the codec."""
+        sent_in: Codec[Any] = codec(type(planned.request), planned.version)
+        answer = self.take(sent_in.decode(sent_in.encode(planned.request))[0], planned.version)
+        answered_in: Codec[Any] = codec(type(answer), planned.version)
+        message: Message = answered_in.decode(answered_in.encode(answer))[0]
+        return message
+
+    def take(self, request: FetchRequest | ListOffsetsRequest, version: int) -> FetchResponse | ListOffsetsResponse:
+        """Answer a request that has come over a connection."""
         self.requests.append((request, version))
-        if isinstance(request, FetchRequest):
-            answered_in = codec(FetchResponse, version)
-            return answered_in.decode(answered_in.encode(self._fetch(request, version)))[0]
-        assert isinstance(request, ListOffsetsRequest)
-        return self._list(request)
+        return self._fetch(request, version) if isinstance(request, FetchRequest) else self._list(request)
 
     @property
     def last(self) -> Any:

@@ -1,0 +1,228 @@
+"""Which partition is fetched by which fetcher, and the requests of all of them over the links between brokers.
+
+A leader has up to `num.replica.fetchers` fetchers; a partition is always in the same one of them. A fetcher gets its
+turn in the next turn of the loop, so that a thousand partitions that change together are in one request.
+
+Source: `AbstractFetcherManager`, `ReplicaFetcherManager` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from kafkawire.reference_broker.cluster.links import Cancel, Done
+from kafkawire.reference_broker.replicas.fetcher import CURRENT_VERSIONS, Fetcher, FetcherOptions, FetcherVersions
+from kafkawire.reference_broker.replicas.followed import FollowedState, FollowerReplica
+from kafkawire.sdk.protocol.java_order import string_hash
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.routing.call import Node, Purpose, Target
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.storage.partitions import Partition
+
+__all__ = ["Fetchers", "ReplicationLinks", "fetcher_number"]
+
+#: Calls an action after so many milliseconds; returns a function that prevents the call.
+Later = Callable[[int, Callable[[], None]], Cancel]
+
+
+class ReplicationLinks(Protocol):
+    """The part of `Links` that fetchers use."""
+
+    def ask(
+        self,
+        target: Target,
+        request: Message,
+        done: Done,
+        *,
+        timeout_ms: int,
+        purpose: Purpose,
+        version: int | None = None,
+    ) -> Cancel:
+        """See `Links.ask`."""
+        ...
+
+
+class _Place(NamedTuple):
+    """A fetcher: its leader, and its number among the fetchers of that leader."""
+
+    leader_id: int
+    number: int
+
+
+class _Running:
+    """A fetcher and what it waits for."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self.fetcher = fetcher
+        self.stop_request: Cancel | None = None
+        self.stop_timer: Cancel | None = None
+        #: When the timer fires; None without one.
+        self.due_ms: int | None = None
+
+
+class Fetchers:
+    """The fetchers of a broker. No method sends a request or calls back before it returns.
+
+    Args:
+        links: to the other brokers.
+        replica_of: returns this broker's replica of a partition; None if there is none.
+        options: of all fetchers.
+        broker_epoch: returns the epoch of this broker's registration.
+        later: the timer.
+        now_ms: the clock of the broker, which its logs use, too.
+        fetchers_per_leader: as in `num.replica.fetchers`.
+        versions: of the requests.
+    """
+
+    def __init__(
+        self,
+        links: ReplicationLinks,
+        replica_of: Callable[[Partition], FollowerReplica | None],
+        options: FetcherOptions,
+        broker_epoch: Callable[[], int],
+        later: Later,
+        now_ms: Callable[[], int],
+        fetchers_per_leader: int = 1,
+        versions: FetcherVersions = CURRENT_VERSIONS,
+    ) -> None:
+        self._links = links
+        self._replica_of = replica_of
+        self._options = options
+        self._broker_epoch = broker_epoch
+        self._later = later
+        self._now_ms = now_ms
+        self._fetchers_per_leader = fetchers_per_leader
+        self._versions = versions
+        self._running: dict[_Place, _Running] = {}
+        self._places: dict[TopicPartition, _Place] = {}
+
+    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
+        """Fetch a partition from its leader; the same leader epoch again has an effect only if fetching has stopped.
+
+        Args:
+            partition: its topic and number; this broker must have its replica, whose log has the role of a follower.
+            leader_id: the node id of the leader.
+            leader_epoch: the epoch in which it leads.
+        """
+        key, replica = TopicPartition(*partition), self._replica_of(partition)
+        if replica is None:
+            self.forget([partition])
+            return
+        place = _Place(leader_id, fetcher_number(partition, self._fetchers_per_leader))
+        former = self._places.get(key)
+        if former is not None:
+            known = self._running[former].fetcher.partitions[key]
+            is_same = known.replica is replica and known.topic_id == replica.topic_id
+            is_over = known.state in (FollowedState.FENCED, FollowedState.FAILED)
+            if former == place and is_same and known.leader_epoch == leader_epoch and not is_over:
+                return
+            self._running[former].fetcher.remove(key)
+            self._wake(former)
+        self._places[key] = place
+        running = self._running.get(place)
+        if running is None:
+            fetcher = Fetcher(leader_id, self._options, self._broker_epoch, partial(self._wake, place), self._versions)
+            running = self._running[place] = _Running(fetcher)
+        running.fetcher.add(key, replica, leader_epoch)
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Stop fetching partitions; nothing that was fetched is appended any more."""
+        for partition in partitions:
+            key = TopicPartition(*partition)
+            place = self._places.pop(key, None)
+            if place is not None:
+                self._running[place].fetcher.remove(key)
+                self._wake(place)
+
+    def moved(self, partition: Partition) -> None:
+        """Record that the log of a follower has changed: more of it can be acknowledged, or it begins later.
+
+        A follower's replica calls this whenever its log tells it so; partitions that are not followed are ignored.
+        """
+        place = self._places.get(TopicPartition(*partition))
+        if place is not None:
+            self._running[place].fetcher.moved(TopicPartition(*partition))
+
+    def resize(self, fetchers_per_leader: int) -> None:
+        """Use another number of fetchers for each leader.
+
+        Args:
+            fetchers_per_leader: as in `num.replica.fetchers`.
+        """
+        if fetchers_per_leader == self._fetchers_per_leader:
+            return
+        self._fetchers_per_leader = fetchers_per_leader
+        for key, place in list(self._places.items()):
+            self.follow(key, place.leader_id, self._running[place].fetcher.partitions[key].leader_epoch)
+
+    def state_of(self, partition: Partition) -> FollowedState | None:
+        """Return the state of a partition; None if it is not followed."""
+        key = TopicPartition(*partition)
+        place = self._places.get(key)
+        return None if place is None else self._running[place].fetcher.partitions[key].state
+
+    # Turns.
+
+    def _wake(self, place: _Place) -> None:
+        """Give a fetcher its turn, unless the end of its request will do so."""
+        running = self._running.get(place)
+        if running is not None and (running.stop_request is None or not running.fetcher.partitions):
+            self._set_timer(place, running, self._now_ms())
+
+    def _set_timer(self, place: _Place, running: _Running, due_ms: int) -> None:
+        if running.due_ms is not None and running.due_ms <= due_ms:
+            return
+        if running.stop_timer is not None:
+            running.stop_timer()
+        running.due_ms = due_ms
+        running.stop_timer = self._later(max(due_ms - self._now_ms(), 0), partial(self._fire, place, running))
+
+    def _fire(self, place: _Place, running: _Running) -> None:
+        running.stop_timer = running.due_ms = None
+        self._take_turn(place, running)
+
+    def _take_turn(self, place: _Place, running: _Running) -> None:
+        """Send the request that is due, or set a timer for the next one."""
+        if not running.fetcher.partitions:
+            self._end(place, running)
+            return
+        now_ms = self._now_ms()
+        planned = running.fetcher.plan(now_ms)
+        if planned is not None:
+            running.stop_request = self._links.ask(
+                Node(place.leader_id),
+                planned.request,
+                partial(self._answered, place, running),
+                timeout_ms=planned.timeout_ms,
+                purpose=Purpose.REPLICATION,
+                version=planned.version,
+            )
+        elif (due_ms := running.fetcher.due_ms(now_ms)) is not None:
+            self._set_timer(place, running, due_ms)
+
+    def _answered(self, place: _Place, running: _Running, outcome: Message | Exception) -> None:
+        running.stop_request = None
+        running.fetcher.answered(outcome, self._now_ms())
+        self._take_turn(place, running)
+
+    def _end(self, place: _Place, running: _Running) -> None:
+        """Drop a fetcher without partitions."""
+        for stop in (running.stop_request, running.stop_timer):
+            if stop is not None:
+                stop()
+        del self._running[place]
+
+
+def fetcher_number(partition: Partition, fetchers_per_leader: int) -> int:
+    """Return the number of the fetcher that fetches a partition, as Apache Kafka chooses it.
+
+    Args:
+        partition: its topic and number.
+        fetchers_per_leader: how many there are.
+    """
+    topic, number = partition
+    hashed = (31 * string_hash(topic) + number) % 2**32
+    magnitude = min(hashed, 2**32 - hashed)
+    return (0 if magnitude == 2**31 else magnitude) % fetchers_per_leader
