@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Final, NamedTuple
@@ -155,6 +156,9 @@ class Fetcher:
         #: Partitions that have begun a pause since the last plan, and all pauses by their ends.
         self._pausing: list[Followed] = []
         self._paused: list[tuple[int, int, Followed]] = []
+        #: The ends of logs that the leader has told, and will not tell again, of partitions that have not taken them:
+        #: the logs differed, or the answer was for a former epoch. They count once the leader has no other news.
+        self._untaken: dict[TopicPartition, tuple[int, int]] = {}
         #: How many partitions need each response, by number.
         self._held: dict[int, int] = {}
         self._number = 0
@@ -218,6 +222,9 @@ class Fetcher:
             if not self._held[number]:
                 del self._held[number]
                 self._wake()
+
+    def took(self, followed: Followed) -> None:
+        self._untaken.pop(followed.partition, None)
 
     def _leave(self, followed: Followed) -> None:
         """Take a partition out of the session, and out of all other places."""
@@ -302,6 +309,11 @@ class Fetcher:
         self._is_asked = True
         options, plan = self._options, self._session.plan(self._wanted)
         self._is_full = plan.epoch == INITIAL_FETCH_SESSION_EPOCH
+        if self._is_full:
+            self._untaken.clear()
+        for topic in plan.forgotten:
+            for number in topic.partitions:
+                self._untaken.pop(TopicPartition(topic.topic, number), None)
         request = FetchRequest(
             max_wait_ms=options.wait_max_ms,
             min_bytes=options.min_bytes,
@@ -350,7 +362,7 @@ class Fetcher:
         }
         for followed in listing:
             if self.partitions.get(followed.partition) is followed:
-                self._protect(followed, lambda each: each.listed(found.get(each.partition)))
+                self._protect(followed, partial(followed.listed, found.get(followed.partition)))
 
     def _take_fetched(self, response: FetchResponse, now_ms: int) -> None:
         code = response.error_code
@@ -359,27 +371,36 @@ class Fetcher:
                 self._back_off(BrokerError(code, "the session is refused"), now_ms)
             return
         self._number += 1
-        names = self._session.names if self._session.by_id else None
+        untaken, names = [*self._untaken.items()], self._session.names if self._session.by_id else None
         for topic in response.responses:
             name = topic.topic if names is None else names.get(topic.topic_id)
             for data in topic.partitions:
-                followed = self.partitions.get(TopicPartition(name or "", data.partition_index))
-                if followed is not None:
-                    self._take_partition(followed, data, now_ms)
+                self._take_partition(TopicPartition(name or "", data.partition_index), data, now_ms)
+        for partition, ends in untaken:
+            followed = self.partitions.get(partition)
+            if self._untaken.get(partition) is ends and followed is not None and followed.sent is not None:
+                self._protect(followed, partial(followed.take_ends, *ends))
         if self._appending:
             self._patient_until_ms = now_ms + APPEND_PATIENCE_MS
 
-    def _take_partition(self, followed: Followed, data: FetchResponse.PartitionData, now_ms: int) -> None:
+    def _take_partition(self, partition: TopicPartition, data: FetchResponse.PartitionData, now_ms: int) -> None:
+        followed = self.partitions.get(partition)
+        if followed is None:
+            return
+        if data.error_code == ErrorCode.NONE:
+            self._untaken[partition] = data.high_watermark, data.log_start_offset
+        else:
+            self._untaken.pop(partition, None)
         was_appending = followed.is_appending
-        self._protect(followed, lambda each: each.answered(data, now_ms))
+        self._protect(followed, partial(followed.answered, data, now_ms))
         if followed.is_appending and not was_appending:
             followed.response = self._number
             self._held[self._number] = self._held.get(self._number, 0) + 1
 
-    def _protect(self, followed: Followed, step: Callable[[Followed], None]) -> None:
+    def _protect(self, followed: Followed, step: Callable[[], None]) -> None:
         """Take a step of one partition; a defect in it does not keep the others from following."""
         try:
-            step(followed)
+            step()
         except Exception:
             logger.exception("%s cannot follow broker %d any more", followed.partition, self.leader_id)
             followed.fail()

@@ -165,6 +165,10 @@ class Keeper(Protocol):
         """Record that the log no longer needs the records of the response."""
         ...
 
+    def took(self, followed: Followed) -> None:
+        """Record that the replica has the ends of the leader's log that were last told."""
+        ...
+
 
 class Followed:
     """A partition that is followed.
@@ -225,7 +229,7 @@ class Followed:
         self._keeper = keeper
         self._is_over = False
         self._was_out_of_range = False
-        #: High watermark and log start offset of the leader, to be applied once the records are appended.
+        #: High watermark and log start offset of the leader, which count once the records are appended.
         self._leader_ends = 0, 0
 
     def begin(self) -> None:
@@ -298,11 +302,10 @@ class Followed:
     def _take(self, data: FetchResponse.PartitionData, now_ms: int) -> None:
         """Append the records of a response."""
         log, records = self.replica.log, data.records
-        self._leader_ends = data.high_watermark, data.log_start_offset
         if not records:
-            self._heed()
-            self._keeper.changed(self)
+            self.take_ends(data.high_watermark, data.log_start_offset)
             return
+        self._leader_ends = data.high_watermark, data.log_start_offset
         if _is_later(records, self.leader_epoch):
             self.pause(f"the batch at offset {log.next_offset} is of a later epoch than {self.leader_epoch}")
             return
@@ -310,6 +313,11 @@ class Followed:
         log.append_as_follower(records, log.next_offset, self.leader_epoch, now_ms, self._appended)
         if self.is_appending and self.state is FollowedState.FETCHING:
             self._become(FollowedState.APPENDING)
+
+    def take_ends(self, high_watermark: int, log_start_offset: int) -> None:
+        """Take over the ends of the leader's log, which agrees with this one."""
+        self._heed(high_watermark, log_start_offset)
+        self._keeper.changed(self)
 
     def listed(self, data: ListOffsetsResponse.ListOffsetsPartitionResponse | None) -> None:
         """Handle the leader's answer for the end, or the start, of its log.
@@ -373,7 +381,7 @@ class Followed:
         if self._is_over or self.state not in (FollowedState.FETCHING, FollowedState.APPENDING):
             return
         if isinstance(result, Appended):
-            self._heed()
+            self._heed(*self._leader_ends)
             self._go_on()
         elif self.replica.log.error is not None:
             self.fail()
@@ -398,16 +406,23 @@ class Followed:
             return
         log = self.replica.log
         if error is not None or before != (log.next_offset, log.leader_epoch):
-            self._go_on()
+            self._go_on_if_certain()
         else:
             self.pause(f"the leader's log differs, but not before offset {log.next_offset}")
 
-    def _heed(self) -> None:
-        """Take over the ends of the leader's log."""
-        high_watermark, log_start_offset = self._leader_ends
+    def _heed(self, high_watermark: int, log_start_offset: int) -> None:
+        self._keeper.took(self)
         self.lag = max(high_watermark - self.replica.log.next_offset, 0)
         if high_watermark >= 0:
             self.replica.followed(high_watermark, log_start_offset)
+
+    def _go_on_if_certain(self) -> None:
+        """Fetch, or truncate the log first: without any epoch, a leader can compare nothing but what is committed."""
+        log = self.replica.log
+        if log.error is None and log.leader_epoch < 0 and log.next_offset > log.high_watermark:
+            self._truncate(log.high_watermark)
+        else:
+            self._go_on()
 
     def _go_on(self) -> None:
         """Fetch what follows, as soon as what the log has may be acknowledged: a fetch says so to the leader."""

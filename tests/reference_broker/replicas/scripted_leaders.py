@@ -76,8 +76,8 @@ class ScriptedLog:
         """Remove the batches before an offset; if that is behind the end, the log begins there, empty."""
         self.batches = [each for each in self.batches if each[1] > offset]
         self.start_offset = offset
+        self.base_offset = self.batches[0][0] if self.batches else offset
         if not self.batches:
-            self.base_offset = offset
             self.begins = [(self.epoch, offset)]
         self.high_watermark = max(self.high_watermark, offset)
 
@@ -218,7 +218,7 @@ class ScriptedBroker:
             is_news = data.records or data.error_code or data.diverging_epoch.epoch >= 0
             if not is_full and not is_news and session.told.get((key, number)) == ends:
                 continue
-            session.told[key, number] = ends
+            session.told[key, number] = (-1, -1) if data.error_code else ends
             if isinstance(key, bytes):
                 responses.append(FetchResponse.FetchableTopicResponse(topic_id=key, partitions=[data]))
             else:

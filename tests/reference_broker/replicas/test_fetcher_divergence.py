@@ -45,6 +45,34 @@ def test_the_ends_of_a_diverging_response_do_not_count() -> None:
     assert following.is_equal
 
 
+def test_the_ends_of_a_diverging_answer_count_once_the_leader_has_no_other_news() -> None:
+    """It believes that it has told them, and names the partition again only if they change."""
+    following = followed(4)
+    following.log.set_high_watermark(1)
+    following.lead(2, upto=3)
+    following.exchange()
+    assert (following.log.next_offset, following.log.high_watermark) == (3, 1)
+    following.exchange()
+    assert following.log.high_watermark == 3
+
+
+def test_the_ends_of_an_answer_for_the_former_epoch_count_likewise() -> None:
+    following = followed()
+    following.exchange()
+    following.leader.append(b"more")
+    following.exchange()
+    following.leader.high_watermark = 4
+    planned = following.plan()
+    assert planned is not None
+    stale = following.broker.answer(planned)
+    following.leader.epoch = 1
+    following.follow()
+    following.give(stale)
+    assert following.log.high_watermark == 3
+    following.exchange()
+    assert following.log.high_watermark == 4
+
+
 def test_epochs_that_only_one_of_them_knows() -> None:
     """KIP-279: two leaders that fail one after the other, and a third."""
     following = Following()

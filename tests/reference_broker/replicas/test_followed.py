@@ -89,6 +89,9 @@ class Case:
     def changed(self, followed: Followed) -> None:
         self.heard.append(followed.state)
 
+    def took(self, followed: Followed) -> None:
+        self.heard.append("took")
+
     def released(self, followed: Followed) -> None:
         self.heard.append("released")
 
@@ -195,6 +198,15 @@ STORIES: dict[str, tuple[Callable[[], Case], FollowedState, list[tuple[object, .
         story(lambda case: case.diverge(10), lambda case: setattr(case.log, "leader_epoch", 2), Case.settle),
         FETCHING,
         [("truncate", 10)],
+    ),
+    "a truncation that leaves no epoch": (
+        story(
+            lambda case: case.diverge(8),
+            lambda case: setattr(case.log, "leader_epoch", -1),
+            lambda case: case.settle(8),
+        ),
+        TRUNCATING,
+        [("truncate", 8), ("truncate", 7)],
     ),
     "a truncation that fails": (
         story(lambda case: case.diverge(8), Case.fail, lambda case: case.settle(error=case.log.error)),
