@@ -66,7 +66,8 @@ class Fetchers:
     """The fetchers of a broker. No method sends a request or calls back before it returns.
 
     Args:
-        links: to the other brokers.
+        links: returns the links to the other brokers for the fetchers of a number, from 0. A broker answers the
+            requests of a connection in order, and a fetch waits for records, so each number needs links of its own.
         replica_of: returns this broker's replica of a partition; None if there is none.
         options: of all fetchers.
         broker_epoch: returns the epoch of this broker's registration.
@@ -78,7 +79,7 @@ class Fetchers:
 
     def __init__(
         self,
-        links: ReplicationLinks,
+        links: Callable[[int], ReplicationLinks],
         replica_of: Callable[[Partition], FollowerReplica | None],
         options: FetcherOptions,
         broker_epoch: Callable[[], int],
@@ -191,7 +192,7 @@ class Fetchers:
         now_ms = self._now_ms()
         planned = running.fetcher.plan(now_ms)
         if planned is not None:
-            running.stop_request = self._links.ask(
+            running.stop_request = self._links(place.number).ask(
                 Node(place.leader_id),
                 planned.request,
                 partial(self._answered, place, running),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.replicas.fetchers import Fetchers, fetcher_number
+from kafkawire.reference_broker.replicas.fetchers import Fetchers, ReplicationLinks, fetcher_number
 from kafkawire.reference_broker.replicas.followed import FollowedState
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
@@ -41,8 +41,10 @@ class Cluster:
             for kind in (FetchRequest, ListOffsetsRequest):
                 self.simulation.handlers[node, kind] = broker.take
         self.replicas: dict[tuple[str, int], FollowingReplica] = {}
+        #: The numbers of the fetchers that have sent a request.
+        self.numbers: set[int] = set()
         self.fetchers = Fetchers(
-            self.bench.links,
+            self._links,
             self.replicas.get,
             OPTIONS,
             lambda: 77,
@@ -53,6 +55,10 @@ class Cluster:
         for number in range(count):
             self.replicas["t", number] = FollowingReplica(Replica().log, partial(self.fetchers.moved, ("t", number)))
         self.bench.know(1, 2)
+
+    def _links(self, number: int) -> ReplicationLinks:
+        self.numbers.add(number)
+        return self.bench.links
 
     def lead(self, number: int, node: int, epoch: int = 0) -> ScriptedLog:
         """Let a broker lead a partition; return its log."""
@@ -269,6 +275,7 @@ def test_another_number_of_fetchers(before: int, after: int) -> None:
     for log in logs:
         log.append(b"a")
     cluster.run()
+    assert cluster.numbers == {*range(before)}
     cluster.fetchers.resize(after)
     for log in logs:
         log.append(b"b")
