@@ -282,6 +282,16 @@ def test_a_leader_without_room_for_a_session() -> None:
     assert following.is_equal
 
 
+def test_in_a_full_request_those_without_records_come_first() -> None:
+    """A leader fills its response in this order."""
+    fetcher, broker = many(3)
+    broker.keeps_sessions = False
+    broker.logs["t", 0].append(b"a")
+    exchange(fetcher, broker, 0)
+    (topic,) = exchange(fetcher, broker, 0).topics
+    assert [each.partition for each in topic.partitions] == [1, 2, 0]
+
+
 def test_the_disk_of_the_follower_fails() -> None:
     following = followed()
     following.log.fail(OSError("broken"))

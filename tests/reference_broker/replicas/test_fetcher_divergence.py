@@ -9,11 +9,12 @@ import pytest
 
 from kafkawire.reference_broker.replicas.fetcher import ASKED_MAX
 from kafkawire.reference_broker.replicas.followed import FollowedState
+from kafkawire.sdk.errors import ConnectionLost
 from kafkawire.sdk.protocol.messages.fetch import FetchResponse
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from tests.reference_broker.replicas.following import Following, error, followed, many, once
+from tests.reference_broker.replicas.following import T0, Following, error, exchange, followed, many, once
 from tests.reference_broker.replicas.scripted_leaders import ScriptedLog
 from tests.reference_broker.storage.held_work import HeldWork
 
@@ -54,6 +55,29 @@ def test_the_ends_of_a_diverging_answer_count_once_the_leader_has_no_other_news(
     assert (following.log.next_offset, following.log.high_watermark) == (3, 1)
     following.exchange()
     assert following.log.high_watermark == 3
+
+
+def test_the_ends_of_a_diverging_answer_do_not_count_in_another_session() -> None:
+    following = followed(4)
+    following.log.set_high_watermark(1)
+    following.lead(2, upto=3)
+    following.exchange()
+    for answer in (ConnectionLost("lost"), FetchResponse(session_id=9)):
+        assert following.plan() is not None
+        following.give(answer)
+        following.now_ms += 1_000
+    assert following.log.high_watermark == 1
+
+
+def test_nothing_is_kept_of_a_partition_that_is_gone() -> None:
+    fetcher, broker = many(2)
+    exchange(fetcher, broker, 0)
+    broker.change = once(lambda data: setattr(data, "diverging_epoch", FetchResponse.EpochEndOffset(0, 0)))
+    broker.logs["t", 0].high_watermark = 5
+    exchange(fetcher, broker, 0)
+    fetcher.remove(T0)
+    exchange(fetcher, broker, 0)
+    assert fetcher._untaken == {}
 
 
 def test_the_ends_of_an_answer_for_the_former_epoch_count_likewise() -> None:

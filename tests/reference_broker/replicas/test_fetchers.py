@@ -183,6 +183,19 @@ def test_a_forgotten_partition_is_neither_fetched_nor_appended() -> None:
     assert cluster.fetchers.state_of(("t", 0)) is None
 
 
+def test_a_request_for_forgotten_partitions_is_abandoned() -> None:
+    """Otherwise a leader that does not answer would delay what is followed next."""
+    cluster = Cluster()
+    cluster.simulation.handlers[1, FetchRequest] = lambda request, version: SILENT
+    cluster.lead(0, 1)
+    cluster.run()
+    cluster.fetchers.forget([("t", 0)])
+    cluster.run()
+    cluster.lead(0, 1, epoch=1)
+    cluster.run()
+    assert len(cluster.fetches(1)) == 2
+
+
 def test_forgotten_and_followed_in_one_turn() -> None:
     """As LeaderAndIsr does: the session goes on."""
     cluster = Cluster(2)

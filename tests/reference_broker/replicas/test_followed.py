@@ -352,6 +352,11 @@ def test_what_a_log_reports_after_the_end_has_no_effect(report: Callable[[Case],
     assert case.followed_ends == []
 
 
+@pytest.mark.parametrize("name", ["records", "another end", "out of range", "an error"])
+def test_what_was_sent_does_not_count_after_a_step(name: str) -> None:
+    assert STORIES[name][0]().one.sent is None
+
+
 def test_a_truncation_outlives_the_end() -> None:
     case = story(lambda case: case.diverge(8))()
     case.one.end()
