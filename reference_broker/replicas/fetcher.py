@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.replicas.followed import Followed, FollowedState, FollowerReplica
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -117,6 +118,7 @@ class Fetcher:
         options: see `FetcherOptions`.
         broker_epoch: returns the epoch of this broker's registration.
         wake: called when it may be time to plan again; it must not plan before it returns.
+        quota: that of followers, which all fetchers share.
         versions: of the requests.
 
     Attributes:
@@ -130,6 +132,7 @@ class Fetcher:
         options: FetcherOptions,
         broker_epoch: Callable[[], int],
         wake: Callable[[], None],
+        quota: ReplicationQuota,
         versions: FetcherVersions = CURRENT_VERSIONS,
     ) -> None:
         self.leader_id = leader_id
@@ -137,6 +140,7 @@ class Fetcher:
         self._options = options
         self._broker_epoch = broker_epoch
         self._wake = wake
+        self._quota = quota
         self._versions = versions
         self._session = FetchSession()
         self._lines = LogLimit(logger)
@@ -149,6 +153,10 @@ class Fetcher:
         self._not_before_ms: int | None = None
         #: The partitions that the session should have.
         self._wanted: dict[TopicPartition, Followed] = {}
+        #: Those of them whose replication is throttled, as of some change of the quota; some may be withheld now.
+        self._throttled: dict[TopicPartition, Followed] = {}
+        self._quota_changes = quota.changes
+        self._withheld: set[TopicPartition] = set()
         self._asking: dict[Followed, None] = {}
         #: Partitions of the session whose append has not ended, and when they leave the session.
         self._appending: dict[Followed, None] = {}
@@ -200,6 +208,8 @@ class Fetcher:
         if followed.state is FollowedState.FETCHING:
             self._asking.pop(followed, None)
             self._appending.pop(followed, None)
+            if self._quota.is_throttled(partition):
+                self._throttled[partition] = followed
             if self._wanted.get(partition) is not followed or not followed.is_sent:
                 # At the end: in a full request, others come first in the next response.
                 self._wanted.pop(partition, None)
@@ -230,6 +240,8 @@ class Fetcher:
         """Take a partition out of the session, and out of all other places."""
         if self._wanted.pop(followed.partition, None) is not None:
             self._session.change(followed.partition)
+        self._throttled.pop(followed.partition, None)
+        self._withheld.discard(followed.partition)
         self._asking.pop(followed, None)
         self._appending.pop(followed, None)
 
@@ -246,6 +258,8 @@ class Fetcher:
             due.append(now_ms)
         elif self._wanted and len(self._held) < RESPONSES_HELD_MAX:
             due.append(self._patient_until_ms or now_ms if self._appending else now_ms)
+        elif self._withheld and not self._wanted:
+            due.append(self._quota.free_ms(now_ms))
         if not due:
             return None
         return max(min(due), self._not_before_ms or now_ms)
@@ -263,6 +277,7 @@ class Fetcher:
         self._end_pauses(now_ms)
         if self._asking:
             return self._plan_listing()
+        self._heed_quota(now_ms)
         if not self._wanted or len(self._held) >= RESPONSES_HELD_MAX:
             return None
         if self._appending and self._patient_until_ms is not None and now_ms < self._patient_until_ms:
@@ -289,6 +304,31 @@ class Fetcher:
 
     def _is_paused(self, followed: Followed) -> bool:
         return self.partitions.get(followed.partition) is followed and followed.state is FollowedState.PAUSED
+
+    def _heed_quota(self, now_ms: int) -> None:
+        """Withhold throttled partitions that lag behind while the quota is exceeded, and take them back afterwards."""
+        if self._quota_changes != self._quota.changes:
+            self._quota_changes = self._quota.changes
+            fetched = [each for each in self.partitions.values() if each.state is FollowedState.FETCHING]
+            self._throttled = {each.partition: each for each in fetched if self._quota.is_throttled(each.partition)}
+            for partition in [each for each in self._withheld if each not in self._throttled]:
+                self._withhold(self.partitions[partition], is_withheld=False)
+        if self._throttled:
+            is_exceeded = self._quota.is_exceeded(now_ms)
+            for followed in self._throttled.values():
+                self._withhold(followed, is_withheld=is_exceeded and followed.lag != 0)
+
+    def _withhold(self, followed: Followed, *, is_withheld: bool) -> None:
+        """Take a partition out of the session, or back into it, if it has to be."""
+        partition = followed.partition
+        if is_withheld and followed.state is FollowedState.FETCHING and partition in self._wanted:
+            del self._wanted[partition]
+            self._withheld.add(partition)
+            self._session.change(partition)
+        elif not is_withheld and partition in self._withheld:
+            self._withheld.discard(partition)
+            self._wanted[partition] = followed
+            self._session.change(partition)
 
     def _plan_listing(self) -> Planned:
         self._is_asked = True
@@ -393,6 +433,8 @@ class Fetcher:
             self._untaken.pop(partition, None)
         was_appending = followed.is_appending
         self._protect(followed, partial(followed.answered, data, now_ms))
+        if data.records and self._quota.is_throttled(partition):
+            self._quota.record(len(data.records), now_ms)
         if followed.is_appending and not was_appending:
             followed.response = self._number
             self._held[self._number] = self._held.get(self._number, 0) + 1

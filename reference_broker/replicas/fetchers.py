@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from kafkawire.reference_broker.cluster.links import Cancel, Done
 from kafkawire.reference_broker.replicas.fetcher import CURRENT_VERSIONS, Fetcher, FetcherOptions, FetcherVersions
 from kafkawire.reference_broker.replicas.followed import FollowedState, FollowerReplica
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.sdk.protocol.java_order import string_hash
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.routing.call import Node, Purpose, Target
@@ -73,6 +74,7 @@ class Fetchers:
         broker_epoch: returns the epoch of this broker's registration.
         later: the timer.
         now_ms: the clock of the broker, which its logs use, too.
+        quota: that of followers.
         fetchers_per_leader: as in `num.replica.fetchers`.
         versions: of the requests.
     """
@@ -85,6 +87,7 @@ class Fetchers:
         broker_epoch: Callable[[], int],
         later: Later,
         now_ms: Callable[[], int],
+        quota: ReplicationQuota,
         fetchers_per_leader: int = 1,
         versions: FetcherVersions = CURRENT_VERSIONS,
     ) -> None:
@@ -94,6 +97,7 @@ class Fetchers:
         self._broker_epoch = broker_epoch
         self._later = later
         self._now_ms = now_ms
+        self._quota = quota
         self._fetchers_per_leader = fetchers_per_leader
         self._versions = versions
         self._running: dict[_Place, _Running] = {}
@@ -124,7 +128,8 @@ class Fetchers:
         self._places[key] = place
         running = self._running.get(place)
         if running is None:
-            fetcher = Fetcher(leader_id, self._options, self._broker_epoch, partial(self._wake, place), self._versions)
+            wake = partial(self._wake, place)
+            fetcher = Fetcher(leader_id, self._options, self._broker_epoch, wake, self._quota, self._versions)
             running = self._running[place] = _Running(fetcher)
         running.fetcher.add(key, replica, leader_epoch)
 

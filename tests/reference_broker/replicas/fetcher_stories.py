@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kafkawire.reference_broker.replicas.fetcher import Fetcher, Planned
 from kafkawire.reference_broker.replicas.followed import FollowedState
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.reference_broker.storage.disk.memory import fail_at
 from kafkawire.sdk.errors import BrokerError, ConnectionLost
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -57,7 +58,7 @@ class Story:
         self._begin()
 
     def _begin(self) -> None:
-        self.fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None)
+        self.fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None, ReplicationQuota(11, 1_000))
         self.replica = FollowingReplica(self.stored.log, self._moved)
         self.claimed = self.stored.log.next_offset if self.is_synced else 0, self.stored.log.truncations
         self.in_flight = None
@@ -286,7 +287,7 @@ class Story:
         self.forget_sessions()
         self.exchange()
         self.ask()
-        fresh = Fetcher(1, OPTIONS, lambda: 77, lambda: None)
+        fresh = Fetcher(1, OPTIONS, lambda: 77, lambda: None, ReplicationQuota(11, 1_000))
         fresh.add(T0, self.replica, self.told_epoch)
         expected = fresh.plan(self.now_ms)
         assert expected is not None

@@ -10,6 +10,7 @@ from typing import Any
 from kafkawire.reference_broker.config.topic_configs import LogConfig
 from kafkawire.reference_broker.replicas.fetcher import Fetcher, FetcherOptions, Planned
 from kafkawire.reference_broker.replicas.followed import FollowedState
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.work.background import Background, at_once
@@ -93,6 +94,7 @@ class Following:
 
     Attributes:
         wakes: how often the fetcher has asked for a turn.
+        quota: that of the fetcher, without a limit.
     """
 
     def __init__(
@@ -104,10 +106,11 @@ class Following:
     ) -> None:
         self.now_ms = 1_000
         self.wakes = 0
+        self.quota = ReplicationQuota(11, 1_000)
         self.broker = ScriptedBroker({"t": ID})
         self.leader = ScriptedLog()
         self.stored = Replica(config, disk, background)
-        self.fetcher = Fetcher(1, options, lambda: 77, self._wake)
+        self.fetcher = Fetcher(1, options, lambda: 77, self._wake, self.quota)
         self.replica = FollowingReplica(self.stored.log, self._moved)
 
     def _wake(self) -> None:
@@ -209,10 +212,11 @@ def many(
     background: Background = at_once,
     config: LogConfig = SMALL,
     kind: type[FollowingReplica] = FollowingReplica,
+    quota: ReplicationQuota | None = None,
 ) -> tuple[Fetcher, ScriptedBroker]:
     """Return a fetcher that follows many partitions, and their leader."""
     broker = ScriptedBroker({"t": ID})
-    fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None)
+    fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None, quota or ReplicationQuota(11, 1_000))
     for number in range(count):
         key = TopicPartition("t", number)
         broker.logs[key] = ScriptedLog()

@@ -17,6 +17,7 @@ from kafkawire.reference_broker.replicas.fetcher import (
     Fetcher,
 )
 from kafkawire.reference_broker.replicas.followed import FollowedState
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.sdk.errors import BrokerError, ConnectionLost, RequestTimedOut
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -530,7 +531,7 @@ class CountingReplica(FollowingReplica):
 
 def test_idle_partitions_cost_nothing() -> None:
     """A request touches the partitions that have changed, however many others there are."""
-    fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None)
+    fetcher = Fetcher(1, OPTIONS, lambda: 77, lambda: None, ReplicationQuota(11, 1_000))
     stored = Replica()
     count = 10_000
     for number in range(count):

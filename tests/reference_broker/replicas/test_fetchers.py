@@ -12,6 +12,7 @@ import pytest
 
 from kafkawire.reference_broker.replicas.fetchers import Fetchers, ReplicationLinks, fetcher_number
 from kafkawire.reference_broker.replicas.followed import FollowedState
+from kafkawire.reference_broker.replicas.replication_quota import ReplicationQuota
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest
 from kafkawire.sdk.protocol.messages.list_offsets import ListOffsetsRequest
 from tests.reference_broker.cluster.linked import Bench
@@ -50,6 +51,7 @@ class Cluster:
             lambda: 77,
             self.bench.later,
             lambda: self.simulation.now_ms,
+            ReplicationQuota(11, 1_000),
             fetchers_per_leader,
         )
         for number in range(count):

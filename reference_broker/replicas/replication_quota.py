@@ -1,0 +1,113 @@
+"""The quota of throttled replication: which replicas count, how many bytes they have moved, and whether to go slow.
+
+A quota of followers holds back the throttled partitions that have not caught up, so that moving replicas between
+brokers leaves bandwidth for others; replicas in sync stay in sync. A machine without I/O.
+
+Source: `ReplicationQuotaManager`, `SimpleRate`, `TopicConfigHandler.parseThrottledPartitions` in Apache Kafka; KIP-73.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from typing import Final
+
+from kafkawire.sdk.storage.partitions import Partition
+
+__all__ = ["ALL_PARTITIONS", "ReplicationQuota", "throttled_partitions"]
+
+#: In place of numbers: all partitions of a topic are throttled.
+ALL_PARTITIONS: Final = None
+
+#: The value that stands for all replicas of a topic.
+_ALL_REPLICAS: Final = "*"
+
+
+def throttled_partitions(value: str, broker_id: int) -> Collection[int] | None:
+    """Return the partitions whose replica on a broker is throttled, or `ALL_PARTITIONS`.
+
+    Args:
+        value: a valid value of `follower.replication.throttled.replicas`, or of `leader.…`: `*`, or the partition and
+            the broker of each replica, as in `0:101,1:101`.
+        broker_id: the broker.
+    """
+    if value.strip() == _ALL_REPLICAS:
+        return ALL_PARTITIONS
+    pairs = [each.split(":") for each in value.split(",") if each.strip()]
+    return frozenset(int(number) for number, replica in pairs if int(replica) == broker_id)
+
+
+class ReplicationQuota:
+    """A quota in one direction.
+
+    Args:
+        samples: over how many samples the rate is measured, `replication.quota.window.num`.
+        sample_ms: the duration of a sample, `replication.quota.window.size.seconds`.
+
+    Attributes:
+        bytes_per_second: the limit, such as `follower.replication.throttled.rate`; None for none.
+        changes: how often the throttled partitions have changed.
+    """
+
+    def __init__(self, samples: int, sample_ms: int) -> None:
+        self.bytes_per_second: int | None = None
+        self.changes = 0
+        self._sample_ms = sample_ms
+        self._lasts_ms = samples * sample_ms
+        self._throttled: dict[str, Collection[int] | None] = {}
+        #: The start of each sample, and its bytes.
+        self._samples: deque[tuple[int, int]] = deque()
+        self._size_bytes = 0
+
+    def throttle(self, topic: str, partitions: Collection[int] | None) -> None:
+        """Set the throttled partitions of a topic.
+
+        Args:
+            topic: its name.
+            partitions: their numbers, or `ALL_PARTITIONS`; empty for none.
+        """
+        if partitions is ALL_PARTITIONS or partitions:
+            self._throttled[topic] = partitions
+        else:
+            self._throttled.pop(topic, None)
+        self.changes += 1
+
+    def is_throttled(self, partition: Partition) -> bool:
+        """Return whether the replica of a partition on this broker is throttled."""
+        topic, number = partition
+        if topic not in self._throttled:
+            return False
+        partitions = self._throttled[topic]
+        return partitions is ALL_PARTITIONS or number in partitions
+
+    def record(self, size_bytes: int, now_ms: int) -> None:
+        """Count bytes of a throttled partition."""
+        self._expire(now_ms)
+        if self._samples and now_ms < self._samples[-1][0] + self._sample_ms:
+            start_ms, before_bytes = self._samples.pop()
+            self._samples.append((start_ms, before_bytes + size_bytes))
+        else:
+            self._samples.append((now_ms, size_bytes))
+        self._size_bytes += size_bytes
+
+    def is_exceeded(self, now_ms: int) -> bool:
+        """Return whether throttled partitions have moved more bytes than the limit allows."""
+        self._expire(now_ms)
+        if self.bytes_per_second is None or not self._samples:
+            return False
+        elapsed_ms = max(now_ms - self._samples[0][0], self._sample_ms)
+        return self._size_bytes * 1_000 > self.bytes_per_second * elapsed_ms
+
+    def free_ms(self, now_ms: int) -> int:
+        """Return when the quota is not exceeded any more if no more bytes are counted."""
+        if not self.is_exceeded(now_ms):
+            return now_ms
+        start_ms = self._samples[0][0]
+        expires_ms = start_ms + self._lasts_ms
+        if not self.bytes_per_second:
+            return expires_ms
+        return min(start_ms - (-self._size_bytes * 1_000 // self.bytes_per_second), expires_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        while self._samples and now_ms >= self._samples[0][0] + self._lasts_ms:
+            self._size_bytes -= self._samples.popleft()[1]
