@@ -126,19 +126,24 @@ class Group:
         promise: Promise[dict[TopicPartition, OffsetAndMetadata]],
         now_ms: int,
     ) -> None:
-        """Look up the group's committed offsets; partitions without one are left out."""
-        found: Promise[dict[TopicPartition, OffsetAndMetadata | None]] = Promise()
+        """Look up the group's committed offsets; partitions without one are left out. The first error counts."""
+        left = set(partitions)
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
 
-        def settle() -> None:
-            try:
-                offsets = found.wait(0)
-            except KafkaWireError as error:
-                promise.fail(error)
-            else:
-                promise.keep({partition: offset for partition, offset in offsets.items() if offset is not None})
+        def found(results: Found, now_ms: int) -> None:
+            left.difference_update(results)
+            for partition, result in results.items():
+                if isinstance(result, KafkaWireError):
+                    promise.fail(result)
+                elif result is not None:
+                    offsets[partition] = result
+            if not left:
+                promise.keep(offsets)
 
-        found.add_done_callback(settle)
-        self._committed.ask(partitions, now_ms + self._options.api_timeout_ms, found, now_ms)
+        if left:
+            self._committed.find(left.copy(), now_ms + self._options.api_timeout_ms, found)
+        else:
+            promise.keep(offsets)
 
     def find(self, partitions: Collection[TopicPartition], on_found: Callable[[Found, int], None], now_ms: int) -> None:
         """Look up the group's committed offset of each partition, and report each one as soon as it is known."""

@@ -20,7 +20,6 @@ from kafkawire.sdk.routing.requests import lacking
 from kafkawire.sdk.routing.retry import Attempts, Backoff, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
-from kafkawire.sdk.transport.promise import Promise
 
 __all__ = ["CommittedOffsets", "Found"]
 
@@ -85,31 +84,6 @@ class CommittedOffsets:
         wanted = _Wanted(attempts, deadline_ms, on_found)
         self._wanted.append(wanted)
         return partial(_withdraw, wanted)
-
-    def ask(
-        self,
-        partitions: Collection[TopicPartition],
-        deadline_ms: int,
-        promise: Promise[dict[TopicPartition, OffsetAndMetadata | None]],
-        now_ms: int,
-    ) -> None:
-        """Look up partitions for the user's side; fails with the first error."""
-        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
-        left = len(set(partitions))
-
-        def found(results: Found, now_ms: int) -> None:
-            for partition, result in results.items():
-                if isinstance(result, KafkaWireError):
-                    promise.fail(result)
-                else:
-                    offsets[partition] = result
-            if len(offsets) == left:
-                promise.keep(offsets)
-
-        if left:
-            self.find(partitions, deadline_ms, found)
-        else:
-            promise.keep(offsets)
 
     def poll(self, now_ms: int) -> None:
         """Send the requests that are due."""

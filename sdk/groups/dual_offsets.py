@@ -16,7 +16,7 @@ from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.groups.auto_commit import AutoCommit, Positions
 from kafkawire.sdk.groups.commit_outcome import Committed, CommitWaiter, Fenced, OnDone, Outcome
 from kafkawire.sdk.groups.committed_offsets import Found
-from kafkawire.sdk.groups.offsets import Member
+from kafkawire.sdk.groups.pending_commits import Member
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
 __all__ = ["CommitStore", "DualCommittedOffsets", "DualOffsets", "LookUpStore", "PositionsInBoth"]

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol
+from functools import partial
 
-from kafkawire.sdk.errors import BrokerError, KafkaWireError, LocalProtocolError, RemoteProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, KafkaWireError, RemoteProtocolError, RequestTimedOut
 from kafkawire.sdk.groups.auto_commit import AutoCommit, Positions
-from kafkawire.sdk.groups.commit_outcome import CommitWaiter, OnDone, Outcome
-from kafkawire.sdk.groups.commit_waiters import MAX_COMMITS, CommitWaiters
+from kafkawire.sdk.groups.commit_outcome import CommitWaiter, OnDone
 from kafkawire.sdk.groups.offset_requests import TopicNames, commit_request, commit_results
+from kafkawire.sdk.groups.pending_commits import Member, PendingCommits
 from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitResponse
@@ -31,9 +31,8 @@ from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.routing.retry import Attempts, Backoff, may_pass, outdates_coordinator, outdates_metadata
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.driver_interface import Versions
-from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["MAX_COMMITS", "Member", "Offsets"]
+__all__ = ["Offsets"]
 
 logger = logging.getLogger("kafkawire.group")
 
@@ -59,25 +58,6 @@ _FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 #: Codes after which another attempt may succeed, although they are not retriable: the member takes part in the
 #: rebalance.
 _PASSING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
-
-
-class Member(Protocol):
-    """The member that signs commits; see `GroupProtocol`."""
-
-    @property
-    def failure(self) -> KafkaWireError | None: ...
-
-    def sign(self) -> GroupMetadata | None: ...
-
-    def rejected(self, signature: GroupMetadata, error: KafkaWireError, now_ms: int) -> None: ...
-
-
-class _Slot(NamedTuple):
-    """An offset to commit, its topic id (zeros if unknown), and the waiters for it or for an earlier one."""
-
-    offset: OffsetAndMetadata
-    topic_id: bytes
-    waiters: list[CommitWaiter]
 
 
 class Offsets:
@@ -112,12 +92,10 @@ class Offsets:
         self._attempts = Attempts(backoff)
         self._lines = LogLimit(logger)
         self.member: Member | None = None
-        self._pending: dict[TopicPartition, _Slot] = {}
-        self._sent: dict[TopicPartition, _Slot] = {}
+        self._commits = PendingCommits(reader, router.metadata.last_topic_id)
         self._call: Call | None = None
         self._signature = GroupMetadata(group_id)
         self._names: TopicNames = {}
-        self._waiters = CommitWaiters()
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
@@ -131,43 +109,7 @@ class Offsets:
             on_done: called once with the outcome or with a final error.
             now_ms: the time.
         """
-        if len(self._waiters) >= MAX_COMMITS:
-            on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, that is the limit"), now_ms)
-            return
-        if self.member is not None and self.member.failure is not None:
-            on_done(self.member.failure, now_ms)
-            return
-        waiter = CommitWaiter(offsets, on_done)
-        if not offsets:
-            on_done(waiter.outcome(), now_ms)
-            return
-        self._waiters.add(waiter, deadline_ms)
-        assigned = offsets.keys() if self.member is None else self._reader.assigned
-        for partition, offset in offsets.items():
-            if partition not in assigned:
-                self._waiters.give_up([waiter], partition, None, now_ms)
-            else:
-                former = self._pending.get(partition)
-                waiters = [*(former.waiters if former else ()), waiter]
-                topic_id = self._router.metadata.last_topic_id(partition.topic)
-                self._pending[partition] = _Slot(offset, topic_id, waiters)
-
-    def ask(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        deadline_ms: int,
-        promise: Promise[Outcome],
-        now_ms: int,
-    ) -> None:
-        """Commit offsets for the user's side; see `commit`."""
-
-        def done(outcome: Outcome | KafkaWireError, now_ms: int) -> None:
-            if isinstance(outcome, KafkaWireError):
-                promise.fail(outcome)
-            else:
-                promise.keep(outcome)
-
-        self.commit(offsets, deadline_ms, done, now_ms)
+        self._commits.add(self.member, offsets, deadline_ms, on_done, now_ms)
 
     def release(
         self, partitions: Collection[TopicPartition] | None, now_ms: int, cause: KafkaWireError | None = None
@@ -179,66 +121,61 @@ class Offsets:
             now_ms: the time.
             cause: why they were lost; None if they are given up in a rebalance.
         """
-        withdrawn = [
-            (partition, slots.pop(partition))
-            for slots in (self._pending, self._sent)
-            for partition in list(slots if partitions is None else slots.keys() & set(partitions))
-        ]
-        if self._call is not None and not self._sent:
+        withdrawn = self._commits.withdraw(partitions)
+        if self._call is not None and not self._commits.sent:
             self._call.cancel()
             self._call = None
-        for partition, slot in withdrawn:  # the end of a commit may withdraw others or request another
-            self._waiters.give_up(slot.waiters, partition, cause, now_ms)
+        self._commits.give_up(withdrawn, cause, now_ms)
 
     def poll(self, now_ms: int) -> None:
         """Send the commits that are due."""
-        self._expire(now_ms)
+        self._commits.expire(partial(self._too_late, now_ms=now_ms), now_ms)
         if self._auto_commit.is_due(now_ms) and self._sign() is not None:
             self._auto_commit.begin(self.commit, now_ms)
-        if self._call is not None or not self._pending or now_ms < self._attempts.not_before_ms:
+        if self._call is not None or not self._commits.waiting or now_ms < self._attempts.not_before_ms:
             return
         if self._sign() is not None:
             self._send(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens earlier."""
-        times = [each for each in (self._waiters.due_ms, self._auto_commit.due_ms) if each is not None]
-        if self._pending and self._call is None and self._sign() is not None:
+        times = [each for each in (self._commits.waiters.due_ms, self._auto_commit.due_ms) if each is not None]
+        if self._commits.waiting and self._call is None and self._sign() is not None:
             times.append(max(now_ms, self._attempts.not_before_ms))
         return min(times, default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
         """End all commits."""
         self._auto_commit.end()
-        self._pending.clear()
-        self._sent.clear()
-        self._waiters.end_all(error, now_ms)
+        self._commits.fail(error, now_ms)
 
     def _sign(self) -> GroupMetadata | None:
         return GroupMetadata(self._group_id) if self.member is None else self.member.sign()
 
     def _send(self, now_ms: int) -> None:
-        self._sent, self._pending = self._pending, {}
+        self._commits.send()
         outdated = {
-            partition: slot
-            for partition, slot in self._sent.items()
-            if slot.topic_id != ZERO_UUID and self._topic_id(partition) not in (slot.topic_id, ZERO_UUID)
+            partition: commit
+            for partition, commit in self._commits.sent.items()
+            if commit.topic_id != ZERO_UUID and self._topic_id(partition) not in (commit.topic_id, ZERO_UUID)
         }
         for partition in outdated:
-            del self._sent[partition]
-        for partition, slot in outdated.items():
+            del self._commits.sent[partition]
+        for partition, commit in outdated.items():
             text = f"commit of {partition} in group {self._group_id}: the topic was deleted and created again"
-            self._waiters.refuse(slot.waiters, partition, BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text), now_ms)
-        if not self._sent:
+            error = BrokerError(ErrorCode.UNKNOWN_TOPIC_ID, text)
+            self._commits.waiters.refuse(commit.waiters, partition, error, now_ms)
+        if not self._commits.sent:
             return
 
         def request(versions: Versions) -> tuple[Message, int]:
             signature = self._sign()
             assert signature is not None, "the offsets of a membership that has ended were withdrawn"
             self._signature = signature
-            offsets = {partition: slot.offset for partition, slot in self._sent.items()}
-            ids = {each.topic: self._topic_id(each) for each in self._sent}
-            ids |= {each.topic: slot.topic_id for each, slot in self._sent.items() if slot.topic_id != ZERO_UUID}
+            sent = self._commits.sent
+            offsets = {partition: commit.offset for partition, commit in sent.items()}
+            ids = {each.topic: self._topic_id(each) for each in sent}
+            ids |= {each.topic: commit.topic_id for each, commit in sent.items() if commit.topic_id != ZERO_UUID}
             message, version, self._names = commit_request(offsets, signature, ids, versions)
             return message, version
 
@@ -257,30 +194,27 @@ class Offsets:
     def _answered(self, call: Call[OffsetCommitResponse], now_ms: int) -> None:
         self._call = None
         if call.error is not None and call.result is None:
-            for partition in list(self._sent):
+            for partition in list(self._commits.sent):
                 self._refused(partition, call.error, now_ms)
             return
-        stored: dict[TopicPartition, _Slot] = {}
+        done: list[TopicPartition] = []
         refused: dict[TopicPartition, BrokerError] = {}
         for partition, code in commit_results(call.answer, self._names):
-            if partition not in self._sent:
+            if partition not in self._commits.sent:
                 continue  # given up meanwhile
             if code == ErrorCode.NONE:
-                stored[partition] = self._sent.pop(partition)
+                done.append(partition)
             else:
                 has_members = self.member is None and code == ErrorCode.UNKNOWN_MEMBER_ID
                 text = f"commit of {partition} in group {self._group_id}"
                 refused[partition] = BrokerError(code, f"{text}: {_HAS_MEMBERS}" if has_members else text)
-        self._reader.committed({partition: slot.offset for partition, slot in stored.items()})
+        stored = self._commits.take_sent(done)
         if stored or not refused:
             self._attempts.succeeded()  # the coordinator works, even if it rejects offsets
-        for partition, slot in stored.items():
-            for waiter in slot.waiters:
-                waiter.offsets[partition] = slot.offset
-                self._waiters.settle(waiter, partition, now_ms)
+        self._commits.stored(stored, now_ms)
         for partition, error in refused.items():
             self._refused(partition, error, now_ms)
-        for partition in list(self._sent):
+        for partition in list(self._commits.sent):
             missing = RemoteProtocolError(f"the response to a commit of group {self._group_id} left out {partition}")
             self._refused(partition, missing, now_ms)
         rejection = next((error for error in refused.values() if error.code in _MEMBERSHIP), None)
@@ -292,39 +226,24 @@ class Offsets:
 
         A commit is signed again for each attempt, so an error about a member's signature can be temporary.
         """
-        slot = self._sent.pop(partition, None)
-        if slot is None:
+        commit = self._commits.sent.pop(partition, None)
+        if commit is None:
             return
         code = error.code if isinstance(error, BrokerError) else None
-        is_gone = code is ErrorCode.UNKNOWN_TOPIC_ID and slot.topic_id not in (ZERO_UUID, self._topic_id(partition))
+        is_gone = code is ErrorCode.UNKNOWN_TOPIC_ID and commit.topic_id not in (ZERO_UUID, self._topic_id(partition))
         if is_gone or not may_pass(error, _FINAL, _PASSING if self.member is None else _PASSING | _RENEWED):
-            self._waiters.refuse(slot.waiters, partition, error, now_ms)
+            self._commits.waiters.refuse(commit.waiters, partition, error, now_ms)
             return
         if outdates_metadata(error):
             self._router.metadata.invalidate()
         if now_ms >= self._attempts.not_before_ms:
             self._attempts.failed(error, now_ms)
             self._lines.info("retry", now_ms, "group %s: committing again: %s", self._group_id, error)
-        waiting = [waiter for waiter in slot.waiters if waiter.left]
-        later = self._pending.get(partition)
-        if later is not None:
-            later.waiters[:0] = waiting
-        elif waiting:
-            self._pending[partition] = slot._replace(waiters=waiting)
+        self._commits.send_again(partition, commit)
 
     def _topic_id(self, partition: TopicPartition) -> bytes:
         """Return the current id of the topic; zeros if unknown."""
         return self._router.metadata.topic_id(partition.topic)
-
-    def _expire(self, now_ms: int) -> None:
-        expired = False
-        for waiter in self._waiters.late(now_ms):
-            expired = True
-            self._waiters.end(waiter, self._too_late(waiter, now_ms), now_ms)
-        if expired:
-            for partition, slot in list(self._pending.items()):
-                if not any(waiter.left for waiter in slot.waiters):
-                    del self._pending[partition]
 
     def _too_late(self, waiter: CommitWaiter, now_ms: int) -> KafkaWireError:
         cause = self._attempts.last_error

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.groups.assignment_changes import AssignmentChanges, Commits
 from kafkawire.sdk.groups.departure import Departure
-from kafkawire.sdk.groups.offsets import Member
+from kafkawire.sdk.groups.pending_commits import Member
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics

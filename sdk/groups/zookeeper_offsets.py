@@ -12,14 +12,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import NamedTuple
 
-from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import KafkaWireError, RequestTimedOut
 from kafkawire.sdk.groups.auto_commit import AutoCommit, Positions
 from kafkawire.sdk.groups.commit_outcome import CommitWaiter, OnDone
-from kafkawire.sdk.groups.commit_waiters import MAX_COMMITS, CommitWaiters
 from kafkawire.sdk.groups.committed_offsets import Found
-from kafkawire.sdk.groups.offsets import Member
+from kafkawire.sdk.groups.pending_commits import Member, PendingCommits
 from kafkawire.sdk.groups.registry_work import RegistryWork, Work
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.znodes import CONSUMER_OFFSET
@@ -31,13 +29,6 @@ from kafkawire.sdk.routing.retry import Attempts, Backoff
 __all__ = ["ZookeeperCommittedOffsets", "ZookeeperOffsets"]
 
 logger = logging.getLogger("kafkawire.group")
-
-
-class _Slot(NamedTuple):
-    """An offset to commit, and the waiters for it or for an earlier one."""
-
-    offset: OffsetAndMetadata
-    waiters: list[CommitWaiter]
 
 
 class ZookeeperOffsets:
@@ -72,64 +63,45 @@ class ZookeeperOffsets:
         self._registry_work = RegistryWork(registry)
         self._lines = LogLimit(logger)
         self.member: Member | None = None
-        self._waiters = CommitWaiters()
-        self._pending: dict[TopicPartition, _Slot] = {}
-        self._sent: dict[TopicPartition, _Slot] = {}
+        self._commits = PendingCommits(positions)
         self._work: Work[list[KafkaWireError | None]] | None = None
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int
     ) -> None:
         """Commit offsets; see `Offsets.commit`."""
-        if len(self._waiters) >= MAX_COMMITS:
-            on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, that is the limit"), now_ms)
-            return
-        if self.member is not None and self.member.failure is not None:
-            on_done(self.member.failure, now_ms)
-            return
-        waiter = CommitWaiter(offsets, on_done)
-        if not offsets:
-            on_done(waiter.outcome(), now_ms)
-            return
-        self._waiters.add(waiter, deadline_ms)
-        assigned = offsets.keys() if self.member is None else self._positions.assigned
-        for partition, offset in offsets.items():
-            if partition not in assigned:
-                self._waiters.give_up([waiter], partition, None, now_ms)
-            else:
-                former = self._pending.get(partition)
-                self._pending[partition] = _Slot(offset, [*(former.waiters if former else ()), waiter])
+        self._commits.add(self.member, offsets, deadline_ms, on_done, now_ms)
 
     def release(
         self, partitions: Collection[TopicPartition] | None, now_ms: int, cause: KafkaWireError | None = None
     ) -> None:
         """Withdraw uncommitted offsets of partitions that the member gives up; see `Offsets.release`."""
-        withdrawn = [
-            (partition, slots.pop(partition))
-            for slots in (self._pending, self._sent)
-            for partition in list(slots if partitions is None else slots.keys() & set(partitions))
-        ]
-        if self._work is not None and not self._sent:
+        withdrawn = self._commits.withdraw(partitions)
+        if self._work is not None and not self._commits.sent:
             self._work.cancel()
             self._work = None
-        for partition, slot in withdrawn:  # the end of a commit may withdraw others or request another
-            self._waiters.give_up(slot.waiters, partition, cause, now_ms)
+        self._commits.give_up(withdrawn, cause, now_ms)
 
     def poll(self, now_ms: int) -> None:
         """Write what is due."""
         self._registry_work.poll(now_ms)
-        self._expire(now_ms)
+        self._commits.expire(self._too_late, now_ms)
         if self._auto_commit.is_due(now_ms) and self._may_commit():
             self._auto_commit.begin(self.commit, now_ms)
-        if self._work is None and self._pending and now_ms >= self._attempts.not_before_ms and self._may_commit():
+        if (
+            self._work is None
+            and self._commits.waiting
+            and now_ms >= self._attempts.not_before_ms
+            and self._may_commit()
+        ):
             self._write()
 
     def due_ms(self, now_ms: int) -> int | None:
         """Return when to poll again if nothing happens earlier."""
         if self._registry_work.has_news:
             return now_ms
-        times = [each for each in (self._waiters.due_ms, self._auto_commit.due_ms) if each is not None]
-        if self._pending and self._work is None and self._may_commit():
+        times = [each for each in (self._commits.waiters.due_ms, self._auto_commit.due_ms) if each is not None]
+        if self._commits.waiting and self._work is None and self._may_commit():
             times.append(max(now_ms, self._attempts.not_before_ms))
         return min(times, default=None)
 
@@ -139,16 +111,14 @@ class ZookeeperOffsets:
         if self._work is not None:
             self._work.cancel()
             self._work = None
-        self._pending.clear()
-        self._sent.clear()
-        self._waiters.end_all(error, now_ms)
+        self._commits.fail(error, now_ms)
 
     def _may_commit(self) -> bool:
         return self.member is None or self.member.sign() is not None
 
     def _write(self) -> None:
-        self._sent, self._pending = self._pending, {}
-        sent = {partition: slot.offset for partition, slot in self._sent.items()}
+        self._commits.send()
+        sent = {partition: commit.offset for partition, commit in self._commits.sent.items()}
         steps = together(_write(self._group_id, partition, offset) for partition, offset in sent.items())
         # `_write` fails by its result, so that one partition does not end the others.
         self._work = self._registry_work.begin(steps, partial(self._written, sent), self._failed)
@@ -158,61 +128,39 @@ class ZookeeperOffsets:
     ) -> None:
         self._work = None
         answers = dict(zip(sent, results, strict=True))
-        stored: dict[TopicPartition, _Slot] = {}
-        refused: dict[TopicPartition, KafkaWireError] = {}
-        for partition in answers.keys() & self._sent.keys():  # without those that were given up meanwhile
-            error = answers[partition]
-            if error is None:
-                stored[partition] = self._sent.pop(partition)
-            else:
-                refused[partition] = error
-        self._positions.committed({partition: slot.offset for partition, slot in stored.items()})
+        errors = {partition: error for partition, error in answers.items() if error is not None}
+        stored = self._commits.take_sent(answers.keys() - errors.keys())
         if stored:
             self._attempts.succeeded()
-        for partition, slot in stored.items():
-            for waiter in slot.waiters:
-                waiter.offsets[partition] = slot.offset
-                self._waiters.settle(waiter, partition, now_ms)
-        for partition, error in refused.items():
+        self._commits.stored(stored, now_ms)
+        for partition, error in errors.items():
             self._refused(partition, error, now_ms)
 
     def _failed(self, error: KafkaWireError, now_ms: int) -> None:
         self._work = None
-        for partition in list(self._sent):
+        for partition in list(self._commits.sent):
             self._refused(partition, error, now_ms)
 
     def _refused(self, partition: TopicPartition, error: KafkaWireError, now_ms: int) -> None:
         """Try to write an offset again, unless there is a later one or the error is final."""
-        slot = self._sent.pop(partition, None)
-        if slot is None:
+        commit = self._commits.sent.pop(partition, None)
+        if commit is None:  # given up meanwhile
             return
         if not error.retriable:
-            self._waiters.refuse(slot.waiters, partition, error, now_ms)
+            self._commits.waiters.refuse(commit.waiters, partition, error, now_ms)
             return
         if now_ms >= self._attempts.not_before_ms:
             self._attempts.failed(error, now_ms)
             self._lines.info("retry", now_ms, "group %s: committing again: %s", self._group_id, error)
-        waiting = [waiter for waiter in slot.waiters if waiter.left]
-        later = self._pending.get(partition)
-        if later is not None:
-            later.waiters[:0] = waiting
-        elif waiting:
-            self._pending[partition] = slot._replace(waiters=waiting)
+        self._commits.send_again(partition, commit)
 
-    def _expire(self, now_ms: int) -> None:
-        expired = False
-        for waiter in self._waiters.late(now_ms):
-            partitions = ", ".join(map(str, sorted(waiter.left)))
-            cause = self._attempts.last_error
-            text = f"{partitions} of group {self._group_id} not committed in time; {self._registry.describe()}"
-            error = RequestTimedOut(text if cause is None else f"{text}: {cause}")
-            error.__cause__ = cause
-            expired = True
-            self._waiters.end(waiter, error, now_ms)
-        if expired:
-            for partition, slot in list(self._pending.items()):
-                if not any(waiter.left for waiter in slot.waiters):
-                    del self._pending[partition]
+    def _too_late(self, waiter: CommitWaiter) -> KafkaWireError:
+        partitions = ", ".join(map(str, sorted(waiter.left)))
+        cause = self._attempts.last_error
+        text = f"{partitions} of group {self._group_id} not committed in time; {self._registry.describe()}"
+        error = RequestTimedOut(text if cause is None else f"{text}: {cause}")
+        error.__cause__ = cause
+        return error
 
 
 class ZookeeperCommittedOffsets:

@@ -234,7 +234,7 @@ class Scene(Client):
         for label, deadline_ms in self.open.items():
             assert now_ms <= deadline_ms, f"{label} has not ended in time"
         if self.signer.signature is None:
-            assert not self.offsets._sent
+            assert not self.offsets._commits.sent
 
     def mend(self) -> None:
         """Mend all faults, and let everything in progress end."""

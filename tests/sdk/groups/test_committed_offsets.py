@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, RemoteProtocolError, RequestTimedOut
+from kafkawire.sdk.errors import BrokerError, Closed, RemoteProtocolError, RequestTimedOut
 from kafkawire.sdk.groups.committed_offsets import CommittedOffsets, Found
 from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.sdk.protocol.messages.metadata import MetadataRequest
@@ -17,7 +17,6 @@ from kafkawire.sdk.protocol.messages.offset_fetch import OffsetFetchRequest, Off
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from kafkawire.sdk.routing.router import Router
-from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.simulation import SILENT, Simulation, address, backoff, cluster, options
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -198,16 +197,3 @@ def test_the_end_of_the_client_ends_every_look_up() -> None:
     client.simulation.close()
     assert {type(result) for _, result in client.found.values()} == {Closed}
     assert client.found.keys() == {T0, T1}
-
-
-def test_a_promise_is_kept_or_fails() -> None:
-    client = Client()
-    client.codes = {1: [ErrorCode.TOPIC_AUTHORIZATION_FAILED]}
-    promises: list[Promise[dict[TopicPartition, OffsetAndMetadata | None]]] = [Promise() for _ in range(3)]
-    for promise, partitions in zip(promises, ([T0, T2], [T0, T1], []), strict=True):
-        client.committed.ask(partitions, 5_000, promise, client.simulation.now_ms)
-    client.simulation.run(100)
-    assert promises[0].wait(0) == {T0: SEVEN, T2: None}
-    with pytest.raises(KafkaWireError, match="TOPIC_AUTHORIZATION_FAILED"):
-        promises[1].wait(0)
-    assert promises[2].wait(0) == {}

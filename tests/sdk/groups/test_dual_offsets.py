@@ -15,7 +15,7 @@ from kafkawire.sdk.groups.auto_commit import Positions
 from kafkawire.sdk.groups.commit_outcome import Committed, Fenced, OnDone, Outcome, Rebalanced
 from kafkawire.sdk.groups.committed_offsets import Found
 from kafkawire.sdk.groups.dual_offsets import DualCommittedOffsets, DualOffsets, PositionsInBoth
-from kafkawire.sdk.groups.offsets import Member
+from kafkawire.sdk.groups.pending_commits import Member
 from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 from tests.sdk.groups.readers import MemoryReader

@@ -17,15 +17,15 @@ from kafkawire.sdk.errors import (
     RemoteProtocolError,
     RequestTimedOut,
 )
-from kafkawire.sdk.groups import offsets as offsets_module
+from kafkawire.sdk.groups import pending_commits
 from kafkawire.sdk.groups.commit_outcome import Committed, Fenced, Outcome, Rebalanced
-from kafkawire.sdk.groups.offsets import MAX_COMMITS, Offsets
+from kafkawire.sdk.groups.commit_waiters import MAX_COMMITS
+from kafkawire.sdk.groups.offsets import Offsets
 from kafkawire.sdk.groups.protocol import GroupMetadata
 from kafkawire.sdk.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
-from kafkawire.sdk.transport.promise import Promise
 from tests.sdk.groups.committing import T0, T1, T2, Client, sent
 from tests.sdk.groups.members import refusal
 from tests.sdk.groups.readers import MemoryReader
@@ -361,7 +361,7 @@ def test_automatic_commits_do_not_pile_up() -> None:
     client.answer = lambda request: SILENT
     client.reader.read()
     client.simulation.run(5_000)
-    assert len(client.requests) == len(client.offsets._waiters) == 1
+    assert len(client.requests) == len(client.offsets._commits.waiters) == 1
     client.answer = client.by_partition
     client.simulation.break_connections(2)
     client.simulation.run(2_000)
@@ -420,7 +420,7 @@ def test_deadlines_of_ended_commits_are_forgotten() -> None:
     for offset in range(1_000):
         client.commit({T0: offset}, 500_000)
         client.offsets.release([T0], client.simulation.now_ms)
-    assert len(client.offsets._waiters._deadlines) < 200
+    assert len(client.offsets._commits.waiters._deadlines) < 200
 
 
 def test_commits_end_in_time_after_others_were_forgotten() -> None:
@@ -464,19 +464,6 @@ def test_the_end_of_the_client_ends_every_commit() -> None:
     assert client.offsets.due_ms(client.simulation.now_ms) is None
 
 
-def test_a_promise_is_kept_or_fails() -> None:
-    client = Client()
-    kept: Promise[Outcome] = Promise()
-    failed: Promise[Outcome] = Promise()
-    client.codes = {1: [ErrorCode.TOPIC_AUTHORIZATION_FAILED]}
-    client.offsets.ask({T0: OffsetAndMetadata(1)}, 5_000, kept, client.simulation.now_ms)
-    client.offsets.ask({T1: OffsetAndMetadata(1)}, 5_000, failed, client.simulation.now_ms)
-    client.simulation.run(100)
-    assert isinstance(kept.wait(0), Committed)
-    with pytest.raises(BrokerError):
-        failed.wait(0)
-
-
 @pytest.mark.parametrize("end", ["refused", "late", "given up", "too many"])
 def test_an_automatic_commit_that_fails_is_followed_by_the_next(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(interval_ms=1_000)
@@ -486,7 +473,7 @@ def test_an_automatic_commit_that_fails_is_followed_by_the_next(end: str, monkey
     elif end in ("late", "given up"):
         client.answer = lambda request: SILENT
     else:
-        monkeypatch.setattr(offsets_module, "MAX_COMMITS", 0)
+        monkeypatch.setattr(pending_commits, "MAX_COMMITS", 0)
     client.simulation.run(1_500)
     if end == "given up":
         client.offsets.release(None, client.simulation.now_ms)
