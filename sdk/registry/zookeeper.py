@@ -50,7 +50,7 @@ from kafkawire.sdk.registry.watches import WatchKind, WatchTable
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.states import Edges
 
-__all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SaslDigest", "SessionState", "ZooKeeperRegistry"]
+__all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SaslDigest", "SessionState", "ZooKeeperRegistry", "parse_connect"]
 
 logger = logging.getLogger("kafkawire.registry")
 
@@ -197,7 +197,7 @@ class ZooKeeperRegistry:
         sasl: SaslDigest | None = None,
         chroot_acl: tuple[Acl, ...] = OPEN_ACL,
     ) -> None:
-        self._hosts, self._chroot = _parsed(connect)
+        self._hosts, self._chroot = parse_connect("zookeeper_connect", connect)
         if not 0 < session_timeout_ms <= _INT32_MAX:
             raise ConfigurationError("session_timeout_ms", session_timeout_ms, f"must be from 1 to {_INT32_MAX}")
         self._post = post
@@ -301,7 +301,28 @@ class ZooKeeperRegistry:
 
     def close(self, timeout_ms: int) -> None:
         connection = self._given_up()
-        if connection is not None and not connection.close(timeout_ms):
+        if connection is not None:
+            self._end_session(connection, timeout_ms)
+
+    def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
+        """Do the same as `close` without blocking.
+
+        Args:
+            timeout_ms: how long to wait for the servers.
+            closed: called on any thread once the session has ended, or the time has passed.
+        """
+        connection = self._given_up()
+
+        def end() -> None:
+            if connection is not None:
+                self._end_session(connection, timeout_ms)
+            closed()
+
+        if connection is None or not self._start_thread(end):
+            closed()  # without a thread, the session ends by its timeout
+
+    def _end_session(self, connection: KazooConnection, timeout_ms: int) -> None:
+        if not connection.close(timeout_ms):
             logger.warning(
                 "%s has not answered within %d ms; the session ends there by its timeout of %d ms",
                 self.describe(),
@@ -752,8 +773,12 @@ def _is_lost(response: Any) -> bool:
     )
 
 
-def _parsed(connect: str) -> tuple[str, str]:
+def parse_connect(name: str, connect: str) -> tuple[str, str]:
     """Return the servers and the chroot, empty for none.
+
+    Args:
+        name: the name of the option, for the error.
+        connect: `host:port,host:port/chroot`.
 
     Raises:
         ConfigurationError: it has another form.
@@ -762,12 +787,12 @@ def _parsed(connect: str) -> tuple[str, str]:
     chroot = f"/{chroot}" if slash and chroot else ""
     problem = path_problem(chroot) if chroot else None
     if problem is not None:
-        raise ConfigurationError("zookeeper_connect", connect, f"the chroot {chroot!r}: {problem}")
+        raise ConfigurationError(name, connect, f"the chroot {chroot!r}: {problem}")
     for server in hosts.split(","):
         host, colon, port = server.strip().rpartition(":")
         is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65_536
         is_address = host.startswith("[") and host.endswith("]") and ":" in host
         is_host = bool(host) and (is_address or not any(each in host for each in "[]:"))
         if not colon or not is_host or not is_port:
-            raise ConfigurationError("zookeeper_connect", connect, f"{server.strip()!r} is no host:port")
+            raise ConfigurationError(name, connect, f"{server.strip()!r} is no host:port")
     return ",".join(server.strip() for server in hosts.split(",")), chroot

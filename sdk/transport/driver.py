@@ -201,10 +201,20 @@ class Driver(Generic[AnyLink, AnyCall]):
             Closed: the driver has ended.
             LocalProtocolError: `MAX_STEPS` steps wait, because the event loop is blocked.
         """
+        if len(self._steps) >= MAX_STEPS:
+            self.check_loop()
+            self._check()
+            raise LocalProtocolError(f"{MAX_STEPS} calls wait for the event loop, that is the limit; is it blocked?")
+        self.post(step)
+
+    def post(self, step: Step) -> None:
+        """Run a step on the driver's side, however many wait; for a part that has few steps waiting at a time.
+
+        Raises:
+            Closed: the driver has ended.
+        """
         self.check_loop()
         self._check()
-        if len(self._steps) >= MAX_STEPS:
-            raise LocalProtocolError(f"{MAX_STEPS} calls wait for the event loop, that is the limit; is it blocked?")
         self._steps.append(step)
         self.wake()
         try:

@@ -36,7 +36,6 @@ from kafkawire.sdk.registry.registry import (
     Transaction,
     WatchEvent,
 )
-from kafkawire.sdk.registry.watches import WatchKind
 from kafkawire.sdk.registry.zookeeper import (
     IN_FLIGHT_MAX,
     SESSION_EDGES,
@@ -557,62 +556,7 @@ def test_the_cause_of_a_missing_connection_is_told(bench: FakeBench) -> None:
     assert one.describe() == "the ZooKeeper at a:1"
 
 
-# Closing, and defects.
-
-
-def test_closing(bench: FakeBench) -> None:
-    one, owner = bench.registry(), bench.owner
-    connection = bench.connection_of(one)
-    bench.servers.answers = False
-    ended = owner.submit(one, Exists("/"), Exists("/a"))
-    one.close(1_000)
-    connection.answer()
-    owner.run_all()
-    assert [str(outcome).partition(":")[0] for outcome in ended[0]] == ["CLOSED", "CLOSED"]
-    assert connection.is_closed
-    one.start()
-    assert len(bench.servers.connections) == 1
-
-
-def test_what_is_in_the_inbox_when_the_registry_is_closed(bench: FakeBench) -> None:
-    """An answer is told, but opens no session, and sets no watch."""
-    bench.servers.accepts = False
-    opening = bench.registry()
-    bench.servers.connections[0].link()
-    bench.owner.turn()
-    opening.close(1_000)
-    bench.servers.accepts = True
-    continued = bench.registry()
-    connection = bench.connection_of(continued)
-    connection.lose()
-    connection.link()
-    bench.owner.turn()
-    continued.close(1_000)
-    read, owner = bench.registry(), bench.owner
-    bench.connection_of(read)
-    ended = owner.submit(read, Exists("/", owner.note))
-    read.close(1_000)
-    owner.run_all()
-    assert isinstance(ended[0][0], Stat)
-    assert not any(read._watches.paths(kind) for kind in WatchKind)
-    assert {one.state for one in (opening, continued, read)} == {SessionState.CLOSED}
-
-
-def test_closing_what_was_not_started() -> None:
-    owner = Owner()
-    one = ZooKeeperRegistry("a:1", owner.post)
-    ended = owner.submit(one, Exists("/"))
-    one.close(1_000)
-    owner.run_all()
-    assert [str(outcome) for outcome in ended[0]] == ["CLOSED: /: the ZooKeeper at a:1"]
-    assert owner.code(one, Exists("/")) == "CLOSED"
-
-
-def test_closing_without_an_answer(bench: FakeBench, caplog: pytest.LogCaptureFixture) -> None:
-    one = bench.registry()
-    bench.connection_of(one).closes_in_time = False
-    one.close(50)
-    assert "has not answered within 50 ms; the session ends there by its timeout of 18000 ms" in caplog.text
+# Defects.
 
 
 @pytest.mark.defect

@@ -56,11 +56,14 @@ def test_steps_are_done_in_order_and_have_a_limit(monkeypatch: pytest.MonkeyPatc
             driver.run(lambda now_ms, number=number: done.append(number))  # type: ignore[misc]  # the lambda has a default argument
         with pytest.raises(LocalProtocolError, match="3 calls wait for the event loop, that is the limit"):
             driver.run(ignore)
+        driver.post(lambda now_ms: done.append(3))
         driver.start()
         await asyncio.sleep(0)
-        assert done == [0, 1, 2]
+        assert done == [0, 1, 2, 3]
         driver.run(ignore)
         await driver.end(Closed("the test is over"))
+        with pytest.raises(Closed):
+            driver.post(ignore)
 
     asyncio.run(run())
 
