@@ -103,7 +103,11 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """Options of `Consumer`."""
 
     group_id: str | None
-    group_protocol: Literal["classic", "consumer", "auto"]
+    group_protocol: Literal["classic", "consumer", "auto", "zookeeper"]
+    zookeeper_connect: str | None
+    zookeeper_session_timeout_ms: int
+    offsets_storage: Literal["zookeeper", "kafka"]
+    dual_commit_enabled: bool | None
     group_remote_assignor: str | None
     group_instance_id: str | None
     auto_offset_reset: Literal["latest", "earliest", "none"] | timedelta

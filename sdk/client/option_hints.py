@@ -89,7 +89,8 @@ MISSING: Final[Mapping[str, str]] = {
     "fetch_max_bytes also limits what is fetched ahead": (
         "queued.max.messages.kbytes queued.min.messages fetch.queue.backoff.ms"
     ),
-    "read internal topics by name, like any other topic": "exclude.internal.topics topic.blacklist",
+    "read internal topics by name, like any other topic": "exclude.internal.topics",
+    "use subscribe(excluded_pattern=…)": "topic.blacklist",
     "a producer creates missing topics if the brokers allow it; a consumer never does": "allow.auto.create.topics",
     "a consumer always reads in fetch sessions": "enable.incremental.fetch.sessions",
     "retry_backoff_ms and retry_backoff_max_ms set all pauses between attempts": (

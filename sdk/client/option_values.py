@@ -44,6 +44,7 @@ __all__ = [
     "read_partitioner",
     "read_reset_policy",
     "read_wire_text",
+    "read_zookeeper_connect",
 ]
 
 ASSIGNOR_NAMES: Final[tuple[AssignorName, ...]] = get_args(AssignorName)
@@ -242,4 +243,14 @@ def read_group_instance_id(name: str, value: object) -> str | None:
     value = read_text(name, value)
     if value is not None and not is_legal_name(value):  # brokers check it like a topic name
         raise ConfigurationError(name, value, f"expected {LEGAL_NAME}")
+    return value
+
+
+def read_zookeeper_connect(name: str, value: object) -> str | None:
+    """Return the servers of a ZooKeeper, with a chroot behind them if there is one."""
+    value = read_text(name, value)
+    if value is not None:
+        from kafkawire.sdk.registry.zookeeper import parse_connect  # only groups in ZooKeeper need it
+
+        parse_connect(name, value)
     return value

@@ -32,6 +32,7 @@ from kafkawire.sdk.client.option_values import (
     read_partitioner,
     read_reset_policy,
     read_wire_text,
+    read_zookeeper_connect,
 )
 from kafkawire.sdk.client.partitioner import ROUND_ROBIN, Partitioner
 from kafkawire.sdk.client.security_options import SecurityOptions
@@ -249,8 +250,16 @@ class ConsumerOptions(ClientOptions):
 
     Attributes:
         group_id: the group that assigns the partitions and stores the offsets; None to read without a group.
-        group_protocol: "classic"; "consumer" (KIP-848), in which the coordinator assigns the partitions; or "auto",
-            which is "consumer" if the coordinator offers it and "classic" otherwise.
+        group_protocol: "classic"; "consumer" (KIP-848), in which the coordinator assigns the partitions; "auto", which
+            is "consumer" if the coordinator offers it and "classic" otherwise; or "zookeeper", in which members find
+            each other in a ZooKeeper, as the consumer of Kafka 1.1 and older does.
+        zookeeper_connect: the ZooKeeper of `group_protocol="zookeeper"`, as `host:port,host:port/chroot`; needs the
+            extra `zookeeper`.
+        zookeeper_session_timeout_ms: time without a connection to ZooKeeper after which the others take this member's
+            partitions; after a third of it this member stops reading. The servers limit it.
+        offsets_storage: where a group in ZooKeeper keeps its offsets: "zookeeper" or "kafka".
+        dual_commit_enabled: whether offsets are committed to both, and the larger one counts, while the members of a
+            group change `offsets_storage` one by one; None for True with `offsets_storage="kafka"`, as in Kafka.
         group_remote_assignor: the assignor that the coordinator should use; None for the coordinator's default. Not
             allowed with `group_protocol="classic"`.
         group_instance_id: an id that survives restarts, for static membership; None for dynamic membership.
@@ -264,6 +273,7 @@ class ConsumerOptions(ClientOptions):
             application finishes records with `finish`, in any order; the offset of the first unfinished record is
             committed.
         assignors: the assignors that this member supports, in order of preference: names, or `Assignor`s of your own.
+            With `group_protocol="zookeeper"` the one that all members have: "range", the default, or "roundrobin".
         session_timeout_ms: time without a heartbeat after which the coordinator removes the member.
         heartbeat_interval_ms: time between heartbeats.
         max_poll_interval_ms: longest time between two reads by the application; after it, the member leaves its group.
@@ -284,7 +294,15 @@ class ConsumerOptions(ClientOptions):
     group_id: str | None = option(
         None, name_or_none("read without a group"), "str | None", kafka="group.id", limits="not empty"
     )
-    group_protocol: str = choice("classic", "classic", "consumer", "auto", kafka="group.protocol")
+    group_protocol: str = choice("classic", "classic", "consumer", "auto", "zookeeper", kafka="group.protocol")
+    zookeeper_connect: str | None = option(
+        None, read_zookeeper_connect, "str | None", kafka="zookeeper.connect", limits="host:port,…/chroot"
+    )
+    zookeeper_session_timeout_ms: int = number(6_000, 1, kafka="zookeeper.session.timeout.ms")
+    offsets_storage: str = choice("zookeeper", "zookeeper", "kafka", kafka="offsets.storage")
+    dual_commit_enabled: bool | None = option(
+        None, read_optional_flag, "bool | None", kafka="dual.commit.enabled", parse=parse_boolean
+    )
     group_remote_assignor: str | None = option(None, read_wire_text, "str | None", kafka="group.remote.assignor")
     group_instance_id: str | None = option(
         None,
@@ -364,6 +382,39 @@ class ConsumerOptions(ClientOptions):
             if name in given:
                 reason = 'has no effect with group_protocol="consumer": the brokers decide'
                 raise ConfigurationError(name, getattr(self, name), reason)
+        _check_zookeeper(self, given)
+
+    @property
+    def commits_to(self) -> frozenset[str]:
+        """The stores that the offsets are committed to: "kafka", "zookeeper" or both."""
+        if self.group_protocol != "zookeeper":
+            return frozenset({"kafka"})
+        is_dual = self.offsets_storage == "kafka" if self.dual_commit_enabled is None else self.dual_commit_enabled
+        return frozenset({"kafka", "zookeeper"} if is_dual else {self.offsets_storage})
+
+    @property
+    def zookeeper_assignor(self) -> str:
+        """The assignor of a member in ZooKeeper: the first one of `assignors`."""
+        return str(self.assignors[0])
+
+
+def _check_zookeeper(options: ConsumerOptions, given: Collection[str]) -> None:
+    """Check the options of groups in ZooKeeper, and those that such groups do not have."""
+    if options.group_protocol != "zookeeper":
+        for name in _ZOOKEEPER_OPTIONS:
+            value = getattr(options, name)
+            if name in given and value is not None:
+                raise ConfigurationError(name, value, 'has no effect without group_protocol="zookeeper"')
+        return
+    if options.zookeeper_connect is None:
+        raise ConfigurationError("zookeeper_connect", None, 'group_protocol="zookeeper" needs it: host:port,…/chroot')
+    for name, advice in _NOT_IN_ZOOKEEPER.items():
+        value = getattr(options, name)
+        if name in given and value is not None:
+            raise ConfigurationError(name, value, f'has no effect with group_protocol="zookeeper": {advice}')
+    if "assignors" in given and options.assignors not in _ZOOKEEPER_ASSIGNORS:
+        reason = 'expected "range" or "roundrobin", one of them, with group_protocol="zookeeper"'
+        raise ConfigurationError("assignors", options.assignors, reason)
 
 
 #: Options of group members and of clients that commit for a group.
@@ -379,6 +430,24 @@ _GROUP_OPTIONS: Final = (
     "heartbeat_interval_ms",
     "max_poll_interval_ms",
 )
+
+#: Options of a group in ZooKeeper.
+_ZOOKEEPER_OPTIONS: Final = (
+    "zookeeper_connect",
+    "zookeeper_session_timeout_ms",
+    "offsets_storage",
+    "dual_commit_enabled",
+)
+
+#: Options without effect in a group in ZooKeeper, and why.
+_NOT_IN_ZOOKEEPER: Final = {
+    "group_remote_assignor": "members assign the partitions, see assignors",
+    "group_instance_id": "it has no static members",
+    "session_timeout_ms": "use zookeeper_session_timeout_ms",
+    "heartbeat_interval_ms": "the session with ZooKeeper takes the place of heartbeats",
+}
+
+_ZOOKEEPER_ASSIGNORS: Final = (("range",), ("roundrobin",))
 
 #: Options without effect in a KIP-848 group.
 _CLASSIC_OPTIONS: Final = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")

@@ -22,11 +22,9 @@ from kafkawire.sdk.client.arguments import (
     checked_offset,
     checked_partition,
     checked_partitions,
-    checked_text,
     checked_timeout_ms,
     checked_times,
     given_several,
-    is_text,
 )
 from kafkawire.sdk.client.method_hints import CONSUMER, Hinting
 from kafkawire.sdk.client.options import ConsumerOptions, read_options
@@ -36,6 +34,7 @@ from kafkawire.sdk.client.unclosed_clients import caller, warn_unclosed, weakly
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.consumer.batch import ConsumerBatch
 from kafkawire.sdk.consumer.position import Place
+from kafkawire.sdk.consumer.topic_choice import choose_topics
 from kafkawire.sdk.errors import Closed, DeserializationFailed, LocalProtocolError, RequestTimedOut
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.tables.enums import OffsetTimestamp
@@ -43,7 +42,7 @@ from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.records import Record
 from kafkawire.sdk.records.type_variables import Key, Value
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from kafkawire.sdk.routing.topics import checked_topic, checked_topics
+from kafkawire.sdk.routing.topics import checked_topic
 from kafkawire.sdk.transport.promise import Promise
 from kafkawire.sdk.transport.waiting import YieldTimer, yield_to_loop
 from kafkawire.sdk.transport.wire import Network
@@ -172,6 +171,8 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
 
         Raises:
             ConnectFailed: none of the bootstrap servers can be reached.
+            RequestTimedOut: the ZooKeeper of `group_protocol="zookeeper"` was not reached within `api_timeout_ms`.
+            ConfigurationError: a package that an option needs is not installed.
             BrokerError: access to a topic is denied. A topic that does not exist yet is read once it does.
             LocalProtocolError: the consumer was started already.
             Closed: the consumer was closed; a closed consumer cannot be started again.
@@ -356,7 +357,9 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         if core is not None:
             core.assign(self._by_hand)
 
-    async def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None) -> None:
+    async def subscribe(
+        self, *topics: str | Iterable[str], pattern: str | None = None, excluded_pattern: str | None = None
+    ) -> None:
         """Replace the subscription, at any time; a group then rebalances.
 
         Args:
@@ -365,15 +368,20 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
                 read, including later ones, but not Kafka's internal topics. It uses Python's syntax and is evaluated
                 whenever the metadata is refreshed (`metadata_max_age_ms`); with `group_protocol="consumer"` it uses
                 RE2/J's syntax and is evaluated by the brokers, and a pattern that they reject ends the membership. With
-                "auto" it must be valid in both.
+                "auto" it must be valid in both. With "zookeeper" it uses what Java's syntax and Python's have in
+                common, and is evaluated whenever a topic comes or goes.
+            excluded_pattern: instead of names, a regular expression of the topics not to read: all others are read, but
+                not Kafka's internal topics. Brokers do not match names in this way, so `group_protocol="consumer"` and
+                "auto" do not have it.
 
         Raises:
             LocalProtocolError: partitions were assigned by hand, or a topic name is invalid.
-            ConfigurationError: neither topics nor a pattern are given, or both are, or the pattern is invalid.
+            ConfigurationError: topics, a pattern or a pattern to exclude are needed, and exactly one of them; or the
+                pattern is invalid, or the group's protocol does not have it.
             Closed: the consumer was closed.
         """
         self._check_open()
-        subscription = self._chosen(topics, pattern)
+        subscription = self._chosen(topics, pattern, excluded_pattern)
         core = self._core
         if core is not None:
             await core.subscribe(subscription)
@@ -745,21 +753,13 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         core = self._started()
         core.seek(checked_partitions(partitions) if partitions else core.assignment.assigned, place)
 
-    def _chosen(self, topics: tuple[Any, ...], pattern: str | None = None) -> Subscription:
-        """Return the topics or pattern to subscribe to.
-
-        Raises:
-            LocalProtocolError: partitions were assigned by hand, or a topic name is invalid.
-            ConfigurationError: neither topics nor a pattern are given, or both are, or the pattern is invalid.
-        """
+    def _chosen(
+        self, topics: tuple[Any, ...], pattern: str | None = None, excluded_pattern: str | None = None
+    ) -> Subscription:
+        """Return the topics or pattern to subscribe to; see `subscribe` for the errors."""
         if self._by_hand:
             raise LocalProtocolError("subscribe: partitions were assigned by hand")
-        if pattern is not None:
-            checked_text("pattern", pattern)
-        subscription = Subscription(checked_topics(given_several(topics, is_text)), pattern)
-        if self._options.group_id is None or self._options.group_protocol != "consumer":
-            subscription.check()
-        return subscription
+        return choose_topics(self._options, topics, pattern, excluded_pattern)
 
     def _check_open(self) -> None:
         if self._closing is not None:

@@ -90,7 +90,9 @@ class ConsumerCore:
             from kafkawire.sdk.consumer.group import Group  # only consumers in a group need it
 
             assignment, queue = self.assignment, self.queue
-            group = Group(options, self.router, backoff, assignment, lambda error, now_ms: queue.fail(error))
+            group = Group(
+                options, self.router, backoff, assignment, lambda error, now_ms: queue.fail(error), self.driver.post
+            )
             self.client.machines.append(group)
             show_group(self.router.metrics, lambda: assignment.readings, group.last_heartbeat_ms)
         self.group: Group | None = group
@@ -105,8 +107,8 @@ class ConsumerCore:
         """Connect to the cluster.
 
         Returns:
-            A promise that is kept once the first metadata arrives; it fails if no bootstrap server can be reached, or
-            if access to a topic is denied.
+            A promise that is kept once the first metadata arrives, and the session with the group's ZooKeeper is open;
+            it fails if no bootstrap server can be reached, or no ZooKeeper, or if access to a topic is denied.
         """
         metadata = self.router.metadata
         metadata.wanted = set(self.topics)
@@ -119,6 +121,8 @@ class ConsumerCore:
                 error = None if code is None else BrokerError(code, f"topic {topic}")
                 if error is not None and not error.retriable:  # a missing topic may still be created
                     raise error
+            if self.group is not None:
+                await self.driver.ask(self.group.open)
 
         return self.client.perform(described())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Final
 
 from kafkawire.sdk.client.options import ConsumerOptions
 from kafkawire.sdk.consumer.reading.assignment import Assignment
@@ -19,7 +20,7 @@ from kafkawire.sdk.groups.commit_outcome import Committed, Fenced, Outcome
 from kafkawire.sdk.groups.committed_offsets import CommittedOffsets, Found
 from kafkawire.sdk.groups.consumer_group import ConsumerGroup
 from kafkawire.sdk.groups.offsets import Offsets
-from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings, OnFailure
+from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupProtocol, GroupSettings, OnFailure, Step
 from kafkawire.sdk.groups.subscription import Subscription
 from kafkawire.sdk.protocol.tables.enums import CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -29,9 +30,16 @@ from kafkawire.sdk.routing.retry import Backoff
 from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.transport.promise import Promise
 
+if TYPE_CHECKING:
+    from kafkawire.sdk.consumer.zookeeper import RegistrySession
+    from kafkawire.sdk.groups.dual_offsets import CommitStore, LookUpStore
+
 __all__ = ["Group"]
 
 logger = logging.getLogger("kafkawire.group")
+
+#: The share of the limit of `stop` that is left for the end of a session with a ZooKeeper.
+_SESSION_SHARE: Final = 5
 
 
 class Group:
@@ -43,11 +51,15 @@ class Group:
         backoff: the pauses between attempts.
         assignment: the consumer's assignment.
         on_failure: called with an error that ends the membership permanently.
+        post: runs a step on the driver's side.
 
     Attributes:
         coordinator: the group's coordinator.
         notify: takes the events of the membership; None to acknowledge them at once. Set it before `subscribe`.
         protocol: the membership; None if the consumer has not subscribed to topics.
+
+    Raises:
+        ConfigurationError: the group's protocol needs a package that is not installed.
     """
 
     def __init__(
@@ -57,6 +69,7 @@ class Group:
         backoff: Backoff,
         assignment: Assignment,
         on_failure: OnFailure,
+        post: Callable[[Step], None],
     ) -> None:
         assert options.group_id is not None
         self._options = options
@@ -65,9 +78,19 @@ class Group:
         self._assignment = assignment
         self._on_failure = on_failure
         self._group_id = options.group_id
-        interval_ms = options.auto_commit_interval_ms if options.enable_auto_commit else None
-        self._offsets = Offsets(router, backoff, self._group_id, assignment, interval_ms, options.api_timeout_ms)
-        self._committed = CommittedOffsets(router, backoff, self._group_id)
+        self._session: RegistrySession | None = None
+        self._offsets: CommitStore
+        self._committed: LookUpStore
+        if options.group_protocol == "zookeeper":
+            from kafkawire.sdk.consumer import zookeeper  # few programs need it
+
+            self._session = zookeeper.RegistrySession(options, zookeeper.posting(post))
+            places = self._session.registry, router, backoff
+            self._offsets, self._committed = zookeeper.stores(options, self._group_id, *places, assignment)
+        else:
+            interval_ms = options.auto_commit_interval_ms if options.enable_auto_commit else None
+            self._offsets = Offsets(router, backoff, self._group_id, assignment, interval_ms, options.api_timeout_ms)
+            self._committed = CommittedOffsets(router, backoff, self._group_id)
         self.coordinator = Coordinator(CoordinatorType.GROUP, self._group_id)
         self.notify: Callable[[Event], None] | None = None
         self.protocol: GroupProtocol | None = None
@@ -75,6 +98,22 @@ class Group:
     def last_heartbeat_ms(self) -> int | None:
         """Return when the coordinator last confirmed the membership; None if it has not done so yet."""
         return None if self.protocol is None else self.protocol.last_heartbeat_ms
+
+    def has_coordinator(self) -> bool:
+        """Return whether the place where the members meet is known: the coordinator, or the ZooKeeper."""
+        return self._router.knows(self.coordinator) if self._session is None else self._session.trouble() is None
+
+    def trouble(self) -> Exception | None:
+        """Return the latest unresolved problem of the coordinator or of the ZooKeeper; None if there is none."""
+        session_trouble = None if self._session is None else self._session.trouble()
+        return session_trouble or self._router.coordinator_trouble(self.coordinator)
+
+    def open(self, promise: Promise[None], now_ms: int) -> None:
+        """Connect to the ZooKeeper, if the group has one; the promise fails if that takes too long."""
+        if self._session is None:
+            promise.keep(None)
+        else:
+            self._session.open(now_ms + self._options.api_timeout_ms, promise)
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
         """Join the group, or change the member's subscription."""
@@ -152,8 +191,18 @@ class Group:
 
     def stop(self, timeout_ms: int, promise: Promise[None], now_ms: int) -> None:
         """Commit finished records (with `enable_auto_commit`) and leave; the promise is kept within the limit."""
+        session = self._session
+        if session is None:
+            self._leave(now_ms + timeout_ms, promise, now_ms)
+            return
+        left: Promise[None] = Promise()
+        close_ms = timeout_ms // _SESSION_SHARE
+        left.add_done_callback(lambda: session.close(close_ms, promise))
+        self._leave(now_ms + timeout_ms - close_ms, left, now_ms)
+
+    def _leave(self, deadline_ms: int, promise: Promise[None], now_ms: int) -> None:
         if self.protocol is not None:
-            self.protocol.stop(now_ms + timeout_ms, promise, now_ms)
+            self.protocol.stop(deadline_ms, promise, now_ms)
             return
         offsets = self._assignment.to_commit() if self._options.enable_auto_commit else {}
 
@@ -162,12 +211,14 @@ class Group:
                 logger.warning("group %s: some offsets were not committed at the end: %s", self._group_id, outcome)
             promise.keep(None)
 
-        self._offsets.commit(offsets, now_ms + timeout_ms, done, now_ms)
+        self._offsets.commit(offsets, deadline_ms, done, now_ms)
 
     # Machine.
 
     def poll(self, now_ms: int) -> None:
         """Do the work that is due, the membership first: it withdraws commits that it can no longer sign."""
+        if self._session is not None:
+            self._session.poll(now_ms)
         if self.protocol is not None:
             self.protocol.poll(now_ms)
         self._offsets.poll(now_ms)
@@ -178,6 +229,8 @@ class Group:
         times = [self._offsets.due_ms(now_ms), self._committed.due_ms(now_ms)]
         if self.protocol is not None:
             times.append(self.protocol.due_ms(now_ms))
+        if self._session is not None:
+            times.append(self._session.due_ms(now_ms))
         return min((due_ms for due_ms in times if due_ms is not None), default=None)
 
     def fail(self, error: KafkaWireError, now_ms: int) -> None:
@@ -186,13 +239,32 @@ class Group:
             self.protocol.fail(error, now_ms)
         self._offsets.fail(error, now_ms)
         self._committed.fail(error, now_ms)
+        if self._session is not None:
+            self._session.fail(error, now_ms)
 
     def _member(self, subscription: Subscription) -> GroupProtocol:
         kind = self._options.group_protocol
         if kind == "auto":
             return AutoGroup(self._consumer, self._classic, subscription, self._on_failure)
-        make = self._consumer if kind == "consumer" else self._classic
+        make = {"consumer": self._consumer, "classic": self._classic, "zookeeper": self._in_zookeeper}[kind]
         return make(subscription, self._on_failure)
+
+    def _in_zookeeper(self, subscription: Subscription, on_failure: OnFailure) -> GroupProtocol:
+        from kafkawire.sdk.consumer.zookeeper import zookeeper_member
+
+        assert self._session is not None, "made with the group"
+        return zookeeper_member(
+            self._options,
+            self._session.registry,
+            self._router,
+            self._backoff,
+            self._settings(),
+            subscription,
+            self._assignment,
+            self._offsets,
+            self._notify,
+            on_failure,
+        )
 
     def _classic(self, subscription: Subscription, on_failure: OnFailure) -> GroupProtocol:
         return ClassicGroup(

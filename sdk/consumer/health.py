@@ -35,9 +35,9 @@ class WaitsFor(Enum):
     REBALANCE = "rebalance"
     #: `resume`, because all partitions are paused.
     RESUME = "resume"
-    #: A look-up of the group's coordinator.
+    #: A look-up of the group's coordinator, or a session with the ZooKeeper of the group.
     COORDINATOR = "coordinator"
-    #: The other members of the group, which must join, too.
+    #: The other members of the group, which must join, too, or let go of partitions.
     JOIN = "join"
     #: An assignment: neither the group nor the application has assigned a partition.
     ASSIGNMENT = "assignment"
@@ -106,6 +106,13 @@ _OF_STATE: Final = {
     "stable": WaitsFor.ASSIGNMENT,
     "member": WaitsFor.ASSIGNMENT,
     "fenced": WaitsFor.REBALANCE,
+    "registering": WaitsFor.COORDINATOR,
+    "reading": WaitsFor.ASSIGNMENT,
+    "revoking": WaitsFor.REBALANCE,
+    "releasing": WaitsFor.ASSIGNMENT,
+    "claiming": WaitsFor.ASSIGNMENT,
+    "waiting": WaitsFor.JOIN,
+    "lost": WaitsFor.REBALANCE,
 }
 
 
@@ -123,9 +130,7 @@ def _of_consumer(core: ConsumerCore, partitions: Iterable[WaitsFor]) -> WaitsFor
         return WaitsFor.METADATA if core.is_subscribed else WaitsFor.ASSIGNMENT
     protocol = core.group.protocol
     waits_for = _OF_STATE[protocol.state.value]
-    if waits_for is WaitsFor.JOIN and not core.router.knows(core.group.coordinator):
-        return WaitsFor.COORDINATOR
-    return waits_for
+    return WaitsFor.COORDINATOR if waits_for is WaitsFor.JOIN and not core.group.has_coordinator() else waits_for
 
 
 def _of_partition(core: ConsumerCore, reading: Reading) -> WaitsFor:
@@ -151,7 +156,7 @@ def _trouble(core: ConsumerCore, partitions: Iterable[TopicPartition]) -> Except
     """Return the latest unresolved error: one to be raised, or one of the cluster, the coordinator or a partition."""
     error: Exception | None = next(iter(list(core.queue.errors)), None) or core.router.trouble()
     if error is None and core.group is not None:
-        error = core.router.coordinator_trouble(core.group.coordinator)
+        error = core.group.trouble()
     for partition in partitions:
         fetch = core.planner.current(partition)
         if error is None and fetch is not None:

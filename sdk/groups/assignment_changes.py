@@ -17,11 +17,12 @@ from typing import Final, Protocol
 
 from kafkawire.sdk.errors import KafkaWireError, LocalProtocolError
 from kafkawire.sdk.groups.commit_outcome import Committed, OnDone, Outcome
+from kafkawire.sdk.groups.pending_commits import Member
 from kafkawire.sdk.groups.protocol import Assigned, Event, Lost, MemberReader, Notify, Revoking, Step
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
 
-__all__ = ["AssignmentChanges", "Commits"]
+__all__ = ["AssignmentChanges", "Commits", "MemberCommits"]
 
 logger = logging.getLogger("kafkawire.group")
 
@@ -42,6 +43,20 @@ class Commits(Protocol):
     def release(
         self, partitions: Collection[TopicPartition] | None, now_ms: int, cause: KafkaWireError | None = None
     ) -> None: ...
+
+
+class MemberCommits(Commits, Protocol):
+    """The offsets of a member, in one store or in two.
+
+    Attributes:
+        member: signs the commits.
+    """
+
+    @property
+    def member(self) -> Member | None: ...
+
+    @member.setter
+    def member(self, member: Member | None) -> None: ...
 
 
 class AssignmentChanges:

@@ -19,10 +19,9 @@ from functools import partial
 from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, ConfigurationError, KafkaWireError
-from kafkawire.sdk.groups.assignment_changes import AssignmentChanges
+from kafkawire.sdk.groups.assignment_changes import AssignmentChanges, MemberCommits
 from kafkawire.sdk.groups.classic_protocol import AssignmentProtocol, Joining
 from kafkawire.sdk.groups.departure import Departure
-from kafkawire.sdk.groups.offsets import Offsets
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance import Rebalance
@@ -134,7 +133,7 @@ class ClassicGroup:
         protocol: AssignmentProtocol,
         subscription: Subscription,
         reader: MemberReader,
-        offsets: Offsets,
+        offsets: MemberCommits,
         notify: Notify,
         on_failure: OnFailure,
     ) -> None:

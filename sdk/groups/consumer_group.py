@@ -16,10 +16,9 @@ from functools import partial
 from typing import Final
 
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
-from kafkawire.sdk.groups.assignment_changes import AssignmentChanges
+from kafkawire.sdk.groups.assignment_changes import AssignmentChanges, MemberCommits
 from kafkawire.sdk.groups.consumer_heartbeat import HeartbeatContent, heartbeat
 from kafkawire.sdk.groups.departure import Departure
-from kafkawire.sdk.groups.offsets import Offsets
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics
@@ -111,7 +110,7 @@ class ConsumerGroup:
         member_id: str,
         subscription: Subscription,
         reader: MemberReader,
-        offsets: Offsets,
+        offsets: MemberCommits,
         notify: Notify,
         on_failure: OnFailure,
     ) -> None:

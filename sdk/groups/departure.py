@@ -98,7 +98,7 @@ class Departure:
         self._is_leaving = True
         self._call = self._leave(self._deadline_ms, self._left)
         if self._call is None:
-            logger.info("group %s: stopped without telling the coordinator", self._assignment_changes.group_id)
+            logger.info("group %s: stopped; no coordinator is told", self._assignment_changes.group_id)
             self._promise.keep(None)
             return
         try:

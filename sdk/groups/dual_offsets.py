@@ -28,7 +28,11 @@ _STORES = 2
 class CommitStore(Protocol):
     """One of the two: `Offsets` or `ZookeeperOffsets`."""
 
-    member: Member | None
+    @property
+    def member(self) -> Member | None: ...
+
+    @member.setter
+    def member(self, member: Member | None) -> None: ...
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int, on_done: OnDone, now_ms: int

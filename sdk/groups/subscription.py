@@ -1,4 +1,4 @@
-"""The subscription of a member: topics by name, or all topics whose names match a pattern."""
+"""The subscription of a member: topics by name, or those whose names match a pattern, or all but those."""
 
 from __future__ import annotations
 
@@ -22,19 +22,28 @@ class Subscription:
         names: the names of the topics; empty if there is a pattern.
         pattern: a regular expression that the whole name of a topic must match; None if there are names. A coordinator
             that matches names itself (KIP-848) uses RE2/J syntax.
+        excludes: whether the topics that match are those not to read, and all others are read.
 
     Raises:
         ConfigurationError: neither or both are given.
     """
 
-    def __init__(self, names: Iterable[str] = (), pattern: str | None = None) -> None:
+    def __init__(self, names: Iterable[str] = (), pattern: str | None = None, *, excludes: bool = False) -> None:
         self.names = frozenset(names)
         self.pattern = pattern
+        self.excludes = excludes
         if bool(self.names) == (pattern is not None):
             raise ConfigurationError("topics", sorted(self.names), "expected names of topics, or a pattern")
 
     def __repr__(self) -> str:
-        return ", ".join(sorted(self.names)) if self.pattern is None else f"pattern {self.pattern}"
+        if self.pattern is None:
+            return ", ".join(sorted(self.names))
+        return f"all but pattern {self.pattern}" if self.excludes else f"pattern {self.pattern}"
+
+    @property
+    def option(self) -> str:
+        """The name of the argument that the pattern was given as."""
+        return "excluded_pattern" if self.excludes else "pattern"
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
@@ -42,10 +51,10 @@ class Subscription:
         try:
             return re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
-            raise ConfigurationError("pattern", self.pattern, str(error)) from error
+            raise ConfigurationError(self.option, self.pattern, str(error)) from error
 
     def topics(self, metadata: Metadata) -> frozenset[str]:
-        """Return the named topics, or the known ones that match; Kafka's internal topics never match.
+        """Return the named topics, or the known ones that the pattern chooses, without Kafka's internal topics.
 
         Raises:
             ConfigurationError: the pattern is not a regular expression.
@@ -53,8 +62,8 @@ class Subscription:
         if self.pattern is None:
             return self.names
         regex = self._regex
-        known = metadata.topics.items()
-        return frozenset(name for name, topic in known if not topic.is_internal and regex.fullmatch(name))
+        known = [name for name, topic in metadata.topics.items() if not topic.is_internal]
+        return frozenset(name for name in known if (regex.fullmatch(name) is None) == self.excludes)
 
     def check(self) -> None:
         """Reject, on the user's side, a pattern that only a coordinator might accept.

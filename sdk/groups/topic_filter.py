@@ -15,8 +15,9 @@ from enum import Enum
 from typing import Final
 
 from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.groups.subscription import Subscription
 
-__all__ = ["FilterKind", "TopicFilter"]
+__all__ = ["FilterKind", "TopicFilter", "filter_of"]
 
 #: A longer expression is refused; it comes from another program, and each topic is compared with it.
 EXPRESSION_CHARACTERS_MAX: Final = 10_000
@@ -82,3 +83,18 @@ class TopicFilter:
         if self._excludes_internal and topic in _INTERNAL:
             return False
         return (self._regex.fullmatch(topic) is not None) == (self.kind is FilterKind.WHITE_LIST)
+
+
+def filter_of(subscription: Subscription, *, excludes_internal: bool = True) -> TopicFilter | None:
+    """Return the filter of a subscription; None if it has names.
+
+    Raises:
+        ConfigurationError: the pattern is too long, or not understood.
+    """
+    if subscription.pattern is None:
+        return None
+    kind = FilterKind.BLACK_LIST if subscription.excludes else FilterKind.WHITE_LIST
+    try:
+        return TopicFilter(subscription.pattern, kind, excludes_internal=excludes_internal)
+    except ConfigurationError as error:
+        raise ConfigurationError(subscription.option, subscription.pattern, error.reason) from error

@@ -16,19 +16,18 @@ import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafkawire.sdk.errors import EncodeError, KafkaWireError, LocalProtocolError, RequestTimedOut
-from kafkawire.sdk.groups.assignment_changes import AssignmentChanges, Commits
+from kafkawire.sdk.groups.assignment_changes import AssignmentChanges, MemberCommits
 from kafkawire.sdk.groups.departure import Departure
-from kafkawire.sdk.groups.pending_commits import Member
 from kafkawire.sdk.groups.poll_interval import PollInterval
 from kafkawire.sdk.groups.protocol import Event, GroupMetadata, GroupSettings, MemberReader, Notify, OnFailure
 from kafkawire.sdk.groups.rebalance_metrics import RebalanceMetrics
 from kafkawire.sdk.groups.refusal import ReportedErrors
 from kafkawire.sdk.groups.registry_work import RegistryWork, Work
 from kafkawire.sdk.groups.subscription import Subscription
-from kafkawire.sdk.groups.topic_filter import FilterKind, TopicFilter
+from kafkawire.sdk.groups.topic_filter import TopicFilter, filter_of
 from kafkawire.sdk.groups.zookeeper_assignors import THREAD_ASSIGNORS
 from kafkawire.sdk.groups.zookeeper_ownership import Ownership
 from kafkawire.sdk.groups.zookeeper_view import STATIC, GroupView, read_group
@@ -44,7 +43,7 @@ from kafkawire.sdk.routing.router import Router
 from kafkawire.sdk.states import Edges
 from kafkawire.sdk.transport.promise import Promise
 
-__all__ = ["MEMBERSHIP_EDGES", "MemberCommits", "State", "ZookeeperGroup", "ZookeeperSettings"]
+__all__ = ["MEMBERSHIP_EDGES", "State", "ZookeeperGroup", "ZookeeperSettings"]
 
 logger = logging.getLogger("kafkawire.group")
 
@@ -130,7 +129,6 @@ class ZookeeperSettings(NamedTuple):
         consumer_id: the member; see `new_consumer_id`.
         started_ms: when it started, in ms since epoch; others can see it.
         assignor: "range" or "roundrobin"; all members must have the same.
-        pattern_kind: whether a subscription's pattern names the topics to read, or those not to read.
         excludes_internal: whether a pattern leaves out Kafka's own topics.
         rebalance_backoff_ms: the pause before the group is read again, when a partition still has another owner.
         rebalance_max_retries: after so many attempts the application is told; Kafka's consumer gives up then.
@@ -139,20 +137,9 @@ class ZookeeperSettings(NamedTuple):
     consumer_id: str
     started_ms: int
     assignor: str = "range"
-    pattern_kind: FilterKind = FilterKind.WHITE_LIST
     excludes_internal: bool = True
     rebalance_backoff_ms: int = 2_000
     rebalance_max_retries: int = 4
-
-
-class MemberCommits(Commits, Protocol):
-    """The offsets of a member, in one store or in two.
-
-    Attributes:
-        member: signs the commits.
-    """
-
-    member: Member | None
 
 
 class _Session(SessionListener):
@@ -391,13 +378,8 @@ class ZookeeperGroup:
 
     def _follow(self, subscription: Subscription, now_ms: int) -> bool:
         """Read the topics of a subscription; return False if its pattern is not understood."""
-        kind = self._zookeeper.pattern_kind
         try:
-            self._filter = (
-                None
-                if subscription.pattern is None
-                else TopicFilter(subscription.pattern, kind, excludes_internal=self._zookeeper.excludes_internal)
-            )
+            self._filter = filter_of(subscription, excludes_internal=self._zookeeper.excludes_internal)
         except KafkaWireError as error:
             self._fail(error, now_ms)
             return False

@@ -168,9 +168,11 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """Read exactly these partitions, without group membership; see `kafkawire.Consumer.assign`."""
         self._inner.assign(*partitions)
 
-    def subscribe(self, *topics: str | Iterable[str], pattern: str | None = None) -> None:
+    def subscribe(
+        self, *topics: str | Iterable[str], pattern: str | None = None, excluded_pattern: str | None = None
+    ) -> None:
         """Replace the subscription, at any time; see `kafkawire.Consumer.subscribe`."""
-        result_of(self._inner.subscribe, *topics, pattern=pattern)
+        result_of(self._inner.subscribe, *topics, pattern=pattern, excluded_pattern=excluded_pattern)
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic; see `kafkawire.Consumer.partitions_for`."""

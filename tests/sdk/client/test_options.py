@@ -37,6 +37,9 @@ class OneForAll(Assignor):
         raise NotImplementedError
 
 
+IN_ZOOKEEPER: dict[str, object] = {"group_id": "g", "group_protocol": "zookeeper", "zookeeper_connect": "a:1"}
+
+
 def test_defaults() -> None:
     options = read_options(ProducerOptions, "a:1,b", {})
     assert [str(address) for address in options.bootstrap_servers] == ["a:1", "b:9092"]
@@ -65,6 +68,11 @@ sasl.oauthbearer.scope=null sasl.oauthbearer.token.endpoint.url=null security.pr
 ssl.endpoint.identification.algorithm=https ssl.key.password=null ssl.keystore.certificate.chain=null
 ssl.keystore.key=null ssl.keystore.location=null ssl.keystore.type=JKS ssl.truststore.certificates=null
 ssl.truststore.location=null ssl.truststore.type=JKS
+"""
+
+#: Of the consumer that registers in ZooKeeper, the defaults of Apache Kafka 1.1.1.
+KAFKA_DEFAULTS += """
+zookeeper.connect=null zookeeper.session.timeout.ms=6000 offsets.storage=zookeeper dual.commit.enabled=null
 """
 
 #: Dotted names that only librdkafka has.
@@ -271,11 +279,68 @@ def test_refused_by_a_producer(given: dict[str, object], message: str) -> None:
             "bootstrap_servers='b:1': given twice: the first argument, here 'a', is the servers; topics follow it",
         ),
         ({"group_id": 5}, "group_id=5: expected a string"),
+        (
+            {"group_id": "g", "offsets_storage": "kafka"},
+            "offsets_storage='kafka': has no effect without group_protocol=\"z",
+        ),
+        ({"group_id": "g", "dual.commit.enabled": "false"}, "dual_commit_enabled=False: has no effect without"),
+        (
+            {"zookeeper_session_timeout_ms": 5},
+            'zookeeper_session_timeout_ms=5: has no effect without group_protocol="z',
+        ),
+        ({"group_id": "g", "zookeeper_connect": "a:1"}, "zookeeper_connect='a:1': has no effect without"),
+        ({"group_id": "g", "zookeeper_connect": "a"}, "zookeeper_connect='a': 'a' is no host:port"),
+        ({"group_id": "g", "zookeeper.connect": "a:1/b/"}, "zookeeper.connect='a:1/b/': the chroot '/b/'"),
+        ({"zookeeper_connect": 5}, "zookeeper_connect=5: expected a string"),
+        ({"group_protocol": "zookeeper"}, "group_protocol='zookeeper': has no effect without group_id"),
+        (
+            {"group_id": "g", "group_protocol": "zookeeper"},
+            'zookeeper_connect=None: group_protocol="zookeeper" needs it',
+        ),
+        ({**IN_ZOOKEEPER, "offsets_storage": "both"}, "offsets_storage='both': expected one of zookeeper, kafka"),
+        ({**IN_ZOOKEEPER, "dual_commit_enabled": 1}, "dual_commit_enabled=1: expected True, False or None"),
+        ({**IN_ZOOKEEPER, "session_timeout_ms": 9_000}, "session_timeout_ms=9000: .* use zookeeper_session_timeout_ms"),
+        ({**IN_ZOOKEEPER, "heartbeat_interval_ms": 9}, "heartbeat_interval_ms=9: .* takes the place of heartbeats"),
+        ({**IN_ZOOKEEPER, "group_instance_id": "i"}, "group_instance_id='i': .* it has no static members"),
+        ({**IN_ZOOKEEPER, "group_remote_assignor": "a"}, "group_remote_assignor='a': .* see assignors"),
+        ({**IN_ZOOKEEPER, "assignors": "sticky"}, 'expected "range" or "roundrobin", one of them'),
+        ({**IN_ZOOKEEPER, "assignors": "range,roundrobin"}, 'expected "range" or "roundrobin", one of them'),
+        ({**IN_ZOOKEEPER, "assignors": OneForAll()}, 'expected "range" or "roundrobin", one of them'),
     ],
 )
 def test_refused_by_a_consumer(given: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read_options(ConsumerOptions, "a", given)
+
+
+@pytest.mark.parametrize(
+    ("given", "stores"),
+    [
+        ({}, {"zookeeper"}),
+        ({"dual_commit_enabled": True}, {"zookeeper", "kafka"}),
+        ({"dual.commit.enabled": "false"}, {"zookeeper"}),
+        ({"offsets_storage": "kafka"}, {"zookeeper", "kafka"}),
+        ({"offsets_storage": "kafka", "dual_commit_enabled": None}, {"zookeeper", "kafka"}),
+        ({"offsets.storage": "kafka", "dual_commit_enabled": False}, {"kafka"}),
+    ],
+)
+def test_stores_of_a_group_in_zookeeper(given: dict[str, object], stores: set[str]) -> None:
+    options = read_options(ConsumerOptions, "a", {**IN_ZOOKEEPER, **given})
+    assert options.commits_to == stores
+    assert options.zookeeper_assignor == "range"
+
+
+def test_options_of_a_group_in_zookeeper() -> None:
+    assert read_options(ConsumerOptions, "a", {"group_id": "g"}).commits_to == {"kafka"}
+    given = {
+        **IN_ZOOKEEPER,
+        "assignors": ["roundrobin"],
+        "group_instance_id": None,
+        "zookeeper_connect": " a:1 , b:2/c",
+    }
+    options = read_options(ConsumerOptions, "a", given)
+    assert options.zookeeper_assignor == "roundrobin"
+    assert options.zookeeper_session_timeout_ms == 6_000
 
 
 def test_consumer_assignors() -> None:

@@ -71,6 +71,7 @@ def test_it_continues_from_the_commit() -> None:
         await consumer.commit()
         other = TopicPartition("t", 5)
         assert await consumer.committed(T0, other) == {T0: OffsetAndMetadata(2)}
+        assert await consumer.committed([]) == {}
 
     consuming(test)
 

@@ -45,6 +45,25 @@ def test_a_pattern_matches_whole_names_of_other_topics_than_kafkas(
     assert str(subscription) == f"pattern {pattern}"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "topics"),
+    [
+        ("orders", {"orders-eu", "old-orders"}),
+        ("orders.*", {"old-orders"}),
+        (".*", set()),
+        ("x", {"orders", "orders-eu", "old-orders"}),
+    ],
+)
+def test_a_pattern_may_exclude_topics(metadata: Metadata, pattern: str, topics: set[str]) -> None:
+    subscription = Subscription(pattern=pattern, excludes=True)
+    assert subscription.topics(metadata) == topics
+    subscription.keep_known(metadata)
+    assert metadata.wanted is None
+    assert str(subscription) == f"all but pattern {pattern}"
+    with pytest.raises(ConfigurationError, match=r"^excluded_pattern='\('"):
+        Subscription(pattern="(", excludes=True).check()
+
+
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999}", "(" * 5_000 + ")" * 5_000])
 def test_no_regular_expression(pattern: str) -> None:
     with pytest.raises(ConfigurationError, match="pattern="):

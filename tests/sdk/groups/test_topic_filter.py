@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkawire.sdk.errors import ConfigurationError
-from kafkawire.sdk.groups.topic_filter import EXPRESSION_CHARACTERS_MAX, FilterKind, TopicFilter
+from kafkawire.sdk.groups.subscription import Subscription
+from kafkawire.sdk.groups.topic_filter import EXPRESSION_CHARACTERS_MAX, FilterKind, TopicFilter, filter_of
 
 TOPICS = ["a", "ab", "b", "A", "a.b", "__consumer_offsets", "__transaction_state"]
 
@@ -64,3 +65,15 @@ def test_what_is_not_understood_is_refused(expression: str, reason: str) -> None
     with pytest.raises(ConfigurationError, match="white_list") as caught:
         TopicFilter(expression)
     assert reason in str(caught.value)
+
+
+def test_the_filter_of_a_subscription() -> None:
+    assert filter_of(Subscription(["a"])) is None
+    for excludes, shown in ((False, "white_list a"), (True, "black_list a")):
+        assert repr(filter_of(Subscription(pattern="a", excludes=excludes))) == shown
+    for excludes, name in ((False, "pattern"), (True, "excluded_pattern")):
+        with pytest.raises(ConfigurationError, match=f"^{name}='\\('"):
+            filter_of(Subscription(pattern="(", excludes=excludes))
+    chosen = filter_of(Subscription(pattern=".*"), excludes_internal=False)
+    assert chosen is not None
+    assert chosen.accepts("__consumer_offsets")

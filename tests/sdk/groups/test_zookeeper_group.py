@@ -15,7 +15,6 @@ from kafkawire.sdk.errors import BrokerError, Closed, RequestTimedOut
 from kafkawire.sdk.groups.commit_outcome import Committed, Fenced
 from kafkawire.sdk.groups.protocol import Assigned, GroupMetadata, Lost, Revoking
 from kafkawire.sdk.groups.subscription import Subscription
-from kafkawire.sdk.groups.topic_filter import FilterKind
 from kafkawire.sdk.groups.zookeeper_group import MEMBERSHIP_EDGES, State
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.registry.registry import Create, CreateMode, Operation, RegistryCode, RegistryError, Transaction
@@ -268,7 +267,7 @@ def test_a_subscription_can_change() -> None:
 
 def test_filters() -> None:
     group = Group({"t": 1, "u": 1})
-    member = group.member("g_a", pattern="'u , x'", zookeeper={"pattern_kind": FilterKind.BLACK_LIST})
+    member = group.member("g_a", pattern="'u , x'", excludes=True)
     group.run(0)
     assert group.reading() == {"t/0": "g_a"}
     assert b'"subscription":{"u|x":1},"pattern":"black_list"' in group.tree.nodes[f"{IDS}/g_a"].data

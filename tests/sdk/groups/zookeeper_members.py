@@ -118,11 +118,17 @@ class Group:
         return 0 if node is None else CONSUMER_OFFSET.decode(node.data)
 
     def member(
-        self, name: str, *topics: str, pattern: str | None = None, zookeeper: dict[str, Any] | None = None, **given: Any
+        self,
+        name: str,
+        *topics: str,
+        pattern: str | None = None,
+        excludes: bool = False,
+        zookeeper: dict[str, Any] | None = None,
+        **given: Any,
     ) -> Member:
         """Start a member; without topics and pattern it reads `t`."""
         names = topics or (() if pattern else ("t",))
-        member = Member(name, self, Subscription(names, pattern), zookeeper or {}, given)
+        member = Member(name, self, Subscription(names, pattern, excludes=excludes), zookeeper or {}, given)
         self.members.append(member)
         return member
 

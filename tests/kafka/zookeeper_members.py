@@ -1,0 +1,300 @@
+"""Members of one group in ZooKeeper, each a process: ours, and the consumer of Kafka 1.1; what they read and own.
+
+Every time is that of the machine's monotonic clock, in ns, so that what several processes tell can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from tests.kafka.apache import copy_jars
+from tests.kafka.cleaning import until
+
+__all__ = ["Member", "Owners", "Place", "Seen", "await_so"]
+
+#: The last release with the consumer that registers in ZooKeeper.
+OLD_RELEASE = "1.1.1"
+
+#: A step that has not come by then never will; Java starts slowly on a loaded machine.
+TIMEOUT_SECONDS = 60
+
+#: Between two looks at the owners.
+_LOOK_SECONDS = 0.02
+
+_ROOT = Path(__file__).parents[2]
+
+_LOGGING = """log4j.rootLogger=ERROR, err
+log4j.appender.err=org.apache.log4j.ConsoleAppender
+log4j.appender.err.Target=System.err
+log4j.appender.err.layout=org.apache.log4j.PatternLayout
+log4j.appender.err.layout.ConversionPattern=%d %p %m (%c)%n
+"""
+
+
+class Place(NamedTuple):
+    """Where a group reads.
+
+    Attributes:
+        bootstrap: a broker.
+        connect: `zookeeper.connect`.
+        topic: the topic that all members read.
+        group: the group.
+        partitions: the number of partitions of the topic.
+    """
+
+    bootstrap: str
+    connect: str
+    topic: str
+    group: str
+    partitions: int
+
+
+class Seen:
+    """The values of records that members have read."""
+
+    def __init__(self) -> None:
+        self.times: Counter[int] = Counter()
+        self._lock = threading.Lock()
+
+    def note(self, value: int) -> None:
+        with self._lock:
+            self.times[value] += 1
+
+    def has_all(self, values: range) -> bool:
+        with self._lock:
+            return all(self.times[value] for value in values)
+
+
+class Member:
+    """One process.
+
+    Args:
+        place: where it reads.
+        seen: takes the records.
+        name: is part of its id in ZooKeeper.
+        folder: for its logs.
+        is_ours: whether it is this package's consumer.
+        settings: more options, under Kafka's names.
+        session_timeout_ms: of the session with ZooKeeper.
+
+    Attributes:
+        owned: times between which this member was told that it has a partition, `[partition]`: begin, and end or None;
+            ours alone tells.
+        ended_ns: when the process was killed.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        seen: Seen,
+        name: str,
+        folder: Path,
+        *,
+        is_ours: bool,
+        settings: Mapping[str, str] | None = None,
+        session_timeout_ms: int = 2_000,
+    ) -> None:
+        self.name = name
+        self.is_ours = is_ours
+        self.owned: dict[int, list[tuple[int, int | None]]] = {}
+        self._seen = seen
+        options = {
+            "group.id": place.group,
+            "zookeeper.connect": place.connect,
+            "zookeeper.session.timeout.ms": str(session_timeout_ms),
+            "auto.commit.interval.ms": "500",
+        } | dict(settings or {})
+        command = _ours(place, options) if is_ours else _theirs(place, name, options, folder)
+        self._log = folder / f"{name}.log"
+        with self._log.open("wb") as errors:
+            self._process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert self._process.stdout is not None
+        self._reading = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reading.start()
+
+    def stop(self) -> None:
+        """Have it leave, and wait for that."""
+        self._process.terminate()
+        self._end()
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._process.kill()
+        self._end()
+
+    def check(self) -> None:
+        """Fail if the process has ended by itself."""
+        assert self._process.poll() is None, f"{self.name} has ended: {self._log.read_text()[-2_000:]}"
+
+    def _end(self) -> None:
+        self._process.wait(TIMEOUT_SECONDS)
+        ended_ns = time.monotonic_ns()
+        self._reading.join(TIMEOUT_SECONDS)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        for times in self.owned.values():
+            times[:] = [(begin, ended_ns if end is None else end) for begin, end in times]
+
+    def _read(self, lines: IO[str]) -> None:
+        for line in lines:
+            words = line.split()
+            if not self.is_ours:
+                self._seen.note(int(words[0]))
+            elif words[0] == "r":
+                self._seen.note(int(words[1]))
+            else:
+                self._note_change(words[0], int(words[1]), [int(word) for word in words[2:]])
+
+    def _note_change(self, sign: str, at_ns: int, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            times = self.owned.setdefault(partition, [])
+            if sign == "+":
+                times.append((at_ns, None))
+            else:
+                times[-1] = (times[-1][0], at_ns)
+
+
+def _ours(place: Place, options: Mapping[str, str]) -> list[str]:
+    given = {
+        "bootstrap_servers": place.bootstrap,
+        "group.protocol": "zookeeper",
+        "auto.offset.reset": "earliest",
+        **options,
+    }
+    return [sys.executable, "-m", "tests.kafka.zookeeper_reader", place.topic, json.dumps(given)]
+
+
+def _theirs(place: Place, name: str, options: Mapping[str, str], folder: Path) -> list[str]:
+    jars = copy_jars("zookeeper_consumer_pom.xml", f"zookeeper-consumer-{OLD_RELEASE}", {"kafka.version": OLD_RELEASE})
+    logging = folder / "log4j.properties"
+    logging.write_text(_LOGGING)
+    java = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j.configuration=file:{logging}"]
+    # The tool refuses to begin at the smallest offset if the group has offsets, which it must have here: without them,
+    # this member begins at the end, and misses what was written before.
+    given = {"consumer.id": name, "rebalance.backoff.ms": "500", "rebalance.max.retries": "20", **options}
+    properties = [each for key, value in given.items() for each in ("--consumer-property", f"{key}={value}")]
+    tool = ["kafka.tools.ConsoleConsumer", "--zookeeper", place.connect, "--topic", place.topic]
+    return [*java, "-cp", f"{jars}/*", *tool, *properties]
+
+
+class Owners(threading.Thread):
+    """Looks at the owners of all partitions again and again, while a `with` block runs.
+
+    Args:
+        place: what to look at.
+
+    Attributes:
+        looks: times before and after each look, and what it found: the owner of each partition, None for none.
+    """
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(daemon=True)
+        from kazoo.client import KazooClient
+
+        self._place = place
+        self._client = KazooClient(place.connect)
+        self._has_ended = threading.Event()
+        self.looks: list[tuple[int, int, tuple[str | None, ...]]] = []
+
+    def __enter__(self) -> Owners:
+        self._client.start()
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._has_ended.set()
+        self.join()
+        self._client.stop()
+        self._client.close()
+
+    def run(self) -> None:
+        while not self._has_ended.wait(_LOOK_SECONDS):
+            before_ns = time.monotonic_ns()
+            found = tuple(self._owner(partition) for partition in range(self._place.partitions))
+            self.looks.append((before_ns, time.monotonic_ns(), found))
+
+    def _owner(self, partition: int) -> str | None:
+        from kazoo.exceptions import NoNodeError
+
+        try:
+            path = f"/consumers/{self._place.group}/owners/{self._place.topic}/{partition}"
+            data: bytes = self._client.get(path)[0]
+        except NoNodeError:
+            return None
+        return data.decode()
+
+    def members(self) -> Counter[str | None]:
+        """Return how many partitions each member owns now, None for those that nobody owns."""
+        found = self.looks[-1][2] if self.looks else (None,) * self._place.partitions
+        return Counter(None if owner is None else owner.rpartition("-")[0] for owner in found)
+
+    def offsets(self) -> list[int | None]:
+        """Return the offsets in ZooKeeper, by partition."""
+        from kazoo.exceptions import NoNodeError
+
+        offsets: list[int | None] = []
+        for partition in range(self._place.partitions):
+            try:
+                path = f"/consumers/{self._place.group}/offsets/{self._place.topic}/{partition}"
+                offsets.append(int(self._client.get(path)[0]))
+            except NoNodeError:
+                offsets.append(None)
+        return offsets
+
+    def nodes(self) -> list[str]:
+        """Return the ids and the owners that are left of a group."""
+        base = f"/consumers/{self._place.group}"
+        owners = self._client.get_children(f"{base}/owners/{self._place.topic}")
+        return [*self._client.get_children(f"{base}/ids"), *owners]
+
+    def longest_gap_ms(self) -> float:
+        """Return the longest time for which a partition that had an owner had none."""
+        longest_ns = 0
+        for partition in range(self._place.partitions):
+            lost_ns: int | None = None
+            has_begun = False
+            for before_ns, after_ns, found in self.looks:
+                if found[partition] is not None:
+                    has_begun, lost_ns = True, None
+                elif has_begun:
+                    lost_ns = before_ns if lost_ns is None else lost_ns
+                    longest_ns = max(longest_ns, after_ns - lost_ns)
+        return longest_ns / 1e6
+
+    def conflicts(self, members: Sequence[Member]) -> Iterator[str]:
+        """Yield the times at which a partition was read by one of ours, and by another member, too."""
+        ours = [member for member in members if member.is_ours]
+        theirs = {f"{self._place.group}_{member.name}" for member in members if not member.is_ours}
+        for partition in range(self._place.partitions):
+            times = sorted((*each, m.name) for m in ours for each in m.owned.get(partition, ()) if each[1] is not None)
+            for (_, end, one), (begin, _, other) in pairwise(times):
+                if end is not None and begin < end:
+                    yield f"partition {partition} is read by {one} and by {other}"
+            foreign = [look for look in self.looks if (look[2][partition] or "").rpartition("-")[0] in theirs]
+            for begin, end, name in times:
+                if end is not None and any(begin < before and after < end for before, after, _ in foreign):
+                    yield f"partition {partition} is read by {name}, and owned by one of theirs"
+
+
+def await_so(is_so: Callable[[], bool], what: str | Callable[[], str], members: Sequence[Member]) -> None:
+    """Wait until something is the case.
+
+    Raises:
+        AssertionError: it never is, or a member has ended by itself.
+    """
+
+    def is_so_with_all() -> bool:
+        for member in members:
+            member.check()
+        return is_so()
+
+    until(is_so_with_all, what)

@@ -1,0 +1,57 @@
+"""A program that reads as a member of a group in ZooKeeper, until SIGTERM: OPTIONS, as JSON, are those of the consumer.
+
+It prints a line for each record and for each change of its partitions, with the time of the machine's monotonic clock:
+
+    r VALUE
+    + NANOSECONDS PARTITION…
+    - NANOSECONDS PARTITION…
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from typing import Any
+
+from kafkawire import Consumer, TopicPartition
+
+__all__: list[str] = []
+
+
+class _Listener:
+    """Prints what it is told."""
+
+    def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        _show("+", partitions)
+
+    def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        _show("-", partitions)
+
+    def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        _show("-", partitions)
+
+
+def _show(sign: str, partitions: frozenset[TopicPartition]) -> None:
+    print(sign, time.monotonic_ns(), *sorted(each.partition for each in partitions), flush=True)
+
+
+async def _read(topic: str, options: dict[str, Any]) -> None:
+    consumer = Consumer(options.pop("bootstrap_servers"), topic, listener=_Listener(), **options)
+    closing: list[asyncio.Task[None]] = []
+    async with consumer:
+
+        def end() -> None:
+            closing.append(asyncio.create_task(consumer.close()))
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+        async for record in consumer:
+            print("r", (record.value or b"").decode(), flush=True)
+        for task in closing:
+            await task
+
+
+if __name__ == "__main__":
+    asyncio.run(_read(sys.argv[1], json.loads(sys.argv[2])))

@@ -1,0 +1,408 @@
+"""A consumer in a group in ZooKeeper opens a session, reads what it owns, commits where it should, and leaves nothing.
+
+Method: the whole consumer against a scripted broker and a registry in the process, on which a second session prepares
+and inspects the nodes; the machines are tested in `tests/sdk/groups`, a real ZooKeeper in `tests/kafka`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kafkawire.reference_broker.cluster.embedded_registry import EmbeddedRegistry, EmbeddedSession
+from kafkawire.sdk.consumer import zookeeper
+from kafkawire.sdk.consumer.consumer import Consumer
+from kafkawire.sdk.consumer.health import WaitsFor
+from kafkawire.sdk.errors import Closed, ConfigurationError, ConnectionLost, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.groups.protocol import Step
+from kafkawire.sdk.protocol.tables.znodes import BROKER, TOPIC, BrokerRegistration, TopicAssignment
+from kafkawire.sdk.registry.content import DamagedZnode
+from kafkawire.sdk.registry.registry import (
+    Children,
+    Data,
+    GetChildren,
+    GetData,
+    Operation,
+    Outcome,
+    Post,
+    RegistryCode,
+    RegistryError,
+    SessionListener,
+)
+from kafkawire.sdk.registry.steps import Steps, create_with_parents, run
+from kafkawire.sdk.registry.zookeeper import SessionState
+from kafkawire.sdk.routing.partitions import OffsetAndMetadata, TopicPartition
+from kafkawire.sdk.transport.promise import Promise
+from tests.sdk.consumer.grouped import QUICK
+from tests.sdk.scripted_broker import BROKER as ADDRESS
+from tests.sdk.scripted_broker import StoringBroker
+
+T0 = TopicPartition("t", 0)
+OWNER = "/consumers/g/owners/t/0"
+OFFSET = "/consumers/g/offsets/t/0"
+GROUP: dict[str, Any] = {"group_protocol": "zookeeper", "zookeeper_connect": "z:2181/kafka"}
+
+
+class ZooKeeper:
+    """One tree with a broker and topic t, and the sessions that consumers open.
+
+    Attributes:
+        sessions: those of the consumers.
+        opens: whether sessions are opened.
+    """
+
+    def __init__(self) -> None:
+        self.registry = EmbeddedRegistry(lambda: 0)
+        self.sessions: list[Session] = []
+        self.opens = True
+        self._posted: list[Callable[[], None]] = []
+        self._own = self.registry.session(self._posted.append)
+        self._own.start()
+        self.put(BROKER.path(1), BROKER.encode(BrokerRegistration({}, {"P": "PLAINTEXT"}, ("P://b:9092",))))
+        self.put(TOPIC.path("t"), TOPIC.encode(TopicAssignment({0: (1,)})))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create a node, with its parents."""
+        self._run(create_with_parents(path, data))
+
+    def data(self, path: str) -> bytes | None:
+        """Return the content of a node; None without one."""
+        (outcome,) = self._ask(GetData(path))
+        return outcome.data if isinstance(outcome, Data) else None
+
+    def children(self, path: str) -> tuple[str, ...]:
+        (outcome,) = self._ask(GetChildren(path))
+        return outcome.names if isinstance(outcome, Children) else ()
+
+    def expire(self) -> None:
+        """End the session of the first consumer."""
+        self.registry.expire(self.sessions[0].session_id)
+
+    def _ask(self, *operations: Operation) -> tuple[Outcome, ...]:
+        found: list[tuple[Outcome, ...]] = []
+        self._own.submit(operations, found.append)
+        self._turn()
+        return found[0]
+
+    def _run(self, steps: Steps[Any]) -> None:
+        ended: list[Any] = []
+        run(self._own, steps, ended.append, ended.append)
+        self._turn()
+        assert len(ended) == 1, ended
+
+    def _turn(self) -> None:
+        while self._posted:
+            self._posted.pop(0)()
+
+
+class Session:
+    """The session of one consumer; takes the place of a `ZooKeeperRegistry`."""
+
+    def __init__(self, server: ZooKeeper, post: Post, timeout_ms: int) -> None:
+        self._server = server
+        self._session: EmbeddedSession = server.registry.session(post, timeout_ms=timeout_ms)
+        self.timeout_ms = timeout_ms
+        self.listeners: list[SessionListener] = []
+        self.is_closed = False
+
+    @property
+    def session_id(self) -> int:
+        return self._session.session_id
+
+    @property
+    def state(self) -> SessionState:
+        is_connected = self.session_id and self._session.silent_since_ms is None
+        return SessionState.CONNECTED if is_connected else SessionState.OPENING
+
+    def describe(self) -> str:
+        return "the ZooKeeper of this test"
+
+    def start(self) -> None:
+        if self._server.opens:
+            self._session.start()
+
+    def add_listener(self, listener: SessionListener) -> None:
+        self.listeners.append(listener)
+        self._session.add_listener(listener)
+
+    def remove_listener(self, listener: SessionListener) -> None:
+        self._session.remove_listener(listener)
+
+    def submit(self, operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
+        self._session.submit(operations, done)
+
+    def begin_to_close(self, timeout_ms: int, closed: Callable[[], None]) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._session.close(timeout_ms)
+        closed()
+
+    def disconnect(self) -> None:
+        self._session.disconnect()
+
+    def reconnect(self) -> None:
+        self._session.reconnect()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> ZooKeeper:
+    found = ZooKeeper()
+
+    def session(connect: str, post: Post, *, session_timeout_ms: int) -> Session:
+        assert connect == "z:2181/kafka"
+        found.sessions.append(Session(found, post, session_timeout_ms))
+        return found.sessions[-1]
+
+    monkeypatch.setattr(zookeeper, "ZooKeeperRegistry", session)
+    return found
+
+
+class Listener:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self.told.append(f"assigned {len(partitions)}")
+
+    def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        self.told.append(f"revoked {len(partitions)}")
+
+    def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        self.told.append(f"lost {len(partitions)}")
+
+
+def consuming(
+    test: Callable[[StoringBroker, Consumer], Awaitable[None]], *topics: str, listener: Any = None, **options: Any
+) -> StoringBroker:
+    """Run a test with a consumer, and a broker whose topic t has three records."""
+    made: list[StoringBroker] = []
+
+    async def run_test() -> None:
+        broker = StoringBroker({"t": 1})
+        made.append(broker)
+        broker.fill("t", b"a", b"b", b"c")
+        given = {**QUICK, **GROUP, **options}
+        async with Consumer(str(ADDRESS), *topics, network=broker.network, listener=listener, **given) as consumer:
+            async with asyncio.timeout(20):
+                await test(broker, consumer)
+
+    asyncio.run(run_test())
+    return made[0]
+
+
+@pytest.mark.parametrize("io", ["loop", "thread"])
+def test_a_member_reads_what_it_owns_and_leaves_nothing(server: ZooKeeper, io: str) -> None:
+    listener = Listener()
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        assert [record.value async for record in consumer.records(stop_at_end=True)] == [b"a", b"b", b"c"]
+        (owner,) = server.children("/consumers/g/ids")
+        assert (server.data(OWNER) or b"").decode() == f"{owner}-0"
+        assert owner.startswith("g_")
+        await consumer.commit()
+        assert await consumer.committed(T0) == {T0: OffsetAndMetadata(3)}
+        consumer.seek(T0, 1)
+        assert (await anext(aiter(consumer))).value == b"b"
+        assert consumer.group_metadata().group_id == "g"
+
+    broker = consuming(test, "t", io=io, listener=listener, zookeeper_session_timeout_ms=7_000)
+    assert listener.told == ["assigned 1", "revoked 1"]
+    assert server.children("/consumers/g/ids") == server.children("/consumers/g/owners/t") == ()
+    assert server.data(OFFSET) == b"2", "the close commits what is finished"
+    assert not broker.commits
+    assert [(session.is_closed, session.timeout_ms) for session in server.sessions] == [(True, 7_000)]
+
+
+@pytest.mark.parametrize(
+    ("options", "in_zookeeper", "in_kafka"),
+    [
+        ({}, b"3", None),
+        ({"dual_commit_enabled": True}, b"3", 3),
+        ({"offsets_storage": "kafka"}, b"3", 3),
+        ({"offsets_storage": "kafka", "dual_commit_enabled": False}, None, 3),
+    ],
+)
+@pytest.mark.parametrize("way", ["commit", "interval", "by hand"])
+def test_where_offsets_are_committed(
+    server: ZooKeeper, options: dict[str, Any], in_zookeeper: bytes | None, in_kafka: int | None, way: str
+) -> None:
+    def is_stored(broker: StoringBroker) -> bool:
+        return server.data(OFFSET) == in_zookeeper and broker.commits.get(("g", "t", 0)) == in_kafka
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        if way == "by hand":
+            consumer.assign(T0)
+        await consumer.getmany(1_000)
+        if way != "interval":
+            await consumer.commit()
+        while not is_stored(broker):
+            await consumer.getmany(5)
+        assert (await consumer.committed(T0, TopicPartition("t", 5)))[T0].offset == 3
+
+    topics = () if way == "by hand" else ("t",)
+    interval_ms = 1 if way == "interval" else 60_000
+    assert is_stored(consuming(test, *topics, auto_commit_interval_ms=interval_ms, **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "begin"),
+    [
+        ({}, 1),
+        ({"dual_commit_enabled": True}, 2),
+        ({"offsets_storage": "kafka"}, 2),
+        ({"offsets_storage": "kafka", "dual_commit_enabled": False}, 2),
+    ],
+)
+def test_where_a_member_begins(server: ZooKeeper, options: dict[str, Any], begin: int) -> None:
+    server.put(OFFSET, b"1")
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        broker.commits["g", "t", 0] = 2
+        assert (await anext(aiter(consumer))).offset == begin
+
+    consuming(test, "t", **options)
+
+
+def test_an_offset_that_cannot_be_read_is_an_error(server: ZooKeeper) -> None:
+    server.put(OFFSET, b"x")
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(DamagedZnode):
+            await consumer.committed(T0, TopicPartition("t", 5))
+
+    consuming(test)
+
+
+def test_topics_by_what_they_are_not(server: ZooKeeper) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await consumer.subscribe(excluded_pattern="u.*")
+        assert (await anext(aiter(consumer))).value == b"a"
+        (member,) = server.children("/consumers/g/ids")
+        assert b'"pattern":"black_list"' in (server.data(f"/consumers/g/ids/{member}") or b"")
+        await consumer.subscribe(pattern="u.*")
+        while consumer.assignment:
+            await asyncio.sleep(0)
+
+    consuming(test)
+
+
+def test_a_lost_session_costs_the_partitions_and_they_come_back(server: ZooKeeper) -> None:
+    listener = Listener()
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await anext(aiter(consumer))
+        server.expire()
+        while listener.told != ["assigned 1", "lost 1", "assigned 1"]:
+            await consumer.getmany(5)
+        assert server.data(OWNER) is not None
+
+    consuming(test, "t", listener=listener)
+
+
+def test_health_tells_of_a_lost_connection(server: ZooKeeper) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        await anext(aiter(consumer))
+        assert consumer.health().error is None
+        server.sessions[0].disconnect()
+        error = consumer.health().error
+        assert isinstance(error, ConnectionLost)
+        assert str(error) == "there is no connection to the ZooKeeper of this test"
+        server.sessions[0].reconnect()
+
+    consuming(test, "t")
+
+
+def test_health_of_a_member_without_a_session(server: ZooKeeper) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        server.sessions[0].disconnect()
+        await consumer.subscribe("t")
+        while consumer.health().waits_for is not WaitsFor.COORDINATOR:
+            await asyncio.sleep(0)
+        server.sessions[0].reconnect()
+
+    consuming(test)
+
+
+def test_the_start_waits_for_a_session_and_not_for_ever(server: ZooKeeper) -> None:
+    server.opens = False
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None: ...
+
+    with pytest.raises(RequestTimedOut, match="no session was opened in time with the ZooKeeper of this test"):
+        consuming(test, "t", api_timeout_ms=20)
+    assert server.sessions[0].is_closed
+
+
+def test_refused_credentials_end_the_start(server: ZooKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RegistryError(RegistryCode.AUTH_FAILED, "", "the ZooKeeper of this test")
+
+    def refuse(session: Session) -> None:
+        (listener,) = session.listeners
+        listener.refused(error)
+
+    monkeypatch.setattr(Session, "start", refuse)
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None: ...
+
+    with pytest.raises(RegistryError, match="AUTH_FAILED"):
+        consuming(test, "t")
+
+
+def test_a_close_while_the_start_waits(server: ZooKeeper) -> None:
+    """The promise of the start fails with the end of the machines."""
+    session = zookeeper.RegistrySession(_options(), lambda function: None)
+    opened: Promise[None] = Promise()
+    server.opens = False
+    session.open(1_000, opened)
+    assert session.due_ms(0) == 1_000
+    session.fail(Closed("the end"), 1)
+    with pytest.raises(Closed):
+        opened.wait(0)
+    assert session.due_ms(2) is None
+    assert server.sessions[0].is_closed
+
+
+def test_without_kazoo_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("kazoo", "kazoo.protocol"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    async def test(broker: StoringBroker, consumer: Consumer) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r'pip install "kafkawire\[zookeeper\]"'):
+        consuming(test, "t")
+
+
+def test_a_driver_that_has_ended_refuses_what_is_posted() -> None:
+    """The registry then ends its session, as it does when an event loop has ended."""
+
+    def ended(step: Step) -> None:
+        raise Closed("the consumer was closed")
+
+    with pytest.raises(RuntimeError, match="the consumer was closed"):
+        zookeeper.posting(ended)(lambda: None)
+    steps: list[Step] = []
+    called: list[int] = []
+    zookeeper.posting(steps.append)(lambda: called.append(1))
+    assert not called
+    steps[0](5)
+    assert called == [1]
+
+
+def _options() -> Any:
+    from kafkawire.sdk.client.options import ConsumerOptions, read_options
+
+    return read_options(ConsumerOptions, "a", {"group_id": "g", **GROUP})
+
+
+def test_a_group_that_cannot_be_a_name_in_zookeeper(server: ZooKeeper) -> None:
+    async def test(broker: StoringBroker, consumer: Consumer) -> None:
+        with pytest.raises(KafkaWireError, match="group"):
+            await consumer.getmany(1_000)
+
+    consuming(test, "t", group_id="a/b")
