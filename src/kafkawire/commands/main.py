@@ -57,6 +57,11 @@ COMMANDS: Final = {
     "dump": Command(
         "kafkawire.commands.inspection.dump", "Show segments, indexes and snapshots, and what is wrong with them."
     ),
+    "groups": Command(
+        "kafkawire.commands.groups.groups",
+        "Move the offsets of a group between ZooKeeper and Kafka.",
+        "cli,zookeeper",
+    ),
     "pipeline": Command(
         "kafkawire.commands.pipeline.pipeline", "Audit stored topics with Spark: tables and a report.", "cli,spark"
     ),

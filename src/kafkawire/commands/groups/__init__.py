@@ -1,0 +1,1 @@
+"""`kafkawire groups`: groups of consumers, and their offsets."""

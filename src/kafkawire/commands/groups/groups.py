@@ -1,0 +1,77 @@
+"""The commands of `kafkawire groups`. Exit status 1 means that a group was refused or could not be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from kafkawire.commands.groups.offset_migration import CopiedOffset, Migration, MigrationRefused, Store
+from kafkawire.commands.terminal import counted, errors_on_one_line, new_app, print_line, print_table, run_app
+from kafkawire.sdk.errors import KafkaWireError
+
+__all__ = ["app", "run"]
+
+app = new_app("Groups of consumers, and their offsets.")
+run = partial(run_app, app)
+
+
+@app.callback()
+def _groups() -> None:
+    """Have `migrate-offsets` be a subcommand, although it is the only one."""
+
+
+@app.command()
+def migrate_offsets(
+    group: Annotated[str, typer.Argument(help="The id of the group; none of its members may run.")],
+    bootstrap: Annotated[str, typer.Option(help="HOST:PORT,… of brokers.")],
+    zookeeper: Annotated[str, typer.Option(help="HOST:PORT,…/CHROOT, as zookeeper.connect of Kafka.")],
+    to: Annotated[Store, typer.Option(help="Where to copy the offsets; they come from the other store.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be copied, and copy nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also replace larger offsets by smaller ones.")] = False,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", help="KEY=VALUE for the connection to Kafka, such as security.protocol=SSL."),
+    ] = None,
+) -> None:
+    """Copy the offsets of a group that is down from ZooKeeper to Kafka, or back.
+
+    A group that is up moves its offsets by itself, with dual_commit_enabled.
+    """
+    migration = Migration(group, bootstrap, zookeeper, to, _read_properties(properties or ()))
+    with errors_on_one_line(MigrationRefused, KafkaWireError):
+        copied = asyncio.run(migration.run(is_dry=dry_run, may_go_back=force))
+    _show(copied, group, to, is_dry=dry_run)
+
+
+def _read_properties(given: Sequence[str]) -> dict[str, str]:
+    """Return properties by name.
+
+    Raises:
+        typer.BadParameter: one has no equals sign.
+    """
+    properties: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint="--property")
+        properties[name] = value
+    return properties
+
+
+def _show(copied: Sequence[CopiedOffset], group: str, to: Store, *, is_dry: bool) -> None:
+    rows = [
+        (each.partition.topic, str(each.partition.partition), str(each.offset), _text(each.former), each.obstacle)
+        for each in copied
+    ]
+    if rows:
+        print_table(("topic", "partition", "offset", f"former offset in {to.value}", "left out"), rows)
+    count = counted(sum(not each.obstacle for each in copied), "offset")
+    print_line(f"{count} of group {group} {'would be' if is_dry else 'were'} copied to {to.value}")
+
+
+def _text(offset: int | None) -> str:
+    return "none" if offset is None else str(offset)

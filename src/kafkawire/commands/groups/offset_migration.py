@@ -1,0 +1,209 @@
+"""Copy the offsets of a group without members from ZooKeeper to Kafka, or from Kafka to ZooKeeper.
+
+The group must be down, since members would overwrite the copies with what they commit next, and would not read them.
+
+Source: `ExportZkOffsets` and `ImportZkOffsets` of `kafka.tools` in Apache Kafka 1.1, which go by way of a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeVar
+
+from kafkawire import Admin, Consumer, TopicPartition
+from kafkawire.sdk.errors import BrokerError, RequestTimedOut
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.znodes import CONSUMER_IDS, CONSUMER_OFFSET, CONSUMER_OFFSETS, CONSUMER_TOPIC_OFFSETS
+from kafkawire.sdk.registry.registry import Registry
+from kafkawire.sdk.registry.steps import Steps, list_children, read, run, set_or_create, together
+from kafkawire.sdk.registry.zookeeper import ZooKeeperRegistry
+
+__all__ = ["CopiedOffset", "Migration", "MigrationRefused", "Store"]
+
+R = TypeVar("R")
+
+#: A ZooKeeper that has not answered by then is taken for unreachable.
+TIMEOUT_SECONDS: Final = 30
+
+#: How long the end of the session may take.
+_CLOSE_MS: Final = 1_000
+
+#: The most offsets that an error names.
+_NAMED_MAX: Final = 5
+
+#: The states of a group without members.
+_DOWN: Final = ("Empty", "Dead")
+
+
+class Store(Enum):
+    """Where a group keeps its offsets."""
+
+    KAFKA = "kafka"
+    ZOOKEEPER = "zookeeper"
+
+
+class MigrationRefused(Exception):
+    """The group has members, or an offset would go back; the text says which."""
+
+
+class CopiedOffset(NamedTuple):
+    """An offset of the group.
+
+    Attributes:
+        partition: the partition.
+        offset: the offset that is copied.
+        former: what the other store had before; None for none.
+        obstacle: why it is not copied; empty if it is.
+    """
+
+    partition: TopicPartition
+    offset: int
+    former: int | None
+    obstacle: str = ""
+
+
+class Migration:
+    """One copy of the offsets of a group.
+
+    Args:
+        group_id: the group.
+        bootstrap: brokers, as `host:port,host:port`.
+        connect: the ZooKeeper, as `host:port,host:port/chroot`.
+        to: the store that gets the offsets.
+        properties: options of the clients, by Kafka's names.
+    """
+
+    def __init__(self, group_id: str, bootstrap: str, connect: str, to: Store, properties: Mapping[str, str]) -> None:
+        self._group_id = group_id
+        self._bootstrap = bootstrap
+        self._connect = connect
+        self._to = to
+        self._properties: dict[str, Any] = dict(properties)
+
+    async def run(self, *, is_dry: bool = False, may_go_back: bool = False) -> list[CopiedOffset]:
+        """Copy the offsets.
+
+        Args:
+            is_dry: whether to write nothing.
+            may_go_back: whether an offset may replace a larger one.
+
+        Returns:
+            All offsets of the group, in order, also those of partitions that do not exist any more.
+
+        Raises:
+            MigrationRefused: the group has members, or an offset would go back.
+            ConfigurationError: an option is wrong, or kazoo is not installed.
+            KafkaWireError: Kafka or ZooKeeper cannot be reached, or refuses something.
+        """
+        async with (
+            self._registry() as registry,
+            Admin(self._bootstrap, **self._properties) as admin,
+        ):
+            await self._check_is_down(registry, admin)
+            in_zookeeper = await _perform(registry, _offsets_of(self._group_id))
+            in_kafka = {each: found.offset for each, found in (await admin.list_group_offsets(self._group_id)).items()}
+            known = await admin.list_topics(include_internal=True)
+            exist = {TopicPartition(name, number) for name, topic in known.items() for number in topic.partitions}
+            source, target = (in_zookeeper, in_kafka) if self._to is Store.KAFKA else (in_kafka, in_zookeeper)
+            copied = [
+                CopiedOffset(each, offset, target.get(each), "" if each in exist else "no such partition")
+                for each, offset in sorted(source.items())
+            ]
+            offsets = {each.partition: each.offset for each in copied if not each.obstacle}
+            if not may_go_back:
+                _check_goes_on(copied, self._to)
+            if offsets and not is_dry:
+                await self._write(registry, offsets)
+        return copied
+
+    async def _write(self, registry: Registry, offsets: Mapping[TopicPartition, int]) -> None:
+        if self._to is Store.ZOOKEEPER:
+            await _perform(registry, together(_write(self._group_id, *each) for each in offsets.items()))
+            return
+        given: dict[str, Any] = {"group_id": self._group_id, "enable_auto_commit": False, **self._properties}
+        async with Consumer(self._bootstrap, **given) as consumer:
+            await consumer.commit(offsets)
+
+    async def _check_is_down(self, registry: Registry, admin: Admin) -> None:
+        """Raise `MigrationRefused` if the group has members."""
+        members = await _perform(registry, list_children(CONSUMER_IDS.path(self._group_id)))
+        if members is not None and members.names:
+            raise MigrationRefused(f"group {self._group_id} has members in ZooKeeper: {', '.join(members.names)}")
+        try:
+            described = (await admin.describe_groups(self._group_id))[self._group_id]
+        except BrokerError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            return
+        if described.state not in _DOWN:
+            count = len(described.members)
+            raise MigrationRefused(f"group {self._group_id} is {described.state} in Kafka, with {count} members")
+
+    @asynccontextmanager
+    async def _registry(self) -> AsyncIterator[Registry]:
+        loop = asyncio.get_running_loop()
+
+        def post(function: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(function)
+
+        registry = ZooKeeperRegistry(self._connect, post)
+        registry.start()
+        try:
+            yield registry
+        finally:
+            registry.close(_CLOSE_MS)
+
+
+def _check_goes_on(copied: list[CopiedOffset], to: Store) -> None:
+    back = [
+        f"{each.partition} from {each.former} to {each.offset}"
+        for each in copied
+        if not each.obstacle and each.former is not None and each.former > each.offset
+    ]
+    if back:
+        more = f" and {len(back) - _NAMED_MAX} more" if len(back) > _NAMED_MAX else ""
+        raise MigrationRefused(
+            f"{to.value} has larger offsets: {', '.join(back[:_NAMED_MAX])}{more}; --force replaces them"
+        )
+
+
+async def _perform(registry: Registry, steps: Steps[R]) -> R:
+    """Carry out steps on the registry, and return their result.
+
+    Raises:
+        RequestTimedOut: the ZooKeeper does not answer.
+    """
+    ended: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+    running = run(registry, steps, ended.set_result, ended.set_exception)
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            return await ended
+    except TimeoutError:
+        running.cancel()
+        raise RequestTimedOut(f"no answer within {TIMEOUT_SECONDS} s of {registry.describe()}") from None
+
+
+def _offsets_of(group_id: str) -> Steps[dict[TopicPartition, int]]:
+    """Read all offsets of a group in ZooKeeper."""
+    topics = yield from list_children(CONSUMER_OFFSETS.path(group_id))
+    partitions: list[TopicPartition] = []
+    for topic in () if topics is None else topics.names:
+        numbers = yield from list_children(CONSUMER_TOPIC_OFFSETS.path(group_id, topic))
+        named = () if numbers is None else numbers.names
+        partitions += [TopicPartition(topic, int(name)) for name in named if name.isdecimal()]
+    offsets: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        path = CONSUMER_OFFSET.path(group_id, *partition)
+        data = yield from read(path)
+        if data is not None:
+            offset = CONSUMER_OFFSET.decode(data.data, path)
+            if offset >= 0:  # a negative one means none
+                offsets[partition] = offset
+    return offsets
+
+
+def _write(group_id: str, partition: TopicPartition, offset: int) -> Steps[None]:
+    yield from set_or_create(CONSUMER_OFFSET.path(group_id, *partition), CONSUMER_OFFSET.encode(offset))
