@@ -15,6 +15,7 @@ from tests.kafka.cluster import KafkaCluster
 from tests.kafka.secure import SecureKafka
 from tests.kafka.servers import BROKER_OPTIONS, Server
 from tests.kafka.stored_files import filled_node
+from tests.kafka.zookeeper import ZooKeeper, ZooKeeperKafka
 
 if not os.environ.get("KAFKAWIRE_TEST_KAFKA"):
     collect_ignore_glob = ["test_*.py"]
@@ -46,6 +47,13 @@ def broker() -> Iterator[Broker]:
     """One reference broker for all tests; each test has its own topics and groups."""
     with Broker(**BROKER_OPTIONS) as node:
         yield node
+
+
+@pytest.fixture(scope="session")
+def zookeeper_servers() -> Iterator[tuple[ZooKeeper, ZooKeeperKafka]]:
+    """A ZooKeeper and a node of Kafka 3.9; each test has its own topics and groups."""
+    with ZooKeeper() as zookeeper, ZooKeeperKafka(0, f"{zookeeper.address}/kafka") as node:
+        yield zookeeper, node
 
 
 @pytest.fixture

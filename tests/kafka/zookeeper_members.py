@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from tests.kafka.apache import copy_jars
 from tests.kafka.cleaning import until
@@ -201,7 +201,7 @@ class Owners(threading.Thread):
         from kazoo.client import KazooClient
 
         self._place = place
-        self._client = KazooClient(place.connect)
+        self._client: Any = KazooClient(place.connect)
         self._has_ended = threading.Event()
         self.looks: list[tuple[int, int, tuple[str | None, ...]]] = []
 
