@@ -388,6 +388,10 @@ class EmbeddedSession:
     def session_id(self) -> int:
         return self._known_session_id
 
+    @property
+    def session_timeout_ms(self) -> int:
+        return self.timeout_ms
+
     def describe(self) -> str:
         return f"the registry in this process, as {self._name}"
 

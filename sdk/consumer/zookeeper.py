@@ -192,7 +192,7 @@ def zookeeper_member(
         registry,
         router,
         backoff,
-        settings._replace(session_timeout_ms=options.zookeeper_session_timeout_ms),
+        settings,
         ZookeeperSettings(consumer_id, now_ms, options.zookeeper_assignor),
         subscription,
         reader,

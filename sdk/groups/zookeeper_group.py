@@ -172,7 +172,7 @@ class ZookeeperGroup:
         registry: has the nodes of the group. Its owner starts it, and closes it after `stop`.
         router: its metadata is told which topics to keep up to date; counts the rebalances.
         backoff: the pauses after a refusal of the registry.
-        settings: how the member takes part; `session_timeout_ms` is that of the session with ZooKeeper.
+        settings: how the member takes part; what concerns a coordinator has no effect.
         zookeeper: the same, for this protocol.
         subscription: the topics that the member wants to read.
         reader: reads the assigned partitions.
@@ -364,7 +364,7 @@ class ZookeeperGroup:
         has_nothing = self.state in (State.OUTSIDE, State.REGISTERING, State.LOST) and not self._reader.assigned
         if self._suspended_ms is None or has_nothing:
             return None
-        return self._suspended_ms + self._settings.session_timeout_ms // _SUSPENDED_SHARES
+        return self._suspended_ms + self._registry.session_timeout_ms // _SUSPENDED_SHARES
 
     def _check_connection(self, now_ms: int) -> None:
         lost_ms = self._lost_ms()

@@ -34,6 +34,9 @@ _HANDSHAKE_SECONDS: Final = 6.0
 #: a refusal. Some servers refuse a login only by closing the connection.
 _LOGIN_LOSSES_MAX: Final = 5
 
+#: kazoo takes a connection for lost when nothing was received for this share of the timeout that the servers grant.
+_SILENT_SHARE: Final = 2 / 3
+
 #: What kazoo says of its connections, which is more than a warning for each attempt.
 _log = logging.getLogger("kafkawire.registry.kazoo")
 
@@ -318,6 +321,9 @@ class KazooConnection:
             come to its end although it was neither closed nor refused: the session may exist.
         on_event: called there with kazoo's events of watches.
         session: the session to continue; None for a new one.
+
+    Attributes:
+        agreed_timeout_ms: the timeout of the session, as the servers have answered; None before the first answer.
     """
 
     def __init__(
@@ -334,6 +340,7 @@ class KazooConnection:
         from kazoo.protocol.states import KazooState, KeeperState
 
         self.log = ConnectionLog()
+        self.agreed_timeout_ms: int | None = None
         self._handler = DirectHandler()
         self._on_state = on_state
         self._suspended = KazooState.SUSPENDED
@@ -391,6 +398,7 @@ class KazooConnection:
             self._has_logged_in = True
             self._login_losses = 0
             self._handler.limit_silence(timeouts_ms[0])
+            self.agreed_timeout_ms = round(timeouts_ms[0] / _SILENT_SHARE)
             return timeouts_ms
 
         return checked

@@ -507,6 +507,11 @@ class Registry(Protocol):
         """The current session; 0 between two sessions. It does not change while a lost connection is restored."""
         ...
 
+    @property
+    def session_timeout_ms(self) -> int:
+        """After so long without a connection the session may end: the time asked for, or less if the servers say so."""
+        ...
+
     def describe(self) -> str:
         """Return the kind and the address of this registry, for log lines and errors."""
         ...

@@ -242,6 +242,11 @@ class ZooKeeperRegistry:
         return self._session_id
 
     @property
+    def session_timeout_ms(self) -> int:
+        agreed_ms = None if self._connection is None else self._connection.agreed_timeout_ms
+        return self._session_timeout_ms if agreed_ms is None else min(agreed_ms, self._session_timeout_ms)
+
+    @property
     def state(self) -> SessionState:
         """What the owner knows of its session."""
         return self._state
@@ -385,7 +390,8 @@ class ZooKeeperRegistry:
         try:
             self._post(self._read_inbox)
         except RuntimeError as error:  # the owner's loop has ended
-            logger.warning("%s: nobody listens any more: %s", self.describe(), error)
+            if self._state is not SessionState.CLOSED:
+                logger.warning("%s: nobody listens any more: %s", self.describe(), error)
             self._end_without_owner()
 
     def _end_without_owner(self) -> None:

@@ -90,6 +90,10 @@ class Session:
         return self._session.session_id
 
     @property
+    def session_timeout_ms(self) -> int:
+        return self.timeout_ms
+
+    @property
     def state(self) -> SessionState:
         is_connected = self.session_id and self._session.silent_since_ms is None
         return SessionState.CONNECTED if is_connected else SessionState.OPENING

@@ -215,6 +215,7 @@ class MemoryRegistry:
 
     Args:
         tree: the nodes.
+        session_timeout_ms: the timeout that the servers grant.
 
     Attributes:
         is_connected: whether operations are carried out.
@@ -222,7 +223,8 @@ class MemoryRegistry:
         refuse: returns the error of an operation, None to carry it out.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, session_timeout_ms: int = 6_000) -> None:
+        self.session_timeout_ms = session_timeout_ms
         self._tree = tree
         self.session_id = tree.new_session(self)
         self.is_connected = True

@@ -230,6 +230,18 @@ def test_an_expired_session_costs_the_partitions_and_their_commits() -> None:
     assert len(group.reading()) == 4
 
 
+def test_servers_that_shorten_the_timeout_leave_less_time_without_a_connection() -> None:
+    group = Group()
+    member = group.member("g_a")
+    group.run(0)
+    member.registry.session_timeout_ms = SESSION_TIMEOUT_MS // 2
+    member.registry.disconnect()
+    group.advance(SESSION_TIMEOUT_MS // 6 - 100)
+    assert len(member.reader.handed_out) == 4
+    group.advance(200)
+    assert not member.reader.assigned
+
+
 def test_a_lost_connection_costs_the_partitions_before_the_session_can_end() -> None:
     group = Group()
     member = group.member("g_a")

@@ -43,7 +43,7 @@ class Member:
     ) -> None:
         self.name = name
         self._group = group
-        self.registry = MemoryRegistry(group.tree)
+        self.registry = MemoryRegistry(group.tree, SESSION_TIMEOUT_MS)
         self.reader = MemoryReader(group.committed)
         self.offsets = ZookeeperOffsets(self.registry, backoff(), "g", self.reader, None, 5_000)
         self.listener = Listener()
@@ -53,7 +53,7 @@ class Member:
             self.registry,
             self.router,
             backoff(),
-            GroupSettings("g", session_timeout_ms=SESSION_TIMEOUT_MS, **given),
+            GroupSettings("g", **given),
             ZookeeperSettings(name, 1_795_881_573_196, **zookeeper),
             subscription,
             self.reader,

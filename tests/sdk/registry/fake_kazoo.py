@@ -125,6 +125,7 @@ class FakeConnection:
         self.servers = servers
         self.hosts = hosts
         self.session_timeout_ms = session_timeout_ms
+        self.agreed_timeout_ms: int | None = None
         self.sasl = sasl
         self.log = SimpleNamespace(last="")
         self.session_id = 0 if session is None else session.session_id

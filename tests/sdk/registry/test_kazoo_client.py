@@ -265,6 +265,7 @@ def test_a_silent_server_is_noticed_while_requests_are_sent(monkeypatch: pytest.
             connection.send(request, answer)
             assert received.get(timeout=END_SECONDS)
         assert answer.ended == []
+        assert connection.agreed_timeout_ms == 18_000
         # Two thirds of the session.
         now[0] = 112_000
         connection.send(request, answer)

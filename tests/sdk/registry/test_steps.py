@@ -390,6 +390,7 @@ class NotingRegistry:
         self.submitted: list[tuple[Sequence[Operation], Callable[[tuple[Outcome, ...]], None]]] = []
 
     session_id = OWN
+    session_timeout_ms = 18_000
 
     def describe(self) -> str:
         return "noting"

@@ -556,6 +556,15 @@ def test_the_cause_of_a_missing_connection_is_told(bench: FakeBench) -> None:
     assert one.describe() == "the ZooKeeper at a:1"
 
 
+def test_the_servers_may_shorten_the_timeout(bench: FakeBench) -> None:
+    one = ZooKeeperRegistry("a:1", bench.owner.post, session_timeout_ms=9_000)
+    assert one.session_timeout_ms == 9_000
+    one.start()
+    for agreed_ms, timeout_ms in ((None, 9_000), (8_000, 8_000), (10_000, 9_000)):
+        bench.connection_of(one).agreed_timeout_ms = agreed_ms
+        assert one.session_timeout_ms == timeout_ms
+
+
 # Defects.
 
 

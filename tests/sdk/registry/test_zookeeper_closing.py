@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -95,6 +96,22 @@ def test_beginning_to_close(bench: FakeBench, caplog: pytest.LogCaptureFixture, 
     assert closed.get(timeout=10) == "again"
     bench.owner.run_all()
     assert len(ended) == 1
+
+
+def test_closing_after_the_loop_of_the_owner_has_ended(
+    bench: FakeBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told what waits, and nobody is warned."""
+
+    def ended(function: Callable[[], None]) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    one = bench.registry()
+    connection = bench.connection_of(one)
+    monkeypatch.setattr(one, "_post", ended)
+    one.close(1_000)
+    assert connection.is_closed
+    assert "nobody listens" not in caplog.text
 
 
 def test_beginning_to_close_without_a_thread(bench: FakeBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,6 +178,8 @@ class MemoryRegistry:
 
     _sessions = 0
 
+    session_timeout_ms = 18_000
+
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.listeners: list[SessionListener] = []
