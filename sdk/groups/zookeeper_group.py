@@ -225,6 +225,7 @@ class ZookeeperGroup:
         self._change: str | None = None
         self._generation = 0
         self._session_id = 0
+        self._is_connected = False
         self._suspended_ms: int | None = None
         self._target: Mapping[TopicPartition, ConsumerThread] = {}
         #: Partitions whose owner is this session's, and those for which that is uncertain: work on them was cancelled.
@@ -247,6 +248,7 @@ class ZookeeperGroup:
         if self._follow(self._subscription, now_ms):
             self._is_started = True
             self._session_id = self._registry.session_id
+            self._is_connected = bool(self._session_id)
             self._registry.add_listener(self._session)
 
     def subscribe(self, subscription: Subscription, now_ms: int) -> None:
@@ -285,6 +287,8 @@ class ZookeeperGroup:
 
     def poll(self, now_ms: int) -> None:
         self._registry_work.poll(now_ms)
+        if self._is_connected and self.last_heartbeat_ms is not None:
+            self.last_heartbeat_ms = now_ms  # the registry's pings are answered, or it would tell of a lost connection
         self._check_connection(now_ms)
         if self._departure is not None:
             self._poll_departure(now_ms)
@@ -336,16 +340,19 @@ class ZookeeperGroup:
 
     def connected(self, now_ms: int) -> None:
         """Note that there is a connection, in the former session or in a new one."""
+        self._is_connected = True
         self._suspended_ms = None
         self._session_id = self._registry.session_id
         self.last_heartbeat_ms = now_ms
 
     def suspended(self, now_ms: int) -> None:
         """Note that the connection is lost; the session may end before it is made again."""
+        self._is_connected = False
         self._suspended_ms = now_ms
 
     def expired(self, now_ms: int) -> None:
         """Note that the session is gone, with all nodes of this member; others may own its partitions already."""
+        self._is_connected = False
         self._suspended_ms = None
         self._may_be_registered = False
         self._held.clear()

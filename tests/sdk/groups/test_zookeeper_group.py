@@ -230,6 +230,24 @@ def test_an_expired_session_costs_the_partitions_and_their_commits() -> None:
     assert len(group.reading()) == 4
 
 
+def test_a_session_confirms_the_membership_as_long_as_it_is_connected() -> None:
+    group = Group()
+    member = group.member("g_a")
+    member.poll()
+    assert member.group.last_heartbeat_ms is None
+    group.run(0)
+    group.advance(60_000)
+    assert member.group.last_heartbeat_ms == group.now_ms
+    member.registry.disconnect()
+    member.poll()
+    lost_ms = group.now_ms
+    group.advance(60_000)
+    assert member.group.last_heartbeat_ms == lost_ms
+    member.registry.reconnect()
+    group.run(0)
+    assert member.group.last_heartbeat_ms == group.now_ms
+
+
 def test_servers_that_shorten_the_timeout_leave_less_time_without_a_connection() -> None:
     group = Group()
     member = group.member("g_a")
