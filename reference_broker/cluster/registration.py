@@ -288,7 +288,6 @@ class Registration(SessionListener):
         """Note that the registration is gone, or will be soon."""
         if self._session_id:
             self._former_sessions.append(self._session_id)
-        self._session_id = 0
         if self._state is RegistrationState.REGISTERED:
             self._state = REGISTRATION_EDGES.follow(self._state, RegistrationState.LOST)
 
@@ -301,7 +300,6 @@ class Registration(SessionListener):
         )
         if not is_needed or self._attempt is not None:
             return
-        self._cancel_repetition()
         if self._first is not None:
             self._first.holder = None
         self._attempt = Run(self._registry, self._steps(), self._ended, self._failed)

@@ -428,6 +428,9 @@ def test_a_closed_registration_does_nothing(bench: Bench) -> None:
     bench.owner.run_all()
     assert (bench.told, bench.timers) == ([], 0)
     assert bench.owner.code(bench.other, Exists(PATH)) == "NO_NODE"
+    # An event of the controller may still be under way.
+    assert bench.owner.run(one, registration.register()) == bench.node().czxid
+    assert (bench.told, registration.state) == ([], RegistrationState.CLOSED)
 
 
 @pytest.mark.parametrize("is_held", [False, True])

@@ -189,11 +189,13 @@ def test_identities_that_are_refused(
     assert reason in str(refused.value)
 
 
-@pytest.mark.parametrize("broker_id", [None, 1])
-def test_the_identity_of_the_directory_stays(broker_id: int | None, bench: Bench) -> None:
+@pytest.mark.parametrize("stored", ["1", "0", "2147483647"])
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_the_identity_of_the_directory_stays(stored: str, is_configured: bool, bench: Bench) -> None:
     bench.put({CLUSTER_ID.path(): CLUSTER_ID.encode(ClusterId(CLUSTER))})
-    settings = StartupSettings(broker_id, (OWN,), generates_id=False)
-    assert bench.prepare(KNOWN, settings).identity == KNOWN
+    settings = StartupSettings(int(stored) if is_configured else None, (OWN,), generates_id=False)
+    known = KNOWN._replace(node_id=stored)
+    assert bench.prepare(known, settings).identity == known
 
 
 @pytest.mark.parametrize(
