@@ -149,7 +149,7 @@ def registration_patience_ms(session_timeout_ms: int) -> int:
     """Return how long the first registration waits for the end of a former process of this broker.
 
     Args:
-        session_timeout_ms: `zookeeper.session.timeout.ms`, which that process is assumed to have had, too.
+        session_timeout_ms: `Registry.session_timeout_ms`; that process is assumed to have had the same.
     """
     return session_timeout_ms + EXPIRY_SLACK_MS
 
