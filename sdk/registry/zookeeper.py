@@ -328,12 +328,8 @@ class ZooKeeperRegistry:
 
     def _end_session(self, connection: KazooConnection, timeout_ms: int) -> None:
         if not connection.close(timeout_ms):
-            logger.warning(
-                "%s has not answered within %d ms; the session ends there by its timeout of %d ms",
-                self.describe(),
-                timeout_ms,
-                self._session_timeout_ms,
-            )
+            text = "%s has not answered within %d ms; the session ends there by its timeout of %d ms"
+            logger.warning(text, self.describe(), timeout_ms, self._session_timeout_ms)
 
     def abandon(self) -> None:
         connection = self._given_up()
