@@ -21,9 +21,11 @@ class Noting:
 
     topic = "c"
 
-    def __init__(self):
+    def __init__(self, core):
         self.calls = []
         self.logs = []
+        self.elections = LocalElections(core.metadata, core.replicas, [self], lambda: NOW_MS)
+        self.elections.listen(lambda delta: self.calls.append("replicas"))
 
     def elected(self, number, log, leader_epoch, now_ms):
         self.calls.append((number, leader_epoch, now_ms))
@@ -44,11 +46,7 @@ def bench():
 
 @pytest.fixture
 def noting(bench):
-    noting = Noting()
-    elections = LocalElections(bench.core.metadata, bench.core.replicas, [noting], lambda: NOW_MS)
-    elections.listen(lambda delta: noting.calls.append("replicas"))
-    noting.elections = elections
-    return noting
+    return Noting(bench.core)
 
 
 def test_life_of_a_topic(bench, noting):

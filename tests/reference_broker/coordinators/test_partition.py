@@ -435,3 +435,13 @@ def test_a_partition_that_was_closed_stays_closed() -> None:
     assert bench.partition.load_slice(0) == 0
     bench.get()
     assert (bench.partition.state, bench.replies) == (PartitionState.CLOSED, [ErrorCode.NOT_COORDINATOR])
+
+
+def test_timers_that_are_over_take_no_memory():
+    bench = Bench()
+    for deadline_ms in (100, 200):
+        bench.ask(lambda shard, at=deadline_ms: shard.add_later("a", 5, at))
+    bench.shard.set.cancel()
+    assert len(bench.partition._alarms) == 1
+    bench.timers.fire(100)
+    assert not bench.partition._alarms

@@ -378,8 +378,9 @@ def test_resignation_answers_what_is_not_committed(request_of):
     assert (len(answers), bench.markers, bench.timers.next_deadline_ms) == (1, [], None)
 
 
+@pytest.mark.parametrize("is_unloaded", [False, True])
 @pytest.mark.parametrize("is_complete", [False, True])
-def test_resignation_ends_steps_that_are_taken_again(is_complete):
+def test_resignation_ends_steps_that_are_taken_again(is_complete, is_unloaded):
     """The step is either to write the markers, or to note that they are written."""
     bench = TransactionBench()
     producer = bench.producer()
@@ -398,7 +399,10 @@ def test_resignation_ends_steps_that_are_taken_again(is_complete):
         bench.log.is_committed = True
     assert bench.transactions._retries
     written = bench.log.next_offset
-    bench.transactions.resigned(0, 1)
+    if is_unloaded:
+        bench.transactions.unload()
+    else:
+        bench.transactions.resigned(0, 1)
     assert bench.timers.next_deadline_ms is None
     bench.advance(60_000)
     assert (bench.log.next_offset, len(bench.markers)) == (written, int(is_complete))

@@ -314,6 +314,18 @@ def test_one_transaction_of_a_producer_in_a_request():
     assert sent(bench.take()) == [(later, A)]
 
 
+def test_waiting_transaction_of_a_producer_keeps_its_place(monkeypatch):
+    monkeypatch.setattr(module, "MARKERS_MAX", 2)
+    bench = Bench()
+    later = MARKER._replace(coordinator_epoch=6)
+    for marker in (MARKER, later, MARKER._replace(producer_id=8), MARKER._replace(producer_id=9)):
+        bench.write(A, marker)
+    first = bench.take()
+    assert [marker.producer_id for marker, _ in sent(first)] == [7, 8]
+    first.end(response(first))
+    assert [marker.producer_id for marker, _ in sent(bench.take())] == [7, 9]
+
+
 def test_abandoned_markers_are_not_sent():
     """They wait for their turn, for a request under way, or for another attempt."""
     bench = Bench()
@@ -331,7 +343,23 @@ def test_abandoned_markers_are_not_sent():
     asked.end(response(asked, {A: ErrorCode.NOT_LEADER_OR_FOLLOWER}))
     cancel()
     bench.advance(60_000)
-    assert (bench.asked, bench.codes) == ([], [None] * 4)
+    bench.own_error = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR)
+    cancel = bench.write(C)
+    bench.own_error = None
+    cancel()
+    bench.advance(60_000)
+    assert (bench.asked, len(bench.own), bench.codes) == ([], 1, [None] * 5)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_SERVER_ERROR])
+def test_abandoned_markers_have_no_outcome(code, caplog):
+    caplog.set_level("INFO", "kafkawire.broker")
+    bench = Bench()
+    cancel = bench.write(A)
+    asked = bench.take()
+    cancel()
+    asked.end(response(asked, {A: code}))
+    assert (bench.codes, caplog.messages) == ([None], [])
 
 
 def test_response_that_leaves_markers_out(caplog):
@@ -346,7 +374,11 @@ def test_response_that_leaves_markers_out(caplog):
 @pytest.mark.defect
 def test_failing_callback_holds_up_no_other(caplog):
     bench = Bench()
-    bench.channels.write(A, MARKER, 0, lambda error: 1 / 0, 0)
+
+    def fail(error: BrokerError | None) -> None:
+        raise ZeroDivisionError
+
+    bench.channels.write(A, MARKER, 0, fail, 0)
     bench.write(B)
     asked = bench.take()
     asked.end(response(asked))

@@ -101,8 +101,10 @@ def test_errors_of_a_verifier(bench, code, told):
     """Clients that commit offsets do not expect every error of a coordinator that is on another broker."""
 
     class Refusing:
-        def ensure_partitions(self, transactional_id, producer_id, epoch, partitions, version, done, now_ms):
-            done(dict.fromkeys(partitions, BrokerError(code)))
+        def ensure_partitions(
+            self, transactional_id, producer_id, epoch, topic_partitions, transaction_version, done, now_ms
+        ):
+            done(dict.fromkeys(topic_partitions, BrokerError(code)))
 
     x = Transacting(bench)
     verified, refused = [], []

@@ -72,11 +72,19 @@ class Bench(PeerBench):
         self.size = SIZE
         self.verifier = TransactionVerifier(self.peers, lambda: self.size, self)
 
-    def ensure_partitions(self, *question: Any) -> None:
+    def ensure_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        topic_partitions: Any,
+        transaction_version: int,
+        done: Any,
+        now_ms: int,
+    ) -> None:
         """Answer as the coordinator of this broker."""
-        *fields, done, now_ms = question
         assert now_ms == self.now_ms
-        self.own.append(tuple(fields))
+        self.own.append((transactional_id, producer_id, epoch, topic_partitions, transaction_version))
         done({})
 
     def ask_about(
@@ -189,9 +197,9 @@ def test_response_that_leaves_something_out():
     answers = bench.ask_about(X), bench.ask_about(Y)
     bench.take(2).end(AddPartitionsToTxnResponse(results_by_transaction=[]))
     asked = bench.take(3)
-    cut = response(asked)
-    cut.results_by_transaction[0].topic_results.pop()
-    asked.end(cut)
+    (result,) = response(asked).results_by_transaction
+    cut = Result(result.transactional_id, result.topic_results[:1])
+    asked.end(AddPartitionsToTxnResponse(results_by_transaction=[cut]))
     assert answers == (refused(ErrorCode.NETWORK_EXCEPTION), [{B: ErrorCode.NETWORK_EXCEPTION}])
 
 
@@ -262,6 +270,7 @@ def test_waiting_questions_are_limited(monkeypatch):
     monkeypatch.setattr(module, "WAITING_MAX", 1)
     bench = Bench()
     bench.ask_about(X)
+    assert bench.ask_about(X) == [], "it takes the place of the first"
     other = next(each for each in map(str, range(99)) if partition_of(each, SIZE) == 0 and each != X)
     assert bench.ask_about(other) == refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert bench.ask_about(Y) == [], "another coordinator has its own limit"
@@ -292,7 +301,11 @@ def test_waiting_questions_follow_the_coordinator():
 def test_failing_callback_holds_up_no_other(caplog):
     bench = Bench()
     other = next(each for each in map(str, range(99)) if partition_of(each, SIZE) == 0 and each != X)
-    bench.verifier.ensure_partitions(other, 7, 0, [A], 1, lambda refused: 1 / 0, 0)
+
+    def fail(refused: Any) -> None:
+        raise ZeroDivisionError
+
+    bench.verifier.ensure_partitions(other, 7, 0, [A], 1, fail, 0)
     answers = bench.ask_about()
     asked = bench.take()
     asked.end(response(asked))
