@@ -34,8 +34,8 @@ class IsrState(Enum):
 
 
 _NEW_TERM: Final = "a new term"
-_AGAIN: Final = "any other error: the same change is asked for again"
-_ANSWERED: Final = "the answer, or INELIGIBLE_REPLICA or OPERATION_NOT_ATTEMPTED; or a new term"
+_AGAIN: Final = "after any other error, the same change is asked for again"
+_ANSWERED: Final = "the answer, or INELIGIBLE_REPLICA or OPERATION_NOT_ATTEMPTED, or a new term"
 _OUTDATED: Final = "an error that says that this leader's state is outdated, or an answer for another state"
 
 #: The steps of an ISR.
