@@ -243,14 +243,7 @@ def _append(
             partition.records, log.config, call.now_ms, allow_zstandard=call.version >= _ZSTANDARD_SINCE
         )
     except InvalidBatch as error:
-        return PartitionResponse(
-            partition.index,
-            error.code,
-            base_offset=-1,
-            log_start_offset=replica.log.log_start_offset if replica and error.record_errors else -1,
-            record_errors=[ProduceResponse.BatchIndexAndErrorMessage(*entry) for entry in error.record_errors],
-            error_message=error.detail,
-        )
+        return _invalid(partition, error, replica)
     except BrokerError as error:
         response = PartitionResponse(partition.index)
         _refuse(response, error)
@@ -291,6 +284,17 @@ def _append(
     else:
         replica.append(data, header, call.now_ms, appended)
     return response
+
+
+def _invalid(partition: PartitionData, error: InvalidBatch, replica: Replica | None) -> PartitionResponse:
+    return PartitionResponse(
+        partition.index,
+        error.code,
+        base_offset=-1,
+        log_start_offset=replica.log.log_start_offset if replica and error.record_errors else -1,
+        record_errors=[ProduceResponse.BatchIndexAndErrorMessage(*entry) for entry in error.record_errors],
+        error_message=error.detail,
+    )
 
 
 def _refuse(response: PartitionResponse, error: BrokerError) -> None:
