@@ -65,3 +65,22 @@ def test_members_of_both_kinds_join_leave_and_are_killed(
     )
     assert list(scene.owners.conflicts(scene.all)) == []
     assert gap_ms < GAP_MS
+
+
+@pytest.mark.parametrize(
+    "filters", [{"white_list": "{topic}|other"}, {"black_list": "(?!{topic}$).*"}], ids=["white", "black"]
+)
+def test_filters_choose_the_same_topics_for_both_kinds(
+    zookeeper_servers: tuple[ZooKeeper, ZooKeeperKafka], tmp_path: Path, filters: dict[str, str]
+) -> None:
+    scene = Scene(zookeeper_servers, tmp_path, **filters)
+    with scene.running():
+        scene.begin()
+        scene.join(is_ours=False)
+        scene.leave(scene.members[0])
+        scene.join(is_ours=True)
+        scene.await_all(scene.writing.end())
+        for member in list(scene.members):
+            scene.leave(member)
+    assert set(scene.seen.times.values()) == {1}, "nobody was killed"
+    assert list(scene.owners.conflicts(scene.all)) == []

@@ -49,6 +49,8 @@ class Place(NamedTuple):
         topic: the topic that all members read.
         group: the group.
         partitions: the number of partitions of the topic.
+        white_list: an expression that the members have instead of the topic; empty for none.
+        black_list: likewise.
     """
 
     bootstrap: str
@@ -56,6 +58,8 @@ class Place(NamedTuple):
     topic: str
     group: str
     partitions: int
+    white_list: str = ""
+    black_list: str = ""
 
 
 class Seen:
@@ -164,12 +168,14 @@ class Member:
 
 
 def _ours(place: Place, options: Mapping[str, str]) -> list[str]:
-    given = {
+    given: dict[str, str | None] = {
         "bootstrap_servers": place.bootstrap,
         "group.protocol": "zookeeper",
         "auto.offset.reset": "earliest",
         **options,
     }
+    if place.white_list or place.black_list:
+        given |= {"pattern": place.white_list or None, "excluded_pattern": place.black_list or None}
     return [sys.executable, "-m", "tests.kafka.zookeeper_reader", place.topic, json.dumps(given)]
 
 
@@ -182,7 +188,10 @@ def _theirs(place: Place, name: str, options: Mapping[str, str], folder: Path) -
     # this member begins at the end, and misses what was written before.
     given = {"consumer.id": name, "rebalance.backoff.ms": "500", "rebalance.max.retries": "20", **options}
     properties = [each for key, value in given.items() for each in ("--consumer-property", f"{key}={value}")]
-    tool = ["kafka.tools.ConsoleConsumer", "--zookeeper", place.connect, "--topic", place.topic]
+    topics = ["--topic", place.topic]
+    if place.white_list or place.black_list:
+        topics = ["--whitelist", place.white_list] if place.white_list else ["--blacklist", place.black_list]
+    tool = ["kafka.tools.ConsoleConsumer", "--zookeeper", place.connect, *topics]
     return [*java, "-cp", f"{jars}/*", *tool, *properties]
 
 

@@ -1,4 +1,6 @@
-"""A program that reads as a member of a group in ZooKeeper, until SIGTERM: OPTIONS, as JSON, are those of the consumer.
+"""A program that reads as a member of a group in ZooKeeper, until SIGTERM: TOPIC OPTIONS
+
+OPTIONS, as JSON, are those of the consumer; with `pattern` or `excluded_pattern` it reads these topics instead.
 
 It prints a line for each record and for each change of its partitions, with the time of the machine's monotonic clock:
 
@@ -39,9 +41,11 @@ def _show(sign: str, partitions: frozenset[TopicPartition]) -> None:
 
 
 async def _read(topic: str, options: dict[str, Any]) -> None:
-    consumer = Consumer(options.pop("bootstrap_servers"), topic, listener=_Listener(), **options)
+    patterns = {name: options.pop(name, None) for name in ("pattern", "excluded_pattern")}
+    consumer = Consumer(options.pop("bootstrap_servers"), listener=_Listener(), **options)
     closing: list[asyncio.Task[None]] = []
     async with consumer:
+        await consumer.subscribe(*(() if any(patterns.values()) else (topic,)), **patterns)
 
         def end() -> None:
             closing.append(asyncio.create_task(consumer.close()))

@@ -77,12 +77,20 @@ class Writing:
 
 
 class Scene:
-    """A group, its members, and what is written for it."""
+    """A group, its members, and what is written for it.
 
-    def __init__(self, servers: tuple[ZooKeeper, ZooKeeperKafka], folder: Path) -> None:
+    Args:
+        servers: the ZooKeeper, and a broker.
+        folder: for logs.
+        expressions: `white_list` or `black_list`, with `{topic}` for the topic; without one, members have the topic.
+    """
+
+    def __init__(self, servers: tuple[ZooKeeper, ZooKeeperKafka], folder: Path, **expressions: str) -> None:
         zookeeper, kafka = servers
         topic = f"t{next(_groups)}"
-        self.place = Place(kafka.bootstrap, f"{zookeeper.address}/kafka", topic, f"{topic}-group", PARTITIONS)
+        filters = {name: expression.format(topic=topic) for name, expression in expressions.items()}
+        connect = f"{zookeeper.address}/kafka"
+        self.place = Place(kafka.bootstrap, connect, topic, f"{topic}-group", PARTITIONS, **filters)
         with Admin(kafka.bootstrap) as admin:
             admin.create_topics([NewTopic(topic, PARTITIONS)])
         self.seen = Seen()
