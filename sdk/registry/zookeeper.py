@@ -344,10 +344,11 @@ class ZooKeeperRegistry:
         self._state = SESSION_EDGES.follow(self._state, SessionState.CLOSED)
         self._session_id = 0
         self._watches.clear()
-        self._append(partial(self._fail, RegistryCode.CLOSED))
         with self._connection_lock:
             connection, self._connection = self._connection, None
             self._incarnation += 1
+        # Last: without an owner's loop, this ends the connection that the registry has.
+        self._append(partial(self._fail, RegistryCode.CLOSED))
         return connection
 
     def forked(self) -> None:

@@ -101,7 +101,7 @@ def test_beginning_to_close(bench: FakeBench, caplog: pytest.LogCaptureFixture, 
 def test_closing_after_the_loop_of_the_owner_has_ended(
     bench: FakeBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is told what waits, and nobody is warned."""
+    """Nobody is told what waits, nobody is warned, and the session is ended once."""
 
     def ended(function: Callable[[], None]) -> None:
         raise RuntimeError("Event loop is closed")
@@ -109,8 +109,11 @@ def test_closing_after_the_loop_of_the_owner_has_ended(
     one = bench.registry()
     connection = bench.connection_of(one)
     monkeypatch.setattr(one, "_post", ended)
+    threads: list[Callable[[], object]] = []
+    monkeypatch.setattr(one, "_start_thread", threads.append)
     one.close(1_000)
     assert connection.is_closed
+    assert not threads
     assert "nobody listens" not in caplog.text
 
 
