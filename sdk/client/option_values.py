@@ -19,6 +19,7 @@ from kafkawire.sdk.options import listed, read_text
 from kafkawire.sdk.protocol.primitives import MAX_STRING_BYTES
 from kafkawire.sdk.protocol.tables.enums import Acks, IsolationLevel
 from kafkawire.sdk.records import Compression
+from kafkawire.sdk.registry.connect_string import parse_connect
 from kafkawire.sdk.routing.topics import LEGAL_NAME, is_legal_name
 from kafkawire.sdk.transport.wire import Address, addresses
 
@@ -250,7 +251,5 @@ def read_zookeeper_connect(name: str, value: object) -> str | None:
     """Return the servers of a ZooKeeper, with a chroot behind them if there is one."""
     value = read_text(name, value)
     if value is not None:
-        from kafkawire.sdk.registry.zookeeper import parse_connect  # only groups in ZooKeeper need it
-
         parse_connect(name, value)
     return value

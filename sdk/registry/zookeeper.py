@@ -24,9 +24,9 @@ from weakref import WeakSet
 
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.registry.acls import OPEN_ACL, Acl
+from kafkawire.sdk.registry.connect_string import parse_connect
 from kafkawire.sdk.registry.kazoo_client import KazooConnection, KnownSession
 from kafkawire.sdk.registry.kazoo_requests import SET_WATCHES_BYTES_MAX, KazooTranslation, SetWatches, code_of
-from kafkawire.sdk.registry.paths import path_problem
 from kafkawire.sdk.registry.registry import (
     PENDING_BYTES_MAX,
     PENDING_MAX,
@@ -50,7 +50,7 @@ from kafkawire.sdk.registry.watches import WatchKind, WatchTable
 from kafkawire.sdk.secret import Secret
 from kafkawire.sdk.states import Edges
 
-__all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SaslDigest", "SessionState", "ZooKeeperRegistry", "parse_connect"]
+__all__ = ["IN_FLIGHT_MAX", "SESSION_EDGES", "SaslDigest", "SessionState", "ZooKeeperRegistry"]
 
 logger = logging.getLogger("kafkawire.registry")
 
@@ -774,28 +774,3 @@ def _is_lost(response: Any) -> bool:
     return isinstance(response, Exception) and (
         type(response).__name__ == "ConnectionLoss" or code_of(response) in _LOST_CODES
     )
-
-
-def parse_connect(name: str, connect: str) -> tuple[str, str]:
-    """Return the servers and the chroot, empty for none.
-
-    Args:
-        name: the name of the option, for the error.
-        connect: `host:port,host:port/chroot`.
-
-    Raises:
-        ConfigurationError: it has another form.
-    """
-    hosts, slash, chroot = connect.partition("/")
-    chroot = f"/{chroot}" if slash and chroot else ""
-    problem = path_problem(chroot) if chroot else None
-    if problem is not None:
-        raise ConfigurationError(name, connect, f"the chroot {chroot!r}: {problem}")
-    for server in hosts.split(","):
-        host, colon, port = server.strip().rpartition(":")
-        is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65_536
-        is_address = host.startswith("[") and host.endswith("]") and ":" in host
-        is_host = bool(host) and (is_address or not any(each in host for each in "[]:"))
-        if not colon or not is_host or not is_port:
-            raise ConfigurationError(name, connect, f"{server.strip()!r} is no host:port")
-    return ",".join(server.strip() for server in hosts.split(",")), chroot

@@ -1,0 +1,43 @@
+"""Servers and a chroot are read from one text, and what cannot be read is refused with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.registry.connect_string import parse_connect
+
+
+@pytest.mark.parametrize(
+    ("connect", "servers", "chroot"),
+    [
+        ("a:1", "a:1", ""),
+        ("a:1/", "a:1", ""),
+        ("a:1, b:2/c/d", "a:1,b:2", "/c/d"),
+        ("[::1]:2181/c", "[::1]:2181", "/c"),
+    ],
+)
+def test_servers_and_chroots(connect: str, servers: str, chroot: str) -> None:
+    assert parse_connect("zookeeper_connect", connect) == (servers, chroot)
+
+
+@pytest.mark.parametrize(
+    ("connect", "reason"),
+    [
+        ("", "'' is no host:port"),
+        ("a", "'a' is no host:port"),
+        ("a:x", "'a:x' is no host:port"),
+        ("a:0", "'a:0' is no host:port"),
+        ("a:65536", "'a:65536' is no host:port"),
+        (":1", "':1' is no host:port"),
+        ("a:1,,b:1", "'' is no host:port"),
+        ("::1:2181", "'::1:2181' is no host:port"),
+        ("[bad:1", "'[bad:1' is no host:port"),
+        ("a:1/c/", "the chroot '/c/': a path does not end with a slash"),
+        ("a:1//c", "the chroot '//c': a path has no empty names"),
+    ],
+)
+def test_texts_that_cannot_be_read(connect: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_connect("zookeeper.connect", connect)
+    assert str(caught.value) == f"zookeeper.connect={connect!r}: {reason}"
