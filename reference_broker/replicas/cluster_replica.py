@@ -70,6 +70,8 @@ class Surroundings:
         is_alive: whether a broker is registered, by its id.
         isr_keeper: see `IsrKeeper`.
         rack_of: the rack of a broker that is alive, by its id; None if all consumers read from the leader.
+        follower_moved: called when more of a follower's log is durable, or it begins later: what it fetches next may
+            depend on that, see `Fetchers.moved`; None if nothing is fetched.
     """
 
     broker_id: int
@@ -78,6 +80,7 @@ class Surroundings:
     is_alive: Callable[[int], bool]
     isr_keeper: IsrKeeper
     rack_of: Callable[[int], str | None] | None = None
+    follower_moved: Callable[[Partition], None] | None = None
 
 
 class ClusterReplica(Replica):
@@ -262,6 +265,7 @@ class ClusterReplica(Replica):
         """Move the high watermark to what all replicas have that may be in sync."""
         size_bytes, self._appended_bytes = self._appended_bytes, 0
         if self.role is not Role.LEADER:
+            self._tell_fetchers()
             return
         acknowledged_to = self.log.acknowledged_to
         self._acknowledged.advance(acknowledged_to)
@@ -270,6 +274,11 @@ class ClusterReplica(Replica):
             self._committed(self.log.commit_to(offset))
         if size_bytes:
             self._end_watchers.tell(size_bytes)
+
+    def _tell_fetchers(self) -> None:
+        follower_moved = self._surroundings.follower_moved
+        if self.role is Role.FOLLOWER and follower_moved is not None:
+            follower_moved(self.partition)
 
     def _committed(self, decided: list[int]) -> None:
         """Follow the high watermark of the log.
@@ -397,6 +406,7 @@ class ClusterReplica(Replica):
     def trimmed(self) -> None:
         super().trimmed()
         self._low_watermark.advance(self.low_watermark)
+        self._tell_fetchers()
 
     def truncated(self) -> None:
         super().truncated()

@@ -149,8 +149,8 @@ class FollowerReplica(Protocol):
         """The id of the topic; zeros without one."""
         ...
 
-    def followed(self, high_watermark: int, log_start_offset: int) -> None:
-        """Take over the leader's high watermark and log start offset, as far as this log reaches."""
+    def followed(self, high_watermark: int, start_offset: int) -> None:
+        """Take over the leader's high watermark and the start of its log, as far as this log reaches."""
         ...
 
 

@@ -67,9 +67,9 @@ class FollowingReplica:
         self._moved = moved
         log.own(self)
 
-    def followed(self, high_watermark: int, log_start_offset: int) -> None:
+    def followed(self, high_watermark: int, start_offset: int) -> None:
         self.log.set_high_watermark(high_watermark)
-        self.log.begin_at(min(log_start_offset, self.log.high_watermark))
+        self.log.begin_at(min(start_offset, self.log.high_watermark))
 
     def moved(self) -> None:
         self._moved()

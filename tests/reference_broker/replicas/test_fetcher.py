@@ -307,7 +307,7 @@ def test_the_disk_of_the_follower_fails() -> None:
 class BrokenReplica(FollowingReplica):
     """Has a defect."""
 
-    def followed(self, high_watermark: int, log_start_offset: int) -> None:
+    def followed(self, high_watermark: int, start_offset: int) -> None:
         raise RuntimeError("planted")
 
 

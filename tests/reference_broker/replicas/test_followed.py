@@ -83,8 +83,8 @@ class Case:
         self.followed_ends: list[tuple[int, int]] = []
         self.one = Followed(TopicPartition("t", 0), self, 5, 1_000, self)
 
-    def followed(self, high_watermark: int, log_start_offset: int) -> None:
-        self.followed_ends.append((high_watermark, log_start_offset))
+    def followed(self, high_watermark: int, start_offset: int) -> None:
+        self.followed_ends.append((high_watermark, start_offset))
 
     def changed(self, followed: Followed) -> None:
         self.heard.append(followed.state)
