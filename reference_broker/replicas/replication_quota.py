@@ -78,7 +78,7 @@ class ReplicationQuota:
         if topic not in self._throttled:
             return False
         partitions = self._throttled[topic]
-        return partitions is ALL_PARTITIONS or number in partitions
+        return partitions is None or number in partitions
 
     def record(self, size_bytes: int, now_ms: int) -> None:
         """Count bytes of a throttled partition."""
