@@ -167,10 +167,8 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """The first offset that consumers of committed records may not read."""
-        unstable = self.producers.first_unstable_offset
-        if unstable is None:
-            return self.high_watermark
-        return min(max(unstable, self.log_start_offset), self.high_watermark)
+        unstable, limit = self.producers.first_unstable_offset, self.high_watermark
+        return limit if unstable is None else min(max(unstable, self.log_start_offset), limit)
 
     def readable_to(self, *, is_committed: bool) -> int:
         """Return the first offset that a consumer may not read, by isolation level."""
@@ -343,14 +341,12 @@ class PartitionLog:
         """
         return self.segments.headers()
 
-    def offset_for_timestamp(
-        self, timestamp: int, *, up_to: int | None = None, is_committed: bool = False
-    ) -> TimestampAndOffset | None:
+    def offset_for_timestamp(self, timestamp: int, *, up_to: int | None = None) -> TimestampAndOffset | None:
         """Return the first record at or after `timestamp`; None if no such record exists or is readable.
 
         Args:
             timestamp: milliseconds since the epoch.
-            up_to, is_committed: see `read`.
+            up_to: see `read`; None for the high watermark.
 
         Raises:
             NotPrepared: see `when_prepared`.
@@ -358,11 +354,10 @@ class PartitionLog:
         """
         self._check()
         found = self._reader.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
-        if up_to is None:
-            up_to = self.readable_to(is_committed=is_committed)
-        return found if found is not None and found.offset < up_to else None
+        limit = self.high_watermark if up_to is None else up_to
+        return found if found is not None and found.offset < limit else None
 
-    def max_timestamp(self, *, up_to: int | None = None, is_committed: bool = False) -> TimestampAndOffset | None:
+    def max_timestamp(self, *, up_to: int | None = None) -> TimestampAndOffset | None:
         """Return the first record that has the highest timestamp; None in an empty log, or if the record is unreadable.
 
         Raises:
@@ -370,9 +365,7 @@ class PartitionLog:
         """
         self._check()
         highest = self._reader.max_timestamp(self.segments)
-        if highest == NO_TIMESTAMP:
-            return None
-        return self.offset_for_timestamp(highest, up_to=up_to, is_committed=is_committed)
+        return None if highest == NO_TIMESTAMP else self.offset_for_timestamp(highest, up_to=up_to)
 
     def when_prepared(self, read: Callable[[], T], done: Callable[[T | BrokerError], None]) -> None:
         """Read as soon as its prerequisites are ready; see `LogReader.when_prepared`."""

@@ -1,6 +1,6 @@
 """A partition on three brokers: broker 1 is real, and the test plays brokers 2 and 3, the controller and the network.
 
-The real replica is compared with a twin: a replica that is made anew, from the records alone, whenever broker 1 begins
+The real replica is compared with a reference: a replica that is made, from the records alone, whenever broker 1 begins
 to lead, and that then meets the same requests, answers and times.
 """
 
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 
 
 class Twins:
-    """The keeper of the real replica: its changes go to AlterPartition, and the answers to the twin, too."""
+    """The keeper of the real replica: its changes go to AlterPartition, and the answers to the reference, too."""
 
     def __init__(self, partition: ReplicatedPartition, machine: IsrKeeper) -> None:
         self._partition = partition
@@ -60,11 +60,11 @@ class Twins:
 
     def submit(self, change: IsrChange, done: Answered) -> None:
         def answered(answer: CommittedIsr | ErrorCode) -> None:
-            twin_change = self._partition.twin_change
-            if self._partition.twin is not None and twin_change is not None:
-                self._partition.twin_change = None
-                assert twin_change[0] == change
-                twin_change[1](answer)
+            reference_change = self._partition.reference_change
+            if self._partition.reference is not None and reference_change is not None:
+                self._partition.reference_change = None
+                assert reference_change[0] == change
+                reference_change[1](answer)
             done(answer)
 
         self._machine.submit(change, answered)
@@ -73,17 +73,17 @@ class Twins:
         self._machine.withdraw(partition)
 
 
-class TwinKeeper:
-    """Keeps the change of the twin until the real one has its answer."""
+class ReferenceKeeper:
+    """Keeps the change of the reference until the real one has its answer."""
 
     def __init__(self, partition: ReplicatedPartition) -> None:
         self._partition = partition
 
     def submit(self, change: IsrChange, done: Answered) -> None:
-        self._partition.twin_change = change, done
+        self._partition.reference_change = change, done
 
     def withdraw(self, partition: Partition) -> None:
-        self._partition.twin_change = None
+        self._partition.reference_change = None
 
 
 class ReplicatedPartition:
@@ -111,8 +111,8 @@ class ReplicatedPartition:
         self._values = 0
         self._disk = MemoryDisk()
         self._disk.make_folder("t-0")
-        self.twin: ClusterReplica | None = None
-        self.twin_change: tuple[IsrChange, Answered] | None = None
+        self.reference: ClusterReplica | None = None
+        self.reference_change: tuple[IsrChange, Answered] | None = None
         self._highest = 0
         self._open(0)
         for broker_id in BROKERS:
@@ -150,7 +150,7 @@ class ReplicatedPartition:
         except BrokerError:
             self.refused += 1
             return
-        for replica in filter(None, (self.replica, self.twin)):
+        for replica in filter(None, (self.replica, self.reference)):
             data = produced(value)
             replica.append(data, parse_header(data), self.now_ms, lambda result: None)
         offset = self.replica.log.next_offset - 1
@@ -167,7 +167,7 @@ class ReplicatedPartition:
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, after which broker 1 looks at its followers."""
         self.now_ms += milliseconds
-        for replica in filter(None, (self.replica, self.twin)):
+        for replica in filter(None, (self.replica, self.reference)):
             replica.check_in_sync(self.now_ms)
 
     # Followers.
@@ -189,7 +189,7 @@ class ReplicatedPartition:
             read_for_follower(
                 replica, Follower(broker_id, 50 + broker_id), wanted, 2**20, at_least_one=True, arrived_ms=self.now_ms
             )
-            for replica in filter(None, (self.replica, self.twin))
+            for replica in filter(None, (self.replica, self.reference))
         ]
         assert len({_comparable(each) for each in reads}) == 1
         data = reads[0].data
@@ -320,16 +320,16 @@ class ReplicatedPartition:
         term = Term(self.leader, self.leader_epoch, self.isr, BROKERS, self.partition_epoch, topic_id=TOPIC_ID)
         if self.leader != 1:
             self.replica.follow(term)
-            self.twin = self.twin_change = None
+            self.reference = self.reference_change = None
             return
         if not self.leads:
             self._highest = self.replica.log.high_watermark
-            self._make_twin()
+            self._make_reference()
         self.replica.lead(term)
-        if self.twin is not None:
-            self.twin.lead(term)
+        if self.reference is not None:
+            self.reference.lead(term)
 
-    def _make_twin(self) -> None:
+    def _make_reference(self) -> None:
         """Make a replica from the records of the real one."""
         disk = MemoryDisk()
         disk.make_folder("t-0")
@@ -337,8 +337,8 @@ class ReplicatedPartition:
         for offset, (epoch, value) in enumerate(records_in(self.replica.log)):
             log.append_as_follower(_batch(offset, epoch, value), offset, epoch, self.now_ms, lambda result: None)
         log.set_high_watermark(self.replica.log.high_watermark)
-        self.twin_change = None
-        self.twin = ClusterReplica(("t", 0), log, self._surroundings(TwinKeeper(self)))
+        self.reference_change = None
+        self.reference = ClusterReplica(("t", 0), log, self._surroundings(ReferenceKeeper(self)))
 
     # Deaths.
 
@@ -356,7 +356,7 @@ class ReplicatedPartition:
         if broker_id == 1:
             self.alter_partition.close()
             self.pauses.clear()
-            self.twin = self.twin_change = None
+            self.reference = self.reference_change = None
             self._open(max(self.replica.log.high_watermark - kept, 0))
         if broker_id in self.isr and len(self.isr) > 1:
             self.isr = tuple(each for each in self.isr if each != broker_id)
@@ -409,8 +409,8 @@ class ReplicatedPartition:
                 assert records[offset][1] == value, f"broker {broker_id} has another record at offset {offset}"
         if self.leads:
             self._check_leader()
-        if self.twin is not None:
-            assert _state_of(self.twin) == _state_of(self.replica)
+        if self.reference is not None:
+            assert _state_of(self.reference) == _state_of(self.replica)
 
     def _check_leader(self) -> None:
         replica, high_watermark = self.replica, self.replica.log.high_watermark

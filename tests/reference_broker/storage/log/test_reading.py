@@ -179,10 +179,9 @@ def test_times_of_what_is_not_stable_are_not_found():
     log.plain(b"a")
     log.append(1, b"b", b"c")
     log.plain(b"d")
+    stable = log.log.readable_to(is_committed=True)
     assert log.log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 1, 2, 0)
-    assert log.log.offset_for_timestamp(NOW_MS + 1, is_committed=True) is None
-    assert log.log.offset_for_timestamp(NOW_MS, is_committed=True) == (NOW_MS, 0, 0)
+    assert log.log.offset_for_timestamp(NOW_MS + 1, up_to=stable) is None
+    assert log.log.offset_for_timestamp(NOW_MS, up_to=stable) == (NOW_MS, 0, 0)
     assert log.log.max_timestamp() == (NOW_MS + 1, 2, 0)
-    assert log.log.max_timestamp(is_committed=True) is None
-    log.commit(1)
-    assert log.log.max_timestamp(is_committed=True) == (NOW_MS + 1, 2, 0)
+    assert log.log.max_timestamp(up_to=stable) is None
