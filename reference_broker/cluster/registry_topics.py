@@ -56,7 +56,7 @@ from kafkawire.sdk.registry.acls import default_acl
 from kafkawire.sdk.registry.registry import Data, Exists, GetData, Registry, Stat
 from kafkawire.sdk.registry.steps import Steps, across_sessions, found, read, run
 
-__all__ = ["AUTOMATIC_WAIT_MS", "WAIT_MS_MAX", "RegistryTopics", "ReplicationFactors"]
+__all__ = ["AUTOMATIC_WAIT_MS", "WAIT_MS_MAX", "RandomChoices", "RegistryTopics", "ReplicationFactors"]
 
 _log = logging.getLogger("kafkawire.broker")
 

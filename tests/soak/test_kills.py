@@ -16,6 +16,7 @@ from tools.soak import kills
 from tools.soak.kills import Committer, Failure, Lives
 
 
+@pytest.mark.thorough
 def test_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
     assert kills.main(["--kills", "8", "--seed", "3"]) == 0
     assert "kills: 6 SIGKILL, 2 SIGTERM" in capsys.readouterr().out
