@@ -167,7 +167,7 @@ class Replica:
         self._begin(term)
         self._take(term)
         self._step(_LEADER)
-        if self.log.high_watermark < self.log.acknowledged_to:
+        if self.log.high_watermark < self.log.next_offset:
             self.moved()
 
     def _begin(self, term: Term) -> None:

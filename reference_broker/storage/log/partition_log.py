@@ -260,8 +260,8 @@ class PartitionLog:
         if leader_epoch < self.leader_epoch or self.is_unsettled:
             reason = "it is being truncated" if self.is_unsettled else f"its last epoch is {self.leader_epoch}"
             raise LocalProtocolError(f"{self.folder} cannot begin leader epoch {leader_epoch}: {reason}")
-        # A fetched part that waits would be appended behind the start of this epoch.
-        self.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} begins a leader epoch"))
+        if self._waiting:  # a fetched part would be appended behind the start of this epoch
+            self.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} begins an epoch"))
         if leader_epoch > self.leader_epoch:
             self.epochs.begin(leader_epoch, self.next_offset)
 
