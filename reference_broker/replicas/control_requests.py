@@ -18,9 +18,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Mapping
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
+from kafkawire.reference_broker.config.topic_configs import LogConfig
 from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.replicas.role_changes import (
@@ -32,6 +33,7 @@ from kafkawire.reference_broker.replicas.role_changes import (
     states_of,
 )
 from kafkawire.reference_broker.replicas.roles import Fetchers, Role, Term
+from kafkawire.reference_broker.storage.directory.log_directory import LogPlace
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.work.pieces import Pieces, Work
 from kafkawire.reference_broker.work.timers import Timers
@@ -41,9 +43,10 @@ from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest, Sto
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["QUEUED_MAX", "ControlRequests", "Done", "NewLog", "PartitionLogs", "TopicConfigs"]
+__all__ = ["QUEUED_MAX", "ControlRequests", "Done", "PartitionLogs", "TopicConfigs"]
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -74,22 +77,6 @@ _Wait = Callable[[Callable[[], None]], None]
 _Steps = Generator[_Wait | None, None, R]
 
 
-class NewLog(NamedTuple):
-    """A log to create.
-
-    Attributes:
-        topic: its topic.
-        number: number of the partition.
-        topic_id: the id of the topic; zeros if it has none.
-        configs: configurations of the topic that differ from the defaults, by Kafka's names.
-    """
-
-    topic: str
-    number: int
-    topic_id: bytes
-    configs: Mapping[str, str]
-
-
 class PartitionLogs(Protocol):
     """The logs of this broker, see `LogDirectory`."""
 
@@ -97,19 +84,19 @@ class PartitionLogs(Protocol):
         """Return the log of a partition, None if there is none."""
         ...
 
-    def topic_id(self, topic: str, partition: int) -> bytes:
-        """Return the topic id that the log of a partition was made for; zeros if it has none or is unknown."""
+    def config_of(self, configs: Mapping[str, str]) -> LogConfig:
+        """Return the log configuration of a topic with these overrides."""
         ...
 
-    def create(self, logs: Collection[NewLog], done: _Failed) -> None:
-        """Create logs, or open those whose folders are there, durably; `done` is called once with those that failed."""
+    def create(self, places: Collection[LogPlace], done: _Failed) -> None:
+        """Create logs durably, or open those whose folders are there; `done` is called once with those that failed."""
         ...
 
     def delete(self, partitions: Collection[Partition], end: BrokerError, done: _Failed) -> None:
         """Delete logs and folders.
 
         Args:
-            partitions: topics and numbers; some may only have a folder, or nothing.
+            partitions: topics and numbers; some may not have a log.
             end: what those who wait for the logs are answered with.
             done: called once, when the deletion is durable, with those that failed.
         """
@@ -141,6 +128,7 @@ class ControlRequests:
         fetchers: copy the logs of followers.
         timers: the broker's.
         now_ms: returns the current time.
+        topic_ids: the ids of the topics of the logs that are open at the start.
 
     Attributes:
         controller_epoch: the highest epoch of a controller that has sent a request.
@@ -157,6 +145,7 @@ class ControlRequests:
         fetchers: Fetchers,
         timers: Timers,
         now_ms: Callable[[], int],
+        topic_ids: Mapping[Partition, bytes],
     ) -> None:
         self.controller_epoch = 0
         self._broker_id = broker_id
@@ -168,6 +157,8 @@ class ControlRequests:
         self._fetchers = fetchers
         self._timers = timers
         self._now_ms = now_ms
+        #: Of the logs here, as far as they are known; a term has its own.
+        self._topic_ids = dict(topic_ids)
         #: The first one is being carried out.
         self._queue: deque[tuple[ControlRequest, Done]] = deque()
         self._steps: _Steps[Message] | None = None
@@ -260,7 +251,7 @@ class ControlRequests:
         if replica is None:
             return None
         term = replica.term
-        topic_id = self._logs.topic_id(*partition) if term is None else term.topic_id
+        topic_id = self._topic_ids.get(partition, ZERO_UUID) if term is None else term.topic_id
         partition_epoch = 0 if term is None else term.partition_epoch
         return KnownReplica(replica.role is Role.OFFLINE, replica.leader_epoch, partition_epoch, topic_id)
 
@@ -283,8 +274,10 @@ class ControlRequests:
             return
         topics = list(dict.fromkeys(topic for (topic, _), _ in new))
         yield partial(self._configs.read, topics)
-        logs = [NewLog(*partition, term.topic_id, self._configs.of(partition[0])) for partition, term in new]
-        failed = yield from _failures_of(partial(self._logs.create, logs))
+        configs = {topic: self._logs.config_of(self._configs.of(topic)) for topic in topics}
+        places = [LogPlace(*partition, term.topic_id, configs[partition[0]]) for partition, term in new]
+        self._topic_ids.update((partition, term.topic_id) for partition, term in new)
+        failed = yield from _failures_of(partial(self._logs.create, places))
         for partition, error in failed.items():
             changes.answer(partition, error.code)
 
@@ -337,6 +330,8 @@ class ControlRequests:
         stops = yield from _in_pieces(decide_stops(request, self._known))
         yield from _in_pieces(self._end_roles(stops))
         if stops.deleted:
+            for partition in stops.deleted:
+                self._topic_ids.pop(partition, None)
             failed = yield from _failures_of(partial(self._logs.delete, list(stops.deleted), _DELETED))
             stops.codes.update((partition, error.code) for partition, error in failed.items())
         _tell("StopReplica", request.controller_id, stops.codes)

@@ -8,11 +8,11 @@ from typing import cast
 from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest
 from kafkawire.reference_broker.config.topic_configs import LogConfig, log_config
 from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
-from kafkawire.reference_broker.replicas.control_requests import ControlRequests, NewLog
+from kafkawire.reference_broker.replicas.control_requests import ControlRequests, PartitionLogs
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.replicas.roles import Role
-from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, LogPlace
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.storage.services import LogServices
@@ -23,7 +23,6 @@ from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from kafkawire.sdk.storage.partitions import Partition, folder_of
 
 __all__ = [
@@ -50,7 +49,6 @@ class Logs:
 
     Attributes:
         hosted: by partition.
-        ids: the topic ids that logs were made for.
         created, deleted: what has been asked for, in order.
         broken: partitions that cannot be created or deleted.
         held: the callbacks of creations and deletions, while they are held back; None to call them at once.
@@ -58,35 +56,31 @@ class Logs:
 
     def __init__(self) -> None:
         self.hosted: dict[Partition, PartitionLog] = {}
-        self.ids: dict[Partition, bytes] = {}
-        self.created: list[NewLog] = []
+        self.created: list[LogPlace] = []
         self.deleted: list[Partition] = []
         self.broken: set[Partition] = set()
         self.held: list[Callable[[], None]] | None = None
 
-    def add(self, partition: Partition, topic_id: bytes = ID) -> PartitionLog:
+    def add(self, partition: Partition) -> PartitionLog:
         """Open the log of a partition."""
         disk, folder = MemoryDisk(), folder_of(*partition)
         disk.make_folder(folder)
         log = PartitionLog(LogServices(disk), folder, log_config({}), high_watermark=0)
-        self.hosted[partition], self.ids[partition] = log, topic_id
+        self.hosted[partition] = log
         return log
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
         return self.hosted.get((topic, partition))
 
-    def topic_id(self, topic: str, partition: int) -> bytes:
-        return self.ids.get((topic, partition), ZERO_UUID)
-
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
         return log_config(configs)
 
-    def create(self, logs: Collection[NewLog], done: Callable[[Mapping[Partition, BrokerError]], None]) -> None:
-        self.created += logs
-        partitions = [(each.topic, each.number) for each in logs]
-        for each in logs:
-            if (each.topic, each.number) not in self.broken:
-                self.add((each.topic, each.number), each.topic_id)
+    def create(self, places: Collection[LogPlace], done: Callable[[Mapping[Partition, BrokerError]], None]) -> None:
+        self.created += places
+        partitions = [place.partition for place in places]
+        for partition in partitions:
+            if partition not in self.broken:
+                self.add(partition)
         self._answer(partitions, done)
 
     def delete(
@@ -113,31 +107,38 @@ class Logs:
 class Controlled:
     """A broker in a cluster.
 
+    Args:
+        topic_ids: see `ControlRequests`.
+        directory: has the logs; None for `Logs`.
+
     Attributes:
         heard: what has happened, in order: steps of roles, reads of configurations, calls of fetchers.
         responses: the responses so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, topic_ids: Mapping[Partition, bytes] | None = None, directory: LogDirectory | None = None
+    ) -> None:
         self.heard: list[object] = []
         self.responses: list[Message | Exception] = []
         self.timers = Timers()
         self.logs = Logs()
         self.topic_configs: dict[str, Mapping[str, str]] = {}
         self.cluster = ClusterMetadata("cluster", BROKER_ID, self.of)
-        directory = cast(LogDirectory, self.logs)
-        self.replicas = Replicas(directory, self.cluster.metadata, lambda topic, number: None)
+        logs: PartitionLogs = directory or self.logs
+        self.replicas = Replicas(cast(LogDirectory, logs), self.cluster.metadata, lambda topic, number: None)
         self.replicas.listen(self._stepped)
         self.requests = ControlRequests(
             BROKER_ID,
             lambda: BROKER_EPOCH,
             self.replicas,
-            self.logs,
+            logs,
             self,
             self.cluster,
             self,
             self.timers,
             lambda: 0,
+            topic_ids or {},
         )
 
     def _stepped(self, partition: Partition, replica: Replica, before: Role) -> None:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.replicas.control_requests import QUEUED_MAX, NewLog
+from kafkawire.reference_broker.config.topic_configs import log_config
+from kafkawire.reference_broker.replicas.control_requests import QUEUED_MAX
 from kafkawire.reference_broker.replicas.roles import Role
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, LogPlace, lock_directory
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import RemoteProtocolError
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaResponse
@@ -55,7 +59,7 @@ def test_logs_are_created_and_roles_follow(broker: Controlled) -> None:
             )
         ]
     )
-    assert broker.logs.created == [NewLog("t", number, ID, {"retention.ms": "5"}) for number in (0, 1)]
+    assert broker.logs.created == [LogPlace("t", number, ID, log_config({"retention.ms": "5"})) for number in (0, 1)]
     assert broker.take() == [
         ("read", ["t"]),
         ("forget", [P0, P1]),
@@ -91,10 +95,32 @@ def test_a_log_that_is_there_is_not_created_again(broker: Controlled) -> None:
     assert (broker.logs.created, broker.replicas.leader("t", 0).log) == ([], log)
 
 
-def test_a_log_of_another_topic_of_the_name_stays_as_it_is(broker: Controlled) -> None:
-    broker.logs.add(P0, b"o" * 16)
+def test_a_log_of_another_topic_of_the_name_stays_as_it_is() -> None:
+    broker = Controlled({P0: b"o" * 16})
+    broker.logs.add(P0)
     assert codes(broker.ask(leader_and_isr(state(0)), 7)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
     assert broker.role() is Role.CREATED
+    broker.ask(stop_by_partition((0, -2, True)), 4)
+    assert codes(broker.ask(leader_and_isr(state(0)), 7)) == [ErrorCode.NONE], "that log is gone"
+
+
+def test_a_log_that_was_made_for_a_topic_without_a_leader_is_that_of_this_topic(broker: Controlled) -> None:
+    broker.ask(leader_and_isr(state(0, leader=6)), 7)
+    other = leader_and_isr(state(0), topic_id=b"o" * 16)
+    assert codes(broker.ask(other, 7)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
+def test_logs_in_a_directory() -> None:
+    disk = MemoryDisk()
+    directory = LogDirectory(LogServices(disk), lock_directory(disk), is_replicated=True)
+    directory.open([])
+    broker = Controlled(directory=directory)
+    broker.topic_configs["t"] = {"retention.ms": "5"}
+    assert codes(broker.ask(leader_and_isr(state(0)), 7)) == [ErrorCode.NONE]
+    log = broker.replicas.leader("t", 0).log
+    assert (directory.log("t", 0), log.config.retention_ms, log.leader_epoch) == (log, 5, 3)
+    broker.ask(stop_by_partition((0, -2, True)), 4)
+    assert (directory.log("t", 0), broker.role()) == (None, None)
 
 
 def test_a_partition_without_a_leader_that_is_alive_gets_its_log_alone(broker: Controlled) -> None:
