@@ -346,7 +346,7 @@ class PartitionLog:
 
         Args:
             timestamp: milliseconds since the epoch.
-            up_to: see `read`; None for the high watermark.
+            up_to: the first offset that may not be read, None for the high watermark.
 
         Raises:
             NotPrepared: see `when_prepared`.
@@ -354,8 +354,7 @@ class PartitionLog:
         """
         self._check()
         found = self._reader.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
-        limit = self.high_watermark if up_to is None else up_to
-        return found if found is not None and found.offset < limit else None
+        return found if found and found.offset < (self.high_watermark if up_to is None else up_to) else None
 
     def max_timestamp(self, *, up_to: int | None = None) -> TimestampAndOffset | None:
         """Return the first record that has the highest timestamp; None in an empty log, or if the record is unreadable.

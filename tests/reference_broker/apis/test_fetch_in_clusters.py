@@ -21,6 +21,11 @@ def bench(tmp_path):
     return bench
 
 
+def records_of(partition):
+    assert partition.records is not None
+    return partition.records
+
+
 def begun(bench, offset, broker_id=2):
     """Begin a session of a follower; return its id."""
     response = bench.follow(offset, broker_id, session_epoch=0, max_wait_ms=0)
@@ -41,7 +46,7 @@ def count_reads(monkeypatch, log):
 def test_a_follower_gets_records_that_are_not_committed(bench):
     bench.leader.append(3)
     partition = partition_in(bench.follow(1))
-    assert (len(values_in(partition.records)), partition.high_watermark) == (2, 0)
+    assert (len(values_in(records_of(partition))), partition.high_watermark) == (2, 0)
     assert bench.consume(0).records == b""
 
 
@@ -60,7 +65,7 @@ def test_a_follower_waits_for_records(bench):
     assert isinstance(waiting, DelayedOperation)
     bench.leader.append()
     partition = partition_in(waiting)
-    assert (len(partition.records), partition.high_watermark) == (len(produced(b"v")), 0)
+    assert (len(records_of(partition)), partition.high_watermark) == (len(produced(b"v")), 0)
 
 
 def test_the_answer_to_a_fetch_that_has_waited_does_not_acknowledge(bench):
@@ -200,7 +205,7 @@ def follower(bench):
 
 def test_a_follower_serves_consumers_up_to_its_high_watermark(follower):
     partition = follower.consume(0)
-    assert (partition.error_code, partition.high_watermark, len(values_in(partition.records))) == (0, 1, 1)
+    assert (partition.error_code, partition.high_watermark, len(values_in(records_of(partition)))) == (0, 1, 1)
     assert follower.consume(1).records == b""
     assert follower.consume(3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -225,7 +230,7 @@ def test_a_consumer_of_a_follower_waits_for_what_the_leader_commits(follower):
     waiting = follower.ask(FetchRequest(max_wait_ms=500, min_bytes=1, topics=topics, session_epoch=-1), 17)
     assert isinstance(waiting, DelayedOperation)
     follower.leader.replica.followed(2, 0)
-    assert len(partition_in(waiting).records) == len(produced(b"v"))
+    assert len(records_of(partition_in(waiting))) == len(produced(b"v"))
 
 
 def test_followers_do_not_fetch_from_followers(follower):
@@ -269,4 +274,4 @@ def test_committed_reads_of_a_leader_end_at_the_high_watermark(bench):
     bench.leader.fetch_all(2)
     bench.leader.fetch(3, 1)
     partition = bench.consume(0, isolation_level=IsolationLevel.READ_COMMITTED)
-    assert (len(values_in(partition.records)), partition.last_stable_offset) == (1, 1)
+    assert (len(values_in(records_of(partition))), partition.last_stable_offset) == (1, 1)

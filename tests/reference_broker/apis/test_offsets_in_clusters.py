@@ -27,7 +27,7 @@ def bench(tmp_path):
     return bench
 
 
-def ask(bench, timestamp=OffsetTimestamp.LATEST, replica_id=CONSUMER, epoch=-1, version=7):
+def ask(bench, timestamp: int = OffsetTimestamp.LATEST, replica_id=CONSUMER, epoch=-1, version=7):
     """Return (error, offset, leader epoch)."""
     wanted = ListOffsetsRequest.ListOffsetsPartition(0, epoch, timestamp)
     topics = [ListOffsetsRequest.ListOffsetsTopic("t", [wanted])]

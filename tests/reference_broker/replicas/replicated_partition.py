@@ -1,7 +1,7 @@
 """A partition on three brokers: broker 1 is real, and the test plays brokers 2 and 3, the controller and the network.
 
-The real replica is compared with a reference: a replica that is made, from the records alone, whenever broker 1 begins
-to lead, and that then meets the same requests, answers and times.
+The real replica is compared with a rebuilt one, which is made from the records alone whenever broker 1 begins to lead,
+and meets the same requests, answers and times from then on.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Known(NamedTuple):
     leader_epoch: int = -1
 
 
-class Twins:
-    """The keeper of the real replica: its changes go to AlterPartition, and the answers to the reference, too."""
+class SharedAnswers:
+    """The keeper of the real replica: its changes go to AlterPartition, and the answers to the rebuilt one, too."""
 
     def __init__(self, partition: ReplicatedPartition, machine: IsrKeeper) -> None:
         self._partition = partition
@@ -60,11 +60,11 @@ class Twins:
 
     def submit(self, change: IsrChange, done: Answered) -> None:
         def answered(answer: CommittedIsr | ErrorCode) -> None:
-            reference_change = self._partition.reference_change
-            if self._partition.reference is not None and reference_change is not None:
-                self._partition.reference_change = None
-                assert reference_change[0] == change
-                reference_change[1](answer)
+            rebuilt_change = self._partition.rebuilt_change
+            if self._partition.rebuilt is not None and rebuilt_change is not None:
+                self._partition.rebuilt_change = None
+                assert rebuilt_change[0] == change
+                rebuilt_change[1](answer)
             done(answer)
 
         self._machine.submit(change, answered)
@@ -73,17 +73,17 @@ class Twins:
         self._machine.withdraw(partition)
 
 
-class ReferenceKeeper:
-    """Keeps the change of the reference until the real one has its answer."""
+class RebuiltKeeper:
+    """Keeps the change of the rebuilt replica until the real one has its answer."""
 
     def __init__(self, partition: ReplicatedPartition) -> None:
         self._partition = partition
 
     def submit(self, change: IsrChange, done: Answered) -> None:
-        self._partition.reference_change = change, done
+        self._partition.rebuilt_change = change, done
 
     def withdraw(self, partition: Partition) -> None:
-        self._partition.reference_change = None
+        self._partition.rebuilt_change = None
 
 
 class ReplicatedPartition:
@@ -98,7 +98,7 @@ class ReplicatedPartition:
     def __init__(self, min_insync_replicas: int) -> None:
         self._config = log_config({"min.insync.replicas": str(min_insync_replicas)})
         self.now_ms = NOW_MS
-        self.alive = set(BROKERS)
+        self.alive: set[int] = set(BROKERS)
         self.leader, self.leader_epoch, self.partition_epoch = 1, 1, 1
         self.isr: tuple[int, ...] = BROKERS
         self.known: dict[int, Known] = dict.fromkeys(BROKERS, Known())
@@ -111,8 +111,8 @@ class ReplicatedPartition:
         self._values = 0
         self._disk = MemoryDisk()
         self._disk.make_folder("t-0")
-        self.reference: ClusterReplica | None = None
-        self.reference_change: tuple[IsrChange, Answered] | None = None
+        self.rebuilt: ClusterReplica | None = None
+        self.rebuilt_change: tuple[IsrChange, Answered] | None = None
         self._highest = 0
         self._open(0)
         for broker_id in BROKERS:
@@ -121,7 +121,7 @@ class ReplicatedPartition:
     def _open(self, high_watermark: int) -> None:
         self.alter_partition = AlterPartition(1, lambda: 1, self, self._later, lambda: self.now_ms)
         log = self._new_log(self._disk, high_watermark)
-        self.replica = ClusterReplica(("t", 0), log, self._surroundings(Twins(self, self.alter_partition)))
+        self.replica = ClusterReplica(("t", 0), log, self._surroundings(SharedAnswers(self, self.alter_partition)))
 
     def _new_log(self, disk: MemoryDisk, high_watermark: int) -> PartitionLog:
         services = LogServices(disk, clock=lambda: self.now_ms)
@@ -150,7 +150,7 @@ class ReplicatedPartition:
         except BrokerError:
             self.refused += 1
             return
-        for replica in filter(None, (self.replica, self.reference)):
+        for replica in filter(None, (self.replica, self.rebuilt)):
             data = produced(value)
             replica.append(data, parse_header(data), self.now_ms, lambda result: None)
         offset = self.replica.log.next_offset - 1
@@ -167,7 +167,7 @@ class ReplicatedPartition:
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, after which broker 1 looks at its followers."""
         self.now_ms += milliseconds
-        for replica in filter(None, (self.replica, self.reference)):
+        for replica in filter(None, (self.replica, self.rebuilt)):
             replica.check_in_sync(self.now_ms)
 
     # Followers.
@@ -189,7 +189,7 @@ class ReplicatedPartition:
             read_for_follower(
                 replica, Follower(broker_id, 50 + broker_id), wanted, 2**20, at_least_one=True, arrived_ms=self.now_ms
             )
-            for replica in filter(None, (self.replica, self.reference))
+            for replica in filter(None, (self.replica, self.rebuilt))
         ]
         assert len({_comparable(each) for each in reads}) == 1
         data = reads[0].data
@@ -320,16 +320,16 @@ class ReplicatedPartition:
         term = Term(self.leader, self.leader_epoch, self.isr, BROKERS, self.partition_epoch, topic_id=TOPIC_ID)
         if self.leader != 1:
             self.replica.follow(term)
-            self.reference = self.reference_change = None
+            self.rebuilt = self.rebuilt_change = None
             return
         if not self.leads:
             self._highest = self.replica.log.high_watermark
-            self._make_reference()
+            self._rebuild()
         self.replica.lead(term)
-        if self.reference is not None:
-            self.reference.lead(term)
+        if self.rebuilt is not None:
+            self.rebuilt.lead(term)
 
-    def _make_reference(self) -> None:
+    def _rebuild(self) -> None:
         """Make a replica from the records of the real one."""
         disk = MemoryDisk()
         disk.make_folder("t-0")
@@ -337,8 +337,8 @@ class ReplicatedPartition:
         for offset, (epoch, value) in enumerate(records_in(self.replica.log)):
             log.append_as_follower(_batch(offset, epoch, value), offset, epoch, self.now_ms, lambda result: None)
         log.set_high_watermark(self.replica.log.high_watermark)
-        self.reference_change = None
-        self.reference = ClusterReplica(("t", 0), log, self._surroundings(ReferenceKeeper(self)))
+        self.rebuilt_change = None
+        self.rebuilt = ClusterReplica(("t", 0), log, self._surroundings(RebuiltKeeper(self)))
 
     # Deaths.
 
@@ -356,7 +356,7 @@ class ReplicatedPartition:
         if broker_id == 1:
             self.alter_partition.close()
             self.pauses.clear()
-            self.reference = self.reference_change = None
+            self.rebuilt = self.rebuilt_change = None
             self._open(max(self.replica.log.high_watermark - kept, 0))
         if broker_id in self.isr and len(self.isr) > 1:
             self.isr = tuple(each for each in self.isr if each != broker_id)
@@ -409,8 +409,8 @@ class ReplicatedPartition:
                 assert records[offset][1] == value, f"broker {broker_id} has another record at offset {offset}"
         if self.leads:
             self._check_leader()
-        if self.reference is not None:
-            assert _state_of(self.reference) == _state_of(self.replica)
+        if self.rebuilt is not None:
+            assert _state_of(self.rebuilt) == _state_of(self.replica)
 
     def _check_leader(self) -> None:
         replica, high_watermark = self.replica, self.replica.log.high_watermark

@@ -2,7 +2,7 @@
 
 Method: hypothesis, and chance by seed for longer histories, choose fetches, lost ones, terms that brokers learn late,
 answers to AlterPartition with each code, deaths and time. The records that were acknowledged are in the log of each
-broker that the controller holds for in sync; a leader behaves like a new one made from the same records.
+broker that the controller holds for in sync; a leader behaves like one that is rebuilt from the same records.
 """
 
 from __future__ import annotations

@@ -185,3 +185,5 @@ def test_times_of_what_is_not_stable_are_not_found():
     assert log.log.offset_for_timestamp(NOW_MS, up_to=stable) == (NOW_MS, 0, 0)
     assert log.log.max_timestamp() == (NOW_MS + 1, 2, 0)
     assert log.log.max_timestamp(up_to=stable) is None
+    log.commit(1)
+    assert log.log.max_timestamp(up_to=log.log.readable_to(is_committed=True)) == (NOW_MS + 1, 2, 0)
