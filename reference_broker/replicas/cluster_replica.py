@@ -253,9 +253,11 @@ class ClusterReplica(Replica):
         before = in_sync.isr
         if in_sync.answered(proposed, answer):
             self._submit(proposed)
-        elif in_sync.isr != before:
+        if self.term is not None:
+            self.term = self.term._replace(isr=in_sync.isr, partition_epoch=in_sync.partition_epoch)
+        if in_sync.isr != before:
             _log.info("%s: in sync are %s, before %s", self.log.folder, list(in_sync.isr), list(before))
-        elif in_sync.state is not IsrState.COMMITTED:
+        elif in_sync.state is IsrState.UNKNOWN:
             _log.info("%s: the controller has not made %s the ISR: %s", self.log.folder, list(proposed.isr), answer)
         self.moved()
 
@@ -313,12 +315,12 @@ class ClusterReplica(Replica):
                 offset = position.end_offset
         return offset
 
-    def followed(self, high_watermark: int, start_offset: int) -> None:
+    def followed(self, high_watermark: int, log_start_offset: int) -> None:
         """Take over what the leader has told with a fetch; only a follower does.
 
         Args:
             high_watermark: the leader's, which may be beyond the end of this log, or lower than before.
-            start_offset: the start of the leader's log; only committed records are removed.
+            log_start_offset: the start of the leader's log; only committed records are removed.
         """
         if self.role is not Role.FOLLOWER:
             return
@@ -328,7 +330,7 @@ class ClusterReplica(Replica):
             self._high_watermark.move_back(log.high_watermark)
             self._last_stable_offset.truncate(log.next_offset, log.producers.first_unstable_offset)
         self._committed(decided)
-        log.begin_at(min(start_offset, log.high_watermark))
+        log.begin_at(min(log_start_offset, log.high_watermark))
 
     @property
     def low_watermark(self) -> int:
@@ -348,7 +350,11 @@ class ClusterReplica(Replica):
     # Its role.
 
     def _begin(self, term: Term) -> None:
-        """Take over the ISR and the assignment of a term as the leader."""
+        """Take over the ISR and the assignment of a term as the leader.
+
+        A term of the state that is known already, such as one of a topic that has got an id, says nothing about the
+        change of the ISR that is under way, or was.
+        """
         log, own_id = self.log, self._surroundings.broker_id
         is_new_leader = self._in_sync is None
         is_new_epoch = is_new_leader or term.leader_epoch != self.leader_epoch
@@ -357,7 +363,7 @@ class ClusterReplica(Replica):
             self._in_sync = InSync(term.isr, term.leader_epoch, term.partition_epoch)
             self._acknowledged = HighWatermark(log.acknowledged_to)
             self._low_watermark = HighWatermark(log.log_start_offset)
-        else:
+        elif is_new_epoch or term.partition_epoch != self._in_sync.partition_epoch:
             self._in_sync.begin(term.isr, term.leader_epoch, term.partition_epoch)
             self._surroundings.isr_keeper.withdraw(self.partition)
         if is_new_epoch:

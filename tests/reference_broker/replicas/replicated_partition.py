@@ -329,6 +329,13 @@ class ReplicatedPartition:
         if self.rebuilt is not None:
             self.rebuilt.lead(term)
 
+    def tell_again(self) -> None:
+        """Tell broker 1 what it knows already, as for a topic that has got an id."""
+        term = self.replica.term
+        if self.leads and term is not None:
+            for replica in filter(None, (self.replica, self.rebuilt)):
+                replica.lead(term)
+
     def _rebuild(self) -> None:
         """Make a replica from the records of the real one."""
         disk = MemoryDisk()

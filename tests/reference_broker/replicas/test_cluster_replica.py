@@ -414,6 +414,20 @@ def test_a_change_of_the_partition_begins_no_epoch():
     assert bench.replica.position(4) is not None
 
 
+@pytest.mark.parametrize("answer", [None, ErrorCode.INVALID_UPDATE_VERSION, (1, 2)])
+def test_a_term_that_is_known_says_nothing_of_a_change(answer):
+    """As for a topic that has got an id: the controller may have made the change, or may still make it."""
+    bench = out_of_sync()
+    bench.fetch_all(2)
+    if answer is not None:
+        bench.answer(answer)
+    term = bench.replica.term
+    assert term is not None
+    bench.replica.lead(term)
+    assert (bench.replica.maximal_isr, bench.wanted()) == ({1, 2}, (1, 2) if answer is None else ())
+    assert (term.isr, term.partition_epoch) == (((1, 2), 51) if answer == (1, 2) else ((1,), 50))
+
+
 def test_without_followers_in_sync_a_new_term_commits():
     bench = LeaderBench().lead()
     bench.append(2)

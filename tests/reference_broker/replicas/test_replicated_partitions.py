@@ -80,6 +80,10 @@ class Cluster(RuleBasedStateMachine):
     def tell(self, broker_id: int) -> None:
         self.partition.tell(broker_id)
 
+    @rule()
+    def tell_again(self) -> None:
+        self.partition.tell_again()
+
     @rule(broker_id=ANY)
     def elect(self, broker_id: int) -> None:
         self.partition.elect(broker_id)
@@ -145,7 +149,7 @@ class Chance:
         self.partition = ReplicatedPartition(self._random.choice([1, 2]))
         self._weights = [
             weight * self._random.choice([0.2, 1, 1, 4])
-            for weight in (8, 5, 5, 3, 3, 5, 0.3, 2, 3, 3, 0.2, 3, 0.5, 0.5, 0.1, 2, 1, 0.5)
+            for weight in (8, 5, 5, 3, 3, 5, 0.3, 2, 3, 3, 0.2, 3, 0.5, 0.5, 0.1, 2, 1, 0.5, 0.5)
         ]
 
     def step(self) -> None:
@@ -172,6 +176,7 @@ class Chance:
             lambda: partition.revive(broker_id),
             lambda: partition.lose_answer(chance.choice([None, *CODES])),
             lambda: partition.restart(chance.randrange(4)),
+            partition.tell_again,
         ]
         chance.choices(actions, self._weights)[0]()
 
