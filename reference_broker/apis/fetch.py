@@ -49,6 +49,12 @@ _UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOP
 
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 
+#: Errors of clients that may not know the leader.
+_TELLING_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+#: KIP-951; `current_leader` is older, for the quorum of KRaft.
+_CURRENT_LEADER_SINCE = since(FetchResponse, "node_endpoints")
+
 #: Consumers that can be sent to a follower can read from one, too.
 _FROM_FOLLOWERS_SINCE = since(FetchRequest, "rack_id")
 
@@ -106,6 +112,7 @@ class _Fetch:
         #: Whether a partition has an error, or anything else that the client does not wait for.
         self._has_answers = False
         self._unknown = 0
+        self._endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
         self._reads = 0
         self._delayed: DelayedOperation | None = None
         self._timer: Timer | None = None
@@ -172,6 +179,8 @@ class _Fetch:
             self._size_bytes += size
             left = max(left - size, 0)
             is_error = is_answer = data.error_code != ErrorCode.NONE
+            if is_error and data.error_code in _TELLING_LEADER:
+                self._tell_leader(partition, data)
             if read is None:
                 end = data.last_stable_offset if self._is_committed else data.high_watermark
                 is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
@@ -207,6 +216,19 @@ class _Fetch:
         if replica.topic_id != partition.topic_id and self._session.by_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic was created again, and this is the log of the former one
         return replica
+
+    def _tell_leader(self, partition: SessionPartition, data: PartitionData) -> None:
+        """Add the current leader to an error, so that the client need not ask for metadata (KIP-951)."""
+        version, listener = self._call.version, self._call.peer.listener.name
+        if version < _CURRENT_LEADER_SINCE:
+            return
+        name = partition.topic
+        if self._session.by_id and (topic := self._metadata.image.topics_by_id.get(partition.topic_id)) is not None:
+            name = topic.name
+        leader_id, leader_epoch, broker = self._replicas.current_leader(name, partition.wanted.partition)
+        data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
+        if broker is not None and (address := broker.listeners.get(listener)) is not None:
+            self._endpoints[leader_id] = FetchResponse.NodeEndpoint(leader_id, *address, broker.rack)
 
     def _read_for_follower(self, replica: Replica | ErrorCode, partition: SessionPartition, left: int) -> FollowerRead:
         """Read a partition for a follower; only the first read of a request tells where the follower is."""
@@ -272,7 +294,7 @@ class _Fetch:
             yield from session.end()
         else:
             session.follow()
-        return FetchResponse(session_id=session.id, responses=topics)
+        return FetchResponse(session_id=session.id, responses=topics, node_endpoints=tuple(self._endpoints.values()))
 
     def _in_order(self) -> Work[list[_Found]]:
         """Return the results in session order, with unknown partitions last, as in Kafka."""

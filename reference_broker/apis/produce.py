@@ -57,6 +57,8 @@ _BY_ID_SINCE = since(ProduceRequest.TopicProduceData, "topic_id")
 #: Zstandard came with KIP-110, which added no field.
 _ZSTANDARD_SINCE = 7
 
+_CURRENT_LEADER_SINCE = since(PartitionResponse, "current_leader")
+
 _ACKS = frozenset(Acks)
 
 #: Looked up once, since each batch asks for it.
@@ -90,7 +92,7 @@ def handle(
     parts: Parts[ProduceResponse] = Parts()
     responses: list[ProduceResponse.TopicProduceResponse] = []
     response = ProduceResponse(responses)
-    steps = _append_all(call, metadata, options, replicas, verifier, request, responses, parts)
+    steps = _append_all(call, metadata, options, replicas, verifier, request, response, responses, parts)
     is_unfinished = next(steps, _FINISHED) is not _FINISHED
     if is_unfinished:
         parts.expect()
@@ -139,6 +141,7 @@ def _append_all(
     replicas: Replicas,
     verifier: Verifier,
     request: ProduceRequest,
+    response: ProduceResponse,
     responses: list[ProduceResponse.TopicProduceResponse],
     parts: Parts[ProduceResponse],
 ) -> Iterator[None]:
@@ -163,7 +166,7 @@ def _append_all(
             replica = None if name is None else replicas.get(name, partition.index)
             last = partition.records, replica
             answers.append(
-                _append(call, refused, name, replicas, replica, partition, parts, transactional, request.acks)
+                _append(call, refused, name, replicas, replica, partition, parts, transactional, request.acks, response)
             )
     if transactional:
         version = transaction_version(call.version)
@@ -227,6 +230,7 @@ def _append(
     parts: Parts[ProduceResponse],
     transactional: list[Unverified],
     acks: int,
+    whole: ProduceResponse,
 ) -> PartitionResponse:
     try:
         if refused is not None:
@@ -246,7 +250,7 @@ def _append(
         return _invalid(partition, error, replica)
     except BrokerError as error:
         response = PartitionResponse(partition.index)
-        _refuse(response, error)
+        _refuse(call, replicas, whole, name, response, error)
         return response
     response = PartitionResponse(partition.index, log_start_offset=log.log_start_offset)
     parts.expect()
@@ -265,7 +269,7 @@ def _append(
 
     def reached(error: BrokerError | None) -> None:
         if error is not None:
-            _refuse(response, error)
+            _refuse(call, replicas, whole, name, response, error)
         elif log.is_replicated:
             response.error_code = ErrorCode.NONE
         parts.arrived()
@@ -297,9 +301,24 @@ def _invalid(partition: PartitionData, error: InvalidBatch, replica: Replica | N
     )
 
 
-def _refuse(response: PartitionResponse, error: BrokerError) -> None:
+def _refuse(
+    call: Call,
+    replicas: Replicas,
+    whole: ProduceResponse,
+    name: str | None,
+    response: PartitionResponse,
+    error: BrokerError,
+) -> None:
     response.error_code, response.error_message = error.code, error.detail or None
     response.base_offset = response.log_append_time_ms = response.log_start_offset = -1
+    if name is None or error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or call.version < _CURRENT_LEADER_SINCE:
+        return
+    # So that the client need not ask for metadata (KIP-951).
+    leader_id, leader_epoch, broker = replicas.current_leader(name, response.index)
+    response.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
+    if broker is not None and (address := broker.listeners.get(call.peer.listener.name)) is not None:
+        others = [each for each in whole.node_endpoints if each.node_id != leader_id]
+        whole.node_endpoints = [*others, ProduceResponse.NodeEndpoint(leader_id, *address, broker.rack)]
 
 
 def _close_on_error(response: ProduceResponse) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
-from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, BrokerRegistration
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.roles import Role, Term
@@ -22,11 +23,25 @@ from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["Replicas", "RoleListener"]
+__all__ = ["CurrentLeader", "Replicas", "RoleListener"]
 
 #: Called with a partition, its replica, and the role that the replica had before, see `RoleChanged`: a coordinator
 #: resigns before the end of its role could appear as a failure of its log.
 RoleListener = Callable[[Partition, Replica, Role], None]
+
+
+class CurrentLeader(NamedTuple):
+    """The leader of a partition, as far as this broker knows (KIP-951).
+
+    Attributes:
+        leader_id: the id of its broker, `NO_LEADER_ID` if it is unknown.
+        leader_epoch: the epoch in which it leads, `NO_PARTITION_LEADER_EPOCH` if it is unknown.
+        broker: its broker, None if that is not alive.
+    """
+
+    leader_id: int
+    leader_epoch: int
+    broker: BrokerRegistration | None
 
 
 class Replicas:
@@ -84,6 +99,22 @@ class Replicas:
         if known is None or known.partition(number) is UNKNOWN_PARTITION:
             return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{number} is on other brokers")
+
+    def current_leader(self, topic: str, number: int) -> CurrentLeader:
+        """Return what clients are to know of the leader of a partition that this broker does not lead.
+
+        Args:
+            topic: its name.
+            number: number of the partition.
+        """
+        image, replica = self._metadata.image, self.get(topic, number)
+        known = image.topics.get(topic)
+        if replica is not None and replica.term is not None:
+            leader_id, leader_epoch = replica.term.leader, replica.term.leader_epoch
+        else:
+            partition = UNKNOWN_PARTITION if known is None else known.partition(number)
+            leader_id, leader_epoch = partition.leader, partition.leader_epoch
+        return CurrentLeader(leader_id, leader_epoch, image.brokers.get(leader_id))
 
     def checkpoint(self, done: Callable[[BrokerError | None], None]) -> None:
         """Make the start offsets of the logs durable; see `LogDirectory.checkpoint`."""

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kafkawire.reference_broker.metadata.image import BrokerRegistration
 from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.replicas.replicas import CurrentLeader
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.wire import Address
 from tests.reference_broker.broker_bench import BrokerBench
 from tests.reference_broker.replicas.leader_bench import LeaderBench
 
@@ -37,6 +40,12 @@ class _Replicas:
 
     def missing(self, topic: str, number: int) -> BrokerError:
         return BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def current_leader(self, topic: str, number: int) -> CurrentLeader:
+        term = self._replica.term
+        assert term is not None
+        broker = BrokerRegistration(term.leader, {"PLAINTEXT": Address(f"host{term.leader}", 9000)}, "b")
+        return CurrentLeader(term.leader, term.leader_epoch, broker if term.leader == 2 else None)
 
     def checkpoint(self, done: Callable[[BrokerError | None], None]) -> None:
         done(None)

@@ -262,6 +262,29 @@ def test_a_consumer_with_another_epoch_is_told_so_first(nearby):
     assert (partition.preferred_read_replica, partition.error_code) == (-1, ErrorCode.FENCED_LEADER_EPOCH)
 
 
+@pytest.mark.parametrize(
+    ("version", "epoch", "leader"),
+    [(16, EPOCH + 1, 2), (16, EPOCH, 2), (15, EPOCH + 1, -1), (16, EPOCH + 2, -1)],
+    ids=["another leader", "an older epoch", "an older version", "a later epoch"],
+)
+def test_errors_tell_the_current_leader(bench, version, epoch, leader):
+    bench.leader.replica.follow(bench.leader.term(EPOCH + 1, leader=2))
+    state = FetchRequest.ReplicaState(3, 103)
+    partition = FetchRequest.FetchPartition(0, current_leader_epoch=epoch)
+    topics = [FetchRequest.FetchTopic(topic_id=bench.topic_id, partitions=[partition])]
+    response = bench.ask(FetchRequest(replica_state=state, topics=topics), version)
+    current = partition_in(response).current_leader
+    assert (current.leader_id, current.leader_epoch) == (leader, -1 if leader < 0 else EPOCH + 1)
+    endpoints = [(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
+    assert endpoints == ([] if leader < 0 else [(2, "host2", 9000, "b")])
+
+
+def test_a_leader_that_is_not_alive_has_no_endpoint(bench):
+    bench.leader.replica.follow(bench.leader.term(EPOCH + 1, leader=3))
+    response = bench.follow(0)
+    assert (partition_in(response).current_leader.leader_id, response.node_endpoints) == (3, ())
+
+
 def test_a_topic_that_was_created_again(bench):
     bench.leader.append()
     bench.leader.lead(EPOCH, topic_id=b"o" * 16)

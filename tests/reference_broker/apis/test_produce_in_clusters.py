@@ -28,10 +28,10 @@ def outcome(delayed):
     return partition.error_code, partition.base_offset
 
 
-def ask(bench, acks, timeout_ms=1_000):
+def ask(bench, acks, timeout_ms=1_000, version=9):
     Data = ProduceRequest.TopicProduceData
     data = Data("t", partition_data=[ProduceRequest.PartitionProduceData(0, produced(b"v"))])
-    return bench.ask(ProduceRequest(None, acks, timeout_ms, [data]), 9)
+    return bench.ask(ProduceRequest(None, acks, timeout_ms, [data]), version)
 
 
 def test_a_batch_waits_for_all_in_sync_replicas(bench):
@@ -80,6 +80,17 @@ def test_the_end_of_the_role_is_the_outcome(bench):
     assert outcome(waiting) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     response = ask(bench, Acks.ALL)
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(("version", "leader"), [(10, 2), (9, -1)])
+def test_the_current_leader(bench, version, leader):
+    waiting = ask(bench, Acks.ALL, version=version)
+    bench.leader.replica.follow(bench.leader.term(EPOCH + 1, leader=2))
+    for response in (bench.through(waiting.response, version), ask(bench, Acks.ALL, version=version)):
+        (partition,) = response.responses[0].partition_responses
+        current = partition.current_leader
+        assert (current.leader_id, current.leader_epoch) == (leader, -1 if leader < 0 else EPOCH + 1)
+        assert [each.node_id for each in response.node_endpoints] == ([] if leader < 0 else [2])
 
 
 def test_a_broker_alone_has_no_timeout(bench):

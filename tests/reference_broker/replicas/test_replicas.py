@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, BrokerRegistration
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.roles import Role
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
@@ -50,6 +50,19 @@ def test_what_other_brokers_have(hosted: Hosted) -> None:
     assert refusal(hosted, "old", 2) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert refusal(hosted, "old", 3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nobody has said where it is"
     assert refusal(hosted, "old", 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_what_clients_are_told_of_the_leader(hosted: Hosted) -> None:
+    """What the controller has told this broker of a replica comes before the image, which may be older."""
+    topic, second = hosted.topics.metadata.image.topics["old"], BrokerRegistration(2, {})
+    elsewhere = topic.partitions[0]._replace(replicas=(2,), leader=2, leader_epoch=7)
+    partitions = (*topic.partitions, elsewhere, UNKNOWN_PARTITION)
+    hosted.topics.metadata.publish([topic._replace(partitions=partitions)], brokers={2: second})
+    hosted.replicas.follow("old", 0, term(5, leader=2))
+    hosted.replicas.follow("old", 1, term(5, leader=3))
+    found = [hosted.replicas.current_leader("old", number) for number in range(5)]
+    assert found == [(2, 5, second), (3, 5, None), (2, 7, second), (-1, -1, None), (-1, -1, None)]
+    assert hosted.replicas.current_leader("none", 0) == (-1, -1, None)
 
 
 def test_clients_of_other_epochs(hosted: Hosted) -> None:
