@@ -47,6 +47,9 @@ AbortedTransaction = FetchResponse.AbortedTransaction
 #: Unknown partitions do not keep a fetch from waiting for others; they come last in the response, in this order.
 _UNKNOWN: dict[int, int] = {ErrorCode.UNKNOWN_TOPIC_ID: 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 2}
 
+#: Looked up once, since each partition asks for it.
+_NO_ERROR = int(ErrorCode.NONE)
+
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 
 #: Errors of clients that may not know the leader.
@@ -112,7 +115,8 @@ class _Fetch:
         #: Whether a partition has an error, or anything else that the client does not wait for.
         self._has_answers = False
         self._unknown = 0
-        self._endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
+        #: The brokers that errors name as leaders; None without any.
+        self._endpoints: dict[int, FetchResponse.NodeEndpoint] | None = None
         self._reads = 0
         self._delayed: DelayedOperation | None = None
         self._timer: Timer | None = None
@@ -178,18 +182,14 @@ class _Fetch:
             size = len(data.records or b"")
             self._size_bytes += size
             left = max(left - size, 0)
-            is_error = is_answer = data.error_code != ErrorCode.NONE
-            if is_error and data.error_code in _TELLING_LEADER:
-                self._tell_leader(partition, data)
+            is_error = is_answer = data.error_code != _NO_ERROR
             if read is None:
                 end = data.last_stable_offset if self._is_committed else data.high_watermark
                 is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
             else:
                 _, is_at_end, is_answer = read
-            if data.error_code in _UNKNOWN:
-                self._unknown += 1
-            else:
-                self._has_answers |= is_answer
+            if is_answer:
+                self._note_answer(partition, data)
             watched = None if is_error or not isinstance(replica, Replica) else replica
             session.was_read(partition, watched, is_at_end=is_at_end)
             if session.is_full or is_answer or partition.is_news(data):
@@ -217,6 +217,15 @@ class _Fetch:
             return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic was created again, and this is the log of the former one
         return replica
 
+    def _note_answer(self, partition: SessionPartition, data: PartitionData) -> None:
+        """Note an error, or anything else that ends the wait for records."""
+        if data.error_code in _UNKNOWN:
+            self._unknown += 1
+        else:
+            self._has_answers = True
+        if data.error_code in _TELLING_LEADER:
+            self._tell_leader(partition, data)
+
     def _tell_leader(self, partition: SessionPartition, data: PartitionData) -> None:
         """Add the current leader to an error, so that the client need not ask for metadata (KIP-951)."""
         version, listener = self._call.version, self._call.peer.listener.name
@@ -228,7 +237,8 @@ class _Fetch:
         leader_id, leader_epoch, broker = self._replicas.current_leader(name, partition.wanted.partition)
         data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id, leader_epoch)
         if broker is not None and (address := broker.listeners.get(listener)) is not None:
-            self._endpoints[leader_id] = FetchResponse.NodeEndpoint(leader_id, *address, broker.rack)
+            endpoint = FetchResponse.NodeEndpoint(leader_id, *address, broker.rack)
+            self._endpoints = {**(self._endpoints or {}), leader_id: endpoint}
 
     def _read_for_follower(self, replica: Replica | ErrorCode, partition: SessionPartition, left: int) -> FollowerRead:
         """Read a partition for a follower; only the first read of a request tells where the follower is."""
@@ -294,7 +304,10 @@ class _Fetch:
             yield from session.end()
         else:
             session.follow()
-        return FetchResponse(session_id=session.id, responses=topics, node_endpoints=tuple(self._endpoints.values()))
+        response = FetchResponse(session_id=session.id, responses=topics)
+        if self._endpoints is not None:
+            response.node_endpoints = tuple(self._endpoints.values())
+        return response
 
     def _in_order(self) -> Work[list[_Found]]:
         """Return the results in session order, with unknown partitions last, as in Kafka."""

@@ -61,8 +61,8 @@ _CURRENT_LEADER_SINCE = since(PartitionResponse, "current_leader")
 
 _ACKS = frozenset(Acks)
 
-#: Looked up once, since each batch asks for it.
-_NO_ACKS = int(Acks.NONE)
+#: Looked up once, since each batch asks for them.
+_NO_ACKS, _ALL_ACKS = int(Acks.NONE), int(Acks.ALL)
 
 #: Maximum size in bytes of uncompressed records that can be checked in less than a millisecond.
 _LONG_BYTES = 64 * 1024
@@ -96,7 +96,7 @@ def handle(
     is_unfinished = next(steps, _FINISHED) is not _FINISHED
     if is_unfinished:
         parts.expect()
-    is_answered = request.acks != Acks.NONE
+    is_answered = request.acks != _NO_ACKS
     if not (is_unfinished or is_answered):
         _close_on_error(response)
     answer = parts.respond(response)
@@ -254,7 +254,7 @@ def _append(
         return response
     response = PartitionResponse(partition.index, log_start_offset=log.log_start_offset)
     parts.expect()
-    if log.is_replicated and acks == Acks.ALL:
+    if log.is_replicated and acks == _ALL_ACKS:
         response.error_code = ErrorCode.REQUEST_TIMED_OUT  # sent to the client at the timeout
 
     def appended(result: Appended | BrokerError) -> None:

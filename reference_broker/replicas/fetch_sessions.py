@@ -172,14 +172,16 @@ class SessionPartition:
         Args:
             is_committed: whether the client reads committed records only; a follower reads to the end of the log.
         """
-        if self._log is not None and self._session.is_follower:
-            self._log.watch(self.moved)
-            self._log.watch(self.changed, is_follower=True)
+        log = self._log
+        if log is None:
             return
-        if self._log is not None and is_committed:
-            self._log.watch(self.moved)
-        if self._log is not None:
-            self._log.watch(self.changed, is_committed=is_committed)
+        if self._session.is_follower:
+            log.watch(self.moved)
+            log.watch(self.changed, is_follower=True)
+            return
+        if is_committed:
+            log.watch(self.moved)
+        log.watch(self.changed, is_committed=is_committed)
 
     def unfollow(self) -> None:
         """Unsubscribe from changes of the log."""
