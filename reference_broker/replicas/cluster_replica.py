@@ -315,12 +315,12 @@ class ClusterReplica(Replica):
                 offset = position.end_offset
         return offset
 
-    def followed(self, high_watermark: int, log_start_offset: int) -> None:
+    def followed(self, high_watermark: int, start_offset: int) -> None:
         """Take over what the leader has told with a fetch; only a follower does.
 
         Args:
             high_watermark: the leader's, which may be beyond the end of this log, or lower than before.
-            log_start_offset: the start of the leader's log; only committed records are removed.
+            start_offset: the start of the leader's log; only committed records are removed.
         """
         if self.role is not Role.FOLLOWER:
             return
@@ -330,7 +330,7 @@ class ClusterReplica(Replica):
             self._high_watermark.move_back(log.high_watermark)
             self._last_stable_offset.truncate(log.next_offset, log.producers.first_unstable_offset)
         self._committed(decided)
-        log.begin_at(min(log_start_offset, log.high_watermark))
+        log.begin_at(min(start_offset, log.high_watermark))
 
     @property
     def low_watermark(self) -> int:
