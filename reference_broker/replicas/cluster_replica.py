@@ -257,6 +257,9 @@ class ClusterReplica(Replica):
             self.term = self.term._replace(isr=in_sync.isr, partition_epoch=in_sync.partition_epoch)
         if in_sync.isr != before:
             _log.info("%s: in sync are %s, before %s", self.log.folder, list(in_sync.isr), list(before))
+            for position in self._positions:
+                if position.broker_id not in in_sync.isr:
+                    position.read_again()  # it may have caught up before the answer
         elif in_sync.state is IsrState.UNKNOWN:
             _log.info("%s: the controller has not made %s the ISR: %s", self.log.folder, list(proposed.isr), answer)
         self.moved()

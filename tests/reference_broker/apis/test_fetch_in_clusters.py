@@ -128,6 +128,20 @@ def test_an_idle_follower_that_is_out_of_sync_is_read(bench):
     assert bench.leader.wanted() == (1, 3, 2)
 
 
+def test_a_follower_that_catches_up_before_it_is_removed_joins_again(bench):
+    """It has all records when the answer comes, and nothing else would have the partition read."""
+    bench.leader.append()
+    session_id = begun(bench, 0)
+    bench.leader.fetch_all(3)
+    bench.advance(LAG_MAX_MS)
+    bench.leader.pass_time(1)
+    bench.follow(1, session_id=session_id, session_epoch=1, max_wait_ms=0)
+    assert bench.leader.wanted() == (1, 3)
+    bench.leader.answer((1, 3))
+    bench.follow(-1, session_id=session_id, session_epoch=2, max_wait_ms=0)
+    assert bench.leader.wanted() == (1, 3, 2)
+
+
 def test_an_idle_follower_is_read_in_a_new_epoch(bench):
     bench.leader.append()
     session_id = begun(bench, 1)
