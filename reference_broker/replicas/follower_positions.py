@@ -96,11 +96,11 @@ class FollowerPosition:
             self.start_offset = NO_LOG_START_OFFSET
             self.fetched_ms = _NEVER_MS
             self.broker_epoch = UNKNOWN_BROKER_EPOCH
-            self._partition = None
         else:
             self.leader_end_offset = leader_end_offset
             self.fetched_ms = now_ms if is_in_sync else _NEVER_MS
             self.read_again()
+        self._partition = None  # its fetches in the epoch before prove nothing about this one
         self.caught_up_ms = now_ms if is_in_sync else _NEVER_MS
 
     def fetched(

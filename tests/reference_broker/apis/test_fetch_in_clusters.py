@@ -150,6 +150,18 @@ def test_an_idle_follower_is_read_in_a_new_epoch(bench):
     assert partition_in(response).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_an_idle_follower_that_a_new_epoch_removes_is_not_waited_for(bench):
+    """It shuts down, and is still alive; what is acknowledged without it must not wait for it."""
+    bench.leader.append()
+    bench.leader.fetch_all(3)
+    session_id = begun(bench, 1)
+    bench.follow(-1, session_id=session_id, session_epoch=1, max_wait_ms=0)
+    bench.leader.lead(EPOCH + 1, isr=(1, 3))
+    bench.leader.produce()
+    bench.leader.fetch_all(3)
+    assert bench.leader.acknowledged == [ErrorCode.NONE]
+
+
 def test_a_forgotten_partition_is_not_read_in_a_new_epoch(bench):
     bench.leader.append()
     session_id = begun(bench, 1)

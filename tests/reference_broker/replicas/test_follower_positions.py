@@ -89,7 +89,7 @@ def test_a_partition_that_was_read_says_no_more_than_its_fetch():
 @pytest.mark.parametrize("is_in_sync", [True, False])
 @pytest.mark.parametrize("is_new_leader", [True, False])
 def test_a_new_term(is_in_sync, is_new_leader):
-    position, session = begun(), Session()
+    position, session = begun(), Session(idle_ms=BEGUN_MS + 39_999)
     position.fetched(10, 3, 10, BEGUN_MS + 1, 7, session)
     position.begin(15, BEGUN_MS + 40_000, is_in_sync=is_in_sync, is_new_leader=is_new_leader)
     kept = (-1, -1, -1, UNKNOWN_BROKER_EPOCH) if is_new_leader else (10, 3, 15, 7)
