@@ -227,6 +227,8 @@ class ClusterReplica(Replica):
     def check_in_sync(self, now_ms: int) -> None:
         """Ask for the removal of the followers that have fallen behind; call every half of `lag_max_ms`."""
         self._low_watermark.advance(self.low_watermark)
+        if self.log.high_watermark < self.log.acknowledged_to:
+            self.moved()  # a follower that has not joined, and is not heard of any more, holds nothing back
         in_sync = self._in_sync
         if in_sync is None or in_sync.state is not IsrState.COMMITTED:
             return

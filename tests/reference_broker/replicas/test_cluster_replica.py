@@ -98,6 +98,17 @@ def test_a_follower_that_has_caught_up_once_is_not_waited_for_without_end():
     assert bench.log.high_watermark == 5
 
 
+def test_who_waits_for_a_follower_that_has_died_before_it_joined_is_acknowledged_in_time():
+    bench = out_of_sync()
+    bench.fetch(2, 3)
+    bench.answer(ErrorCode.INELIGIBLE_REPLICA)
+    bench.produce()
+    bench.pass_time(LAG_MAX_MS)
+    assert bench.acknowledged == [None]
+    bench.pass_time(LAG_MAX_MS // 2)
+    assert bench.acknowledged == [ErrorCode.NONE]
+
+
 # min.insync.replicas.
 
 
