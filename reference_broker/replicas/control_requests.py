@@ -292,7 +292,7 @@ class ControlRequests:
             self._follow(changes.codes, partition, term)
             yield
         for partition, topic_id in list(changes.identified.items()):
-            self._identify(changes.codes, partition, topic_id)
+            self._identify(partition, topic_id)
             yield
         for partition in list(changes.leaderless):
             self._replicas.host(*partition)
@@ -302,16 +302,14 @@ class ControlRequests:
         if self._change(codes, partition, partial(self._replicas.follow, *partition, term)):
             self._fetchers.follow(partition, term.leader, term.leader_epoch)
 
-    def _identify(self, codes: dict[Partition, ErrorCode], partition: Partition, topic_id: bytes) -> None:
-        """Continue a term of a topic that has got an id."""
+    def _identify(self, partition: Partition, topic_id: bytes) -> None:
+        """Continue a term of a topic that has got an id; the ISR of a leader may have changed since the term began."""
         replica = self._replicas.get(*partition)
         if replica is None or replica.term is None:
             return
-        term = replica.term._replace(topic_id=topic_id)
+        replica.identify(topic_id)
         if replica.role is Role.FOLLOWER:
-            self._follow(codes, partition, term)
-        elif replica.role in (Role.LEADER, Role.PROMOTING):
-            self._change(codes, partition, partial(self._replicas.lead, *partition, term))
+            self._fetchers.follow(partition, replica.term.leader, replica.term.leader_epoch)
 
     def _change(self, codes: dict[Partition, ErrorCode], partition: Partition, change: Callable[[], None]) -> bool:
         """Change a role; return whether that succeeded. One that fails does not keep others from theirs."""

@@ -189,6 +189,15 @@ class Replica:
         else:
             self._leave(Role.FOLLOWER, self._ended_role())
 
+    def identify(self, topic_id: bytes) -> None:
+        """Continue the term with an id of the topic, which had none; nothing else changes.
+
+        Args:
+            topic_id: the id.
+        """
+        if self.term is not None:
+            self._take(self.term._replace(topic_id=topic_id))
+
     def stop(self) -> None:
         """Neither lead nor follow, until the next term.
 

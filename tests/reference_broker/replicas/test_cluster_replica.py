@@ -12,6 +12,7 @@ from kafkawire.reference_broker.storage.disk.memory import fail_at
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import Acks
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.replicas.leader_bench import EPOCH, LAG_MAX_MS, TOPIC_ID, LeaderBench
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import produced
@@ -282,6 +283,22 @@ def test_who_is_in_sync_is_not_asked_for():
     bench.append()
     bench.fetch_all(2, 3)
     assert bench.asked == []
+
+
+def test_a_follower_that_has_joined_counts_after_the_topic_has_got_an_id():
+    """The term is that of before it joined; what is acknowledged without it would be lost if it is elected."""
+    bench = LeaderBench(isr=(1,))
+    bench.topic_id = ZERO_UUID
+    bench.lead()
+    bench.fetch_all(2)
+    bench.answer((1, 2))
+    bench.replica.identify(TOPIC_ID)
+    assert (bench.replica.topic_id, bench.replica.isr) == (TOPIC_ID, (1, 2))
+    bench.now_ms += LAG_MAX_MS + 1
+    bench.produce()
+    assert bench.acknowledged == [None]
+    bench.pass_time(0)
+    assert bench.asked[0][0].proposed.partition_epoch == 10 * EPOCH + 1
 
 
 # The ISR shrinks.
