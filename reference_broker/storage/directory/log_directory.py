@@ -278,6 +278,8 @@ class LogDirectory:
                 errors.update((place.partition, storage_error(error)) for place in missing)
             for partition, log in logs.items():
                 self.take(partition, log)
+                if log.is_unsettled:  # a crash has interrupted its truncation
+                    log.settle(is_checkpointed=False)
             for partition, reason in errors.items():
                 logger.error("the partition %s cannot be created: %s", folder_of(*partition), reason)
             done(errors)

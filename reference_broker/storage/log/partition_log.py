@@ -613,9 +613,14 @@ class PartitionLog:
         self.refuse_waiting(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.folder} is being truncated"))
         self._truncations.begin(self, plan, done)
 
-    def settle(self) -> None:
-        """Forget a truncation that the opening has completed: no checkpoint says more."""
-        self.turns.take(lambda: self._truncations.settle(self, lambda error: None))
+    def settle(self, *, is_checkpointed: bool = True) -> None:
+        """Forget a truncation that the opening has completed, once no checkpoint says more.
+
+        Args:
+            is_checkpointed: whether that is so already; otherwise `on_truncated` is called first.
+        """
+        settle = self._truncations.settle if is_checkpointed else self._truncations.conclude
+        self.turns.take(lambda: settle(self, lambda error: None))
 
     @property
     def is_unsettled(self) -> bool:

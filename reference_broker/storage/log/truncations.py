@@ -147,12 +147,17 @@ class Truncations:
             release()
             if log.error is not None:
                 self._end(log, done)
-            elif log.on_truncated is None:
-                self.settle(log, done)
             else:
-                log.on_truncated(log, log.next_offset, lambda failed: self.settle(log, done, failed))
+                self.conclude(log, done)
 
         self._files.do(work, worked)
+
+    def conclude(self, log: _Log, done: Settled) -> None:
+        """Have the checkpoints written, and settle after that; see `settle`."""
+        if log.on_truncated is None:
+            self.settle(log, done)
+        else:
+            log.on_truncated(log, log.next_offset, lambda failed: self.settle(log, done, failed))
 
     def settle(self, log: _Log, done: Settled, error: BrokerError | None = None) -> None:
         """Forget a truncation: no checkpoint says more than the log has.

@@ -13,6 +13,7 @@ from kafkawire.reference_broker.storage.directory.partition_folders import Parti
 from kafkawire.reference_broker.storage.disk.disk import read_file, remove_tree, write_file
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk, PowerCut, cut_power_at, fail_at
+from kafkawire.reference_broker.storage.log.truncation import TRUNCATION, Truncation, begin_truncation
 from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.background import at_once, one_by_one
 from kafkawire.sdk.errors import BrokerError, ConfigurationError
@@ -366,6 +367,23 @@ def test_folder_that_is_used_again_is_checked_like_one_after_a_crash():
     assert directory.was_clean
     directory.create([place(0)], lambda errors: None)
     assert directory.of("t")[0].next_offset == 1
+
+
+def test_folder_that_is_used_again_may_need_its_truncation_completed():
+    """Without an end of that, the log could neither lead nor be appended to."""
+    disk = MemoryDisk()
+    directory = created(disk, place(0))
+    for value in (b"x", b"y", b"z"):
+        append(directory.log("t", 0), value)
+    begin_truncation(disk, "t-0", Truncation(0, 2))
+    disk = disk.crash()
+    directory = opened(disk, expected=[])
+    directory.create([place(0)], lambda errors: None)
+    log = directory.of("t")[0]
+    assert (log.next_offset, log.is_unsettled, TRUNCATION in disk.names("t-0")) == (2, False, False)
+    log.lead(1)
+    append(log, b"z")
+    assert opened(disk.crash()).of("t")[0].next_offset == 3
 
 
 def test_folder_whose_metadata_cannot_be_read_is_not_set_aside():
