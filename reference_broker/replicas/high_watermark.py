@@ -16,7 +16,7 @@ from itertools import count
 from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 
-__all__ = ["COMPLETES_ANY_FETCH_BYTES", "HighWatermark", "Reached", "Watcher", "Watchers"]
+__all__ = ["COMPLETES_ANY_FETCH_BYTES", "UNREADABLE_MAX", "HighWatermark", "Reached", "Watcher", "Watchers"]
 
 #: Called once the high watermark has reached an offset, with None; or with the error that prevents it.
 Reached = Callable[[BrokerError | None], None]
@@ -26,6 +26,10 @@ Watcher = Callable[[int], None]
 
 #: Higher than any fetch's `min_bytes`, an int32.
 COMPLETES_ANY_FETCH_BYTES = 2**31
+
+#: Batches whose sizes are kept while they are not readable: a leader with too few replicas in sync may go on to append for
+#: hours. With more of them, each move of the high watermark completes any fetch until all are readable.
+UNREADABLE_MAX = 10_000
 
 
 class Watchers:
@@ -64,7 +68,8 @@ class HighWatermark:
         offset: the first offset that consumers may not read.
         appended_bytes: the size of all batches that were appended.
         readable_bytes: the size of the readable batches.
-        unknown_to: up to here, the sizes of batches are unknown: these were appended, or had been readable, before.
+        unknown_to: up to here, the sizes of batches are unknown: these were appended, or had been readable, before, or
+            there were too many.
         watchers: notified when more can be read, or when reading has ended.
     """
 
@@ -77,7 +82,7 @@ class HighWatermark:
         self._waiting: list[tuple[int, int, Reached]] = []
         self._numbers = count()
         self.watchers = Watchers()
-        #: (end offset, size) of the batches that are not readable yet.
+        #: (end offset, size) of the batches that are not readable yet; the last one may stand for several.
         self._unreadable: deque[tuple[int, int]] = deque()
 
     def when_reached(self, offset: int, callback: Reached) -> None:
@@ -105,8 +110,11 @@ class HighWatermark:
 
     def appended(self, end_offset: int, size_bytes: int) -> None:
         """Record an appended batch, which becomes readable when the high watermark reaches its end."""
-        self._unreadable.append((end_offset, size_bytes))
         self.appended_bytes += size_bytes
+        if len(self._unreadable) >= UNREADABLE_MAX:
+            self.unknown_to = end_offset
+            size_bytes += self._unreadable.pop()[1]
+        self._unreadable.append((end_offset, size_bytes))
 
     def advance(self, offset: int) -> None:
         """Move to `offset`; a lower offset has no effect."""

@@ -5,7 +5,7 @@ Method: each promise alone; `test_log_state.py` tests how a log moves the high w
 
 import pytest
 
-from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES, HighWatermark
+from kafkawire.reference_broker.replicas.high_watermark import COMPLETES_ANY_FETCH_BYTES, UNREADABLE_MAX, HighWatermark
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
@@ -139,6 +139,26 @@ def test_bytes_that_are_not_known_complete_any_fetch():
     mark.move_back(6)
     mark.advance(7)
     assert heard[3:] == [COMPLETES_ANY_FETCH_BYTES]
+
+
+def test_sizes_of_more_batches_than_the_limit_are_not_kept():
+    mark, end = HighWatermark(0), 2 * UNREADABLE_MAX
+    heard = []
+    mark.watch(heard.append)
+    for offset in range(1, UNREADABLE_MAX + 1):
+        mark.appended(offset, 10)
+    mark.advance(1)
+    assert heard == [10], "there were not more"
+    for offset in range(UNREADABLE_MAX + 1, end + 1):
+        mark.appended(offset, 10)
+    assert len(mark._unreadable) == UNREADABLE_MAX
+    for offset in (2, end - 1, end):
+        mark.advance(offset)
+    assert heard[1:] == [COMPLETES_ANY_FETCH_BYTES] * 3
+    assert mark.readable_bytes == mark.appended_bytes == 10 * end
+    mark.appended(end + 1, 7)
+    mark.advance(end + 1)
+    assert heard[4:] == [7]
 
 
 def test_truncation_that_makes_more_readable_tells_so_first():
