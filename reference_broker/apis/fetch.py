@@ -15,7 +15,7 @@ from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSession, FetchSessions, SessionPartition
 from kafkawire.reference_broker.replicas.follower_positions import Follower
-from kafkawire.reference_broker.replicas.follower_reads import FollowerRead, read_for_follower
+from kafkawire.reference_broker.replicas.follower_reads import FollowerRead, divergence, read_for_follower
 from kafkawire.reference_broker.replicas.replica import Replica
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves, since
@@ -185,7 +185,8 @@ class _Fetch:
             is_error = is_answer = data.error_code != _NO_ERROR
             if read is None:
                 end = data.last_stable_offset if self._is_committed else data.high_watermark
-                is_at_end = not size and not is_error and partition.wanted.fetch_offset >= end
+                is_answer |= data.diverging_epoch.epoch != NO_PARTITION_LEADER_EPOCH
+                is_at_end = not size and not is_answer and partition.wanted.fetch_offset >= end
             else:
                 _, is_at_end, is_answer = read
             if is_answer:
@@ -396,8 +397,13 @@ def _read_partition(
             replica.check_readable(epoch)
         else:
             replica.check(epoch)
-        max_bytes = min(left, partition.partition_max_bytes)
-        read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
+        diverging = divergence(log, partition)
+        if diverging is None:
+            max_bytes = min(left, partition.partition_max_bytes)
+            read = log.read(partition.fetch_offset, max_bytes, at_least_one=at_least_one, is_committed=is_committed)
+        else:
+            data.diverging_epoch = diverging
+            read = Read(None, is_first_whole=False)
     except NotPrepared:
         # The log reports when it becomes readable; until then the other partitions are returned.
         read = Read(None, is_first_whole=False, aborted=() if is_committed else None)

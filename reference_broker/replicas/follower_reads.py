@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH, UNKNOWN_OFFSET
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["FollowerRead", "read_for_follower"]
+__all__ = ["FollowerRead", "divergence", "read_for_follower"]
 
 PartitionData = FetchResponse.PartitionData
 
@@ -67,7 +67,7 @@ def read_for_follower(
         # Like Kafka, and unlike elsewhere, treat any negative epoch as none.
         replica.check(max(wanted.current_leader_epoch, NO_PARTITION_LEADER_EPOCH))
         leader = _assigned(replica, follower, wanted)
-        diverging = _divergence(log, wanted)
+        diverging = divergence(log, wanted)
         if diverging is not None:
             data.diverging_epoch = diverging
         else:
@@ -98,11 +98,15 @@ def _assigned(replica: Replica, follower: Follower, wanted: FetchRequest.FetchPa
     raise BrokerError(code, f"{replica.log.folder} is not assigned to broker {follower.broker_id}")
 
 
-def _divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:
-    """Return the end of the last epoch that a follower has in common with the log; None if they agree.
+def divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:
+    """Return the end of the last epoch that whoever fetches has in common with the log; None if they agree.
+
+    Args:
+        log: the log.
+        wanted: the fetch, of a follower or a consumer; without a last fetched epoch it says nothing.
 
     Raises:
-        BrokerError: OFFSET_OUT_OF_RANGE, the log has never had the follower's last epoch, or begins after its end.
+        BrokerError: OFFSET_OUT_OF_RANGE, the log has never had the last fetched epoch, or begins after the offset.
     """
     if wanted.last_fetched_epoch <= NO_PARTITION_LEADER_EPOCH:
         return None

@@ -91,7 +91,8 @@ class ClusterBench(BrokerBench):
 
     def consume(self, offset: int, version: int = 17, **fields: Any) -> Any:
         """Fetch as a consumer; return the partition in the response."""
-        wanted = {"current_leader_epoch": -1, **{n: fields.pop(n) for n in ("current_leader_epoch",) if n in fields}}
+        named = ("current_leader_epoch", "last_fetched_epoch")
+        wanted = {"current_leader_epoch": -1, **{name: fields.pop(name) for name in named if name in fields}}
         partition = FetchRequest.FetchPartition(0, fetch_offset=offset, partition_max_bytes=2**20, **wanted)
         topic = FetchRequest.FetchTopic("" if version > 12 else "t", partitions=[partition])
         if version > 12:

@@ -220,6 +220,30 @@ def test_old_versions_name_the_follower_elsewhere(bench):
 # Consumers.
 
 
+@pytest.mark.parametrize(
+    ("offset", "last_epoch", "diverging", "code"),
+    [
+        (3, EPOCH + 1, (EPOCH, 2), ErrorCode.NONE),
+        (3, EPOCH, (EPOCH, 2), ErrorCode.NONE),
+        (2, EPOCH, (-1, -1), ErrorCode.NONE),
+        (3, EPOCH + 2, (-1, -1), ErrorCode.NONE),
+        (3, EPOCH + 3, (-1, -1), ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_a_consumer_that_names_its_last_epoch_learns_of_a_divergence(bench, offset, last_epoch, diverging, code):
+    bench.leader.append(2)
+    bench.leader.lead(EPOCH + 2)
+    bench.leader.append(1)
+    bench.leader.fetch_all(2, 3)
+    partition = bench.consume(offset, last_fetched_epoch=last_epoch)
+    assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == diverging
+    assert (partition.error_code, len(values_in(partition.records))) == (code, int(offset == 2))
+    if diverging[0] >= 0:
+        assert partition.high_watermark == 3
+        waiting = bench.consume(offset, last_fetched_epoch=last_epoch, max_wait_ms=500, min_bytes=1)
+        assert waiting.diverging_epoch.epoch == diverging[0], "at once"
+
+
 @pytest.fixture
 def follower(bench):
     """Return a broker that follows, with two records of which one is committed."""
