@@ -36,6 +36,7 @@ from kafkawire.sdk.protocol.tables.enums import (
     IsolationLevel,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["check_isolation", "handle"]
 
@@ -214,7 +215,7 @@ class _Fetch:
         replica = self._replicas.get(name, number)
         if replica is None:
             return self._replicas.missing(name, number).code
-        if replica.topic_id != partition.topic_id and self._session.by_id:
+        if self._session.by_id and replica.topic_id not in (partition.topic_id, ZERO_UUID):
             return ErrorCode.INCONSISTENT_TOPIC_ID  # the topic was created again, and this is the log of the former one
         return replica
 

@@ -342,6 +342,13 @@ def test_a_topic_that_was_created_again(bench):
         assert partition.error_code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
+def test_a_replica_without_a_role_does_not_say_that_its_topic_is_another_one(tmp_path):
+    """After a restart, the controller has not told the broker of the role and of the id yet."""
+    bench = ClusterBench(tmp_path / "data")
+    for partition in (bench.consume(0), partition_in(bench.follow(0, current_leader_epoch=-1))):
+        assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 def test_committed_reads_of_a_leader_end_at_the_high_watermark(bench):
     bench.leader.append(2)
     bench.leader.fetch_all(2)
