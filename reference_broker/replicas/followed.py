@@ -65,6 +65,7 @@ FOLLOWED_EDGES: Final = Edges(
         },
         FollowedState.APPENDING: {
             FollowedState.FETCHING: "the log has all of it",
+            FollowedState.TRUNCATING: "all that it has was deleted, and the leader's log begins in the middle of a batch",
             FollowedState.PAUSED: "the log refuses it",
         },
         FollowedState.TRUNCATING: {
@@ -193,6 +194,7 @@ class Followed:
     """
 
     __slots__ = (
+        "_has_begun_again",
         "_is_over",
         "_keeper",
         "_leader_ends",
@@ -229,6 +231,7 @@ class Followed:
         self._keeper = keeper
         self._is_over = False
         self._was_out_of_range = False
+        self._has_begun_again = False
         #: High watermark and log start offset of the leader, which count once the records are appended.
         self._leader_ends = 0, 0
 
@@ -381,12 +384,24 @@ class Followed:
         if self._is_over or self.state not in (FollowedState.FETCHING, FollowedState.APPENDING):
             return
         if isinstance(result, Appended):
+            self._has_begun_again = False
             self._heed(*self._leader_ends)
             self._go_on()
         elif self.replica.log.error is not None:
             self.fail()
+        elif result.code == ErrorCode.OFFSET_OUT_OF_RANGE and self._is_deleted and not self._has_begun_again:
+            # The leader's log begins in the middle of a batch, which only an empty log takes.
+            self._has_begun_again = True
+            self._become(FollowedState.TRUNCATING)
+            self.replica.log.start_at(self.replica.log.next_offset, self._truncated)
         else:
             self.pause(f"fetched records cannot be appended: {result}")
+
+    @property
+    def _is_deleted(self) -> bool:
+        """Whether all records that this log has were deleted from the leader's log."""
+        _, log_start_offset = self._leader_ends
+        return log_start_offset >= self.replica.log.next_offset
 
     def _truncate(self, offset: int, *, must_change: bool = False) -> None:
         """Truncate the log.

@@ -62,7 +62,9 @@ class ScriptedLog:
             starts.setdefault(epoch, base)
         for epoch, base in self.begins:
             starts.setdefault(epoch, base)
-        return LeaderEpochs(sorted(starts.items()))
+        epochs = LeaderEpochs(sorted(starts.items()))
+        epochs.begin_at(self.start_offset)
+        return epochs
 
     def append(self, *values: bytes, is_committed: bool = False) -> None:
         """Append a batch."""

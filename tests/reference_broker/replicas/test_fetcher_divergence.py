@@ -230,6 +230,17 @@ def test_a_leader_that_begins_later() -> None:
     assert following.log.high_watermark == 8
 
 
+def test_a_leader_that_begins_in_the_middle_of_a_batch_where_the_follower_ends() -> None:
+    """The follower has other records before that offset, which no epoch tells any more."""
+    following = followed(2)
+    following.lead(1, upto=1)
+    following.leader.append(b"x", b"y", b"z", is_committed=True)
+    following.leader.begin_at(2)
+    following.settle()
+    assert following.is_equal
+    assert (following.log.log_start_offset, following.log.high_watermark) == (2, 4)
+
+
 def test_an_empty_follower_of_a_leader_that_begins_later() -> None:
     following = Following()
     following.leader.begin_at(7)

@@ -102,7 +102,8 @@ class Case:
         return self
 
     def answer(self, **given: Any) -> None:
-        self.one.answered(FetchResponse.PartitionData(0, high_watermark=9, log_start_offset=1, **given), NOW_MS)
+        data = {"high_watermark": 9, "log_start_offset": 1, **given}
+        self.one.answered(FetchResponse.PartitionData(0, **data), NOW_MS)
 
     def diverge(self, end_offset: int) -> None:
         self.answer(diverging_epoch=FetchResponse.EpochEndOffset(3, end_offset))
@@ -151,6 +152,13 @@ def fetch(case: Case) -> None:
     case.answer(records=RECORDS)
 
 
+def fetch_at_start(case: Case) -> None:
+    """Fetch where the leader's log begins; the records begin earlier, and are refused."""
+    case.one.to_fetch()
+    case.answer(records=RECORDS, log_start_offset=10)
+    case.refuse()
+
+
 def out_of_range(case: Case) -> None:
     case.answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
 
@@ -185,6 +193,16 @@ STORIES: dict[str, tuple[Callable[[], Case], FollowedState, list[tuple[object, .
         [("append", 10, 5, NOW_MS)],
     ),
     "records that are refused": (story(fetch, Case.refuse), PAUSED, [("append", 10, 5, NOW_MS)]),
+    "records that begin before the leader's log": (
+        story(fetch_at_start, lambda case: case.settle(10)),
+        FETCHING,
+        [("append", 10, 5, NOW_MS), ("start", 10)],
+    ),
+    "records that are refused although the log is empty": (
+        story(fetch_at_start, Case.settle, fetch_at_start),
+        PAUSED,
+        [("append", 10, 5, NOW_MS), ("start", 10), ("append", 10, 5, NOW_MS)],
+    ),
     "a disk that fails": (story(fetch, Case.fail, Case.refuse), FAILED, [("append", 10, 5, NOW_MS)]),
     "a disk that has failed": (story(Case.fail, fetch), FAILED, []),
     "another end": (story(lambda case: case.diverge(8)), TRUNCATING, [("truncate", 8)]),
