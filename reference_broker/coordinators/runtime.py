@@ -31,12 +31,12 @@ class CoordinatorRuntime(Generic[S]):
     Args:
         topic: its name, for messages.
         timers: the broker's timers.
-        new_shard: returns an empty shard that uses the given timers.
+        new_shard: returns an empty shard, given the number of its partition and its timers.
         size_of: returns the number of partitions of the topic, 0 if it does not exist.
     """
 
     def __init__(
-        self, topic: str, timers: Timers, new_shard: Callable[[ShardTimers], S], size_of: Callable[[], int]
+        self, topic: str, timers: Timers, new_shard: Callable[[int, ShardTimers], S], size_of: Callable[[], int]
     ) -> None:
         self._topic = topic
         self._timers = timers
@@ -135,14 +135,15 @@ class CoordinatorRuntime(Generic[S]):
         for number in list(self._epochs):
             self.resigned(number)
 
-    def leader_epoch(self, key: str) -> int:
-        """Return the epoch in which this broker leads the partition that a key belongs to, which it serves."""
-        return self._epochs[self.partition_of(key)]
+    def leader_epoch(self, number: int) -> int:
+        """Return the epoch in which this broker leads a partition that it serves."""
+        return self._epochs[number]
 
     # Loading.
 
     def _load(self, number: int, log: CoordinatorLog, now_ms: int) -> None:
-        partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, self._new_shard)
+        new_shard = partial(self._new_shard, number)
+        partition = CoordinatorPartition(f"{self._topic}-{number}", log, self._timers, new_shard)
         self._partitions[number] = partition
         before = self._unloaded.get(number)
         if before is None:
@@ -204,6 +205,11 @@ class CoordinatorRuntime(Generic[S]):
             done(BrokerError(ErrorCode.NOT_COORDINATOR, f"{self._topic}-{number} is not served here"))
         else:
             partition.submit(operation, done, now_ms)
+
+    def shard(self, number: int) -> S | None:
+        """Return the shard of a partition, also one that is loading or has failed; None if this broker has resigned."""
+        partition = self._partitions.get(number)
+        return None if partition is None else partition.shard
 
     def shards(self) -> Iterator[S]:
         """Yield the shards that are served."""

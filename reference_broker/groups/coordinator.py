@@ -114,7 +114,7 @@ class GroupCoordinator:
         self._verify_commit = verify_commit
         self._limits = limits
 
-        def new_shard(timers: ShardTimers) -> GroupShard:
+        def new_shard(number: int, timers: ShardTimers) -> GroupShard:
             return GroupShard(timers, new_id, limits, topics, computations)
 
         self._runtime = CoordinatorRuntime(CONSUMER_OFFSETS_TOPIC, timers, new_shard, size_of)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
 from kafkawire.reference_broker.coordinators.shard import CoordinatorLog, Done, Result, ShardTimers
@@ -53,6 +53,27 @@ class _WithoutId:
         self.refuse = refuse
 
 
+class _Endings(NamedTuple):
+    """The `TransactionListener` of one shard.
+
+    What has begun goes on in the partition that has the transaction. A broker may lead the partition before its image
+    has the topic, whose size says to which partition an id belongs.
+
+    Attributes:
+        coordinator: takes the steps.
+        number: number of the partition.
+    """
+
+    coordinator: TransactionCoordinator
+    number: int
+
+    def prepared(self, transaction: Transaction, now_ms: int) -> None:
+        self.coordinator.end_prepared(self.number, transaction, now_ms)
+
+    def timed_out(self, transaction: Transaction, now_ms: int) -> None:
+        self.coordinator.abort_late(self.number, transaction, now_ms)
+
+
 class TransactionCoordinator:
     """The transactional ids that this broker coordinates.
 
@@ -81,8 +102,8 @@ class TransactionCoordinator:
         #: The operations that wait for a producer id.
         self._without_id: dict[_WithoutId, None] = {}
 
-        def new_shard(shard_timers: ShardTimers) -> TransactionShard:
-            return TransactionShard(shard_timers, limits, self)
+        def new_shard(number: int, shard_timers: ShardTimers) -> TransactionShard:
+            return TransactionShard(shard_timers, limits, _Endings(self, number))
 
         self._runtime = CoordinatorRuntime(TRANSACTION_STATE_TOPIC, timers, new_shard, size_of)
 
@@ -122,8 +143,9 @@ class TransactionCoordinator:
 
     def _ending_in(self, number: int) -> list[str]:
         """Return the transactional ids of a partition whose transactions end, or wait for another attempt at it."""
-        transactional_ids = {*self._markers.ids(), *self._retries}
-        return [each for each in transactional_ids if self._runtime.partition_of(each) == number]
+        shard = self._runtime.shard(number)
+        known = () if shard is None else shard.transactions
+        return [each for each in {*self._markers.ids(), *self._retries} if each in known]
 
     def _leave(self, transactional_ids: Iterable[str]) -> None:
         """Write no more markers of transactional ids, and try none of their steps again."""
@@ -144,9 +166,22 @@ class TransactionCoordinator:
         """Whether a partition is being loaded, so that not all transactional ids are known yet."""
         return self._runtime.is_loading
 
-    def _submit_with_id(
+    def _submit_by_id(
         self,
         transactional_id: str,
+        operation: Callable[[TransactionShard, int | None], Result[R]],
+        done: Done[R],
+        now_ms: int,
+    ) -> None:
+        """Run an operation on the partition of a transactional id; see `_submit_with_id`."""
+        if self._runtime.size:
+            self._submit_with_id(self._runtime.partition_of(transactional_id), operation, done, now_ms)
+        else:
+            done(self._runtime.no_topic())
+
+    def _submit_with_id(
+        self,
+        number: int,
         operation: Callable[[TransactionShard, int | None], Result[R]],
         done: Done[R],
         now_ms: int,
@@ -156,7 +191,7 @@ class TransactionCoordinator:
 
         def answered(outcome: R | BrokerError) -> None:
             if isinstance(outcome, NeedsProducerId):
-                waiting = _WithoutId(self._runtime.partition_of(transactional_id), done)
+                waiting = _WithoutId(number, done)
                 self._without_id[waiting] = None
                 self._producer_ids.take(self._timers.as_of_now(partial(given, waiting)))
             else:
@@ -169,9 +204,9 @@ class TransactionCoordinator:
             if isinstance(found, BrokerError):
                 done(found)
             else:
-                self._submit_with_id(transactional_id, operation, done, now_ms, found)
+                self._submit_with_id(number, operation, done, now_ms, found)
 
-        self._runtime.submit(transactional_id, lambda shard: operation(shard, fresh_id), answered, now_ms)
+        self._runtime.submit_to(number, lambda shard: operation(shard, fresh_id), answered, now_ms)
 
     # Producers.
 
@@ -200,7 +235,7 @@ class TransactionCoordinator:
         def operation(shard: TransactionShard, fresh_id: int | None) -> Result[ProducerIdAndEpoch | BrokerError]:
             return shard.initialize(transactional_id, timeout_ms, expected, fresh_id, now_ms)
 
-        self._submit_with_id(transactional_id, operation, done, now_ms)
+        self._submit_by_id(transactional_id, operation, done, now_ms)
 
     # Transactions.
 
@@ -313,35 +348,33 @@ class TransactionCoordinator:
         def operation(shard: TransactionShard, fresh_id: int | None) -> Result[ProducerIdAndEpoch]:
             return shard.end(transactional_id, producer, is_commit, client_version, fresh_id, now_ms)
 
-        self._submit_with_id(transactional_id, operation, done, now_ms)
+        self._submit_by_id(transactional_id, operation, done, now_ms)
 
-    # Called by shards, see `TransactionListener`.
+    # The ends of transactions, for `_Endings`.
 
-    def prepared(self, transaction: Transaction, now_ms: int) -> None:
+    def end_prepared(self, number: int, transaction: Transaction, now_ms: int) -> None:
         """Write the markers once the prepare record is committed, however long that takes."""
 
         def answered(outcome: bool | BrokerError) -> None:
             if isinstance(outcome, BrokerError):
-                self._again(transaction, outcome, self.prepared, now_ms)
+                self._again(transaction, outcome, partial(self.end_prepared, number), now_ms)
             elif outcome:
-                epoch = self._runtime.leader_epoch(transaction.transactional_id)
-                self._markers.send(transaction, epoch, partial(self._complete, transaction), now_ms)
+                epoch = self._runtime.leader_epoch(number)
+                self._markers.send(transaction, epoch, partial(self._complete, number, transaction), now_ms)
 
-        self._runtime.submit(transaction.transactional_id, lambda shard: shard.prepared(transaction), answered, now_ms)
+        self._runtime.submit_to(number, lambda shard: shard.prepared(transaction), answered, now_ms)
 
-    def _complete(self, transaction: Transaction, now_ms: int) -> None:
+    def _complete(self, number: int, transaction: Transaction, now_ms: int) -> None:
         def answered(error: BrokerError | None) -> None:
             if error is not None:
-                self._again(transaction, error, self._complete, now_ms)
+                self._again(transaction, error, partial(self._complete, number), now_ms)
 
-        self._runtime.submit(
-            transaction.transactional_id, lambda shard: shard.complete(transaction, now_ms), answered, now_ms
-        )
+        self._runtime.submit_to(number, lambda shard: shard.complete(transaction, now_ms), answered, now_ms)
 
-    def timed_out(self, transaction: Transaction, now_ms: int) -> None:
+    def abort_late(self, number: int, transaction: Transaction, now_ms: int) -> None:
         """Abort a transaction that has been open for too long; after an error, the next check finds it again."""
         self._submit_with_id(
-            transaction.transactional_id,
+            number,
             lambda shard, fresh_id: shard.abort(transaction, fresh_id, now_ms),
             lambda _: None,
             now_ms,

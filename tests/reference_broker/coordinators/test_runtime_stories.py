@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from kafkawire.reference_broker.coordinators.partition import COMMIT_TIMEOUT_MS, PartitionState
 from kafkawire.reference_broker.coordinators.records import encode
 from kafkawire.reference_broker.coordinators.runtime import CoordinatorRuntime
-from kafkawire.reference_broker.coordinators.shard import Result
+from kafkawire.reference_broker.coordinators.shard import Result, ShardTimers
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
@@ -119,6 +119,11 @@ class EndingShard(HoldingShard):
         return super().fire(action, now_ms)
 
 
+def new_shard(number: int, timers: ShardTimers) -> EndingShard:
+    """Return the shard of a partition."""
+    return EndingShard(timers)
+
+
 class Scene:
     """A coordinator, the logs of its partitions, and the model of their leadership.
 
@@ -133,7 +138,7 @@ class Scene:
         self.epochs = [0 for _ in logs]
         self.answers: list[list[Any]] = []
         self._asked_of: list[int] = []
-        self.runtime = CoordinatorRuntime("topic", self.timers, EndingShard, lambda: len(logs))
+        self.runtime = CoordinatorRuntime("topic", self.timers, new_shard, lambda: len(logs))
 
     def act(self, step: Step) -> None:
         name, *arguments = step

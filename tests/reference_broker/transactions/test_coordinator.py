@@ -444,6 +444,58 @@ def test_a_restart_finishes_what_is_prepared(is_commit):
     assert again.end(producer, is_commit) == [(1000, 1)]
 
 
+def elected_before_the_image(log):
+    """Return a coordinator that leads the only partition while its image does not have the topic yet."""
+    bench = TransactionBench()
+    bench.transactions.unload()
+    bench.logs = []
+    bench.transactions.elected(0, log, 7, bench.now_ms)
+    while bench.transactions.is_loading:
+        bench.timers.fire(bench.now_ms)
+    bench.advance(0)
+    return bench
+
+
+def test_what_is_prepared_ends_although_the_image_lacks_the_topic():
+    """A controller sends LeaderAndIsr before UpdateMetadata."""
+    before = TransactionBench()
+    producer = before.producer()
+    before.add(producer, ("a", 0))
+    before.held = []
+    before.end(producer)
+    bench = elected_before_the_image(before.log)
+    assert [marker for _, marker, _ in bench.markers] == [(1000, 1, True, 7)]
+    bench.logs = [before.log]
+    assert bench.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_late_transactions_are_aborted_although_the_image_lacks_the_topic():
+    before = TransactionBench()
+    before.add(before.producer(), ("a", 0))
+    bench = elected_before_the_image(before.log)
+    bench.advance(2 * TIMEOUT_MS)
+    assert [marker for _, marker, _ in bench.markers] == [(1000, 1, False, 7)]
+
+
+def test_a_deleted_topic_that_is_created_again_is_served():
+    """The image loses the topic before the replicas are stopped; a new topic begins with epoch 0."""
+    log = MemoryLog()
+    bench = elected_before_the_image(log)
+    bench.logs = [log]
+    producer = bench.producer()
+    bench.add(producer, ("a", 0))
+    bench.failing[("a", 0)] = ErrorCode.KAFKA_STORAGE_ERROR
+    bench.end(producer)
+    bench.logs = []
+    bench.transactions.resigned(0)
+    bench.failing.clear()
+    bench.advance(60_000)
+    assert bench.markers == []
+    bench.logs = [MemoryLog()]
+    bench.transactions.elected(0, bench.logs[0], 0, bench.now_ms)
+    assert codes(bench.init()) == [ErrorCode.NONE]
+
+
 def test_an_open_transaction_survives_a_restart():
     bench = TransactionBench()
     producer = bench.producer()
@@ -525,7 +577,7 @@ def test_a_step_that_is_tried_again_does_not_complete_the_next_transaction():
     bench.add(producer, version=0)
     bench.end(producer, version=0)
     assert (bench.state, bench.transaction.producer) == (TransactionState.PREPARE_COMMIT, first.producer)
-    bench.transactions._complete(first, bench.now_ms)
+    bench.transactions._complete(0, first, bench.now_ms)
     assert bench.state is TransactionState.PREPARE_COMMIT
     bench.held.pop()()
     assert bench.state is TransactionState.COMPLETE_COMMIT
