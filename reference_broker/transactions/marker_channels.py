@@ -25,12 +25,12 @@ from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkawire.sdk.protocol.schema import Message
-from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID
+from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, TRANSACTION_STATE_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Purpose
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["MARKERS_MAX", "MarkerChannels"]
+__all__ = ["ABSENT_MS", "MARKERS_MAX", "MarkerChannels"]
 
 #: Markers in one request: a broker responds once it has written all of them, and other transactions should not wait for
 #: the largest one.
@@ -40,6 +40,11 @@ MARKERS_MAX: Final = 1_000
 #: broker restarts within seconds. Kafka does not pause.
 _PAUSE_MS: Final = 20
 _PAUSE_MAX_MS: Final = 1_000
+
+#: A partition that the image has never shown counts as deleted after so long. After the election of a controller, the
+#: image gets the partitions with several requests, and the coordinator may be elected before the first of them. Kafka
+#: does not wait: it completes the transaction, and the partition never gets its marker.
+ABSENT_MS: Final = 10_000
 
 #: Errors that pass when a leader is elected, or a disk or a broker is there again. After all other errors a marker is
 #: sent again, too, but they tell of a defect.
@@ -70,10 +75,21 @@ class _Entry:
 
     Attributes:
         failures: how often it could not be written.
+        is_known: whether the image has shown the partition since the marker came.
+        absent_since_ms: since when it has not; None while it is known, and while the image is not to be trusted.
         is_over: whether it has an outcome, or is abandoned.
     """
 
-    __slots__ = ("done", "failures", "is_over", "marker", "partition", "transaction_version")
+    __slots__ = (
+        "absent_since_ms",
+        "done",
+        "failures",
+        "is_known",
+        "is_over",
+        "marker",
+        "partition",
+        "transaction_version",
+    )
 
     def __init__(
         self,
@@ -87,6 +103,8 @@ class _Entry:
         self.transaction_version = transaction_version
         self.done = done
         self.failures = 0
+        self.is_known = False
+        self.absent_since_ms: int | None = None
         self.is_over = False
 
     def cancel(self) -> None:
@@ -121,7 +139,7 @@ class MarkerChannels:
     ) -> Cancel:
         """Write a marker; see `WriteMarker`.
 
-        The error is one of `REFUSED_FOR_GOOD`, or UNKNOWN_TOPIC_OR_PARTITION if the partition does not exist.
+        The error is one of `REFUSED_FOR_GOOD`, or UNKNOWN_TOPIC_OR_PARTITION if the partition was deleted.
         """
         entry = _Entry(partition, marker, transaction_version, done)
         self._route([entry])
@@ -134,9 +152,13 @@ class MarkerChannels:
                 continue
             name, number = entry.partition
             leader = self._peers.leader(entry.partition)
+            entry.is_known = entry.is_known or leader is not None
             if leader is None:
-                reason = f"{name}-{number} does not exist"
-                self._end(entry, BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
+                error = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{number} does not exist")
+                if self._is_deleted(entry):
+                    self._end(entry, error)
+                else:
+                    self._try_again({entry: error})
             elif leader == NO_LEADER_ID:
                 reason = f"{name}-{number} has no leader that can be reached"
                 self._try_again({entry: BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, reason)})
@@ -146,6 +168,17 @@ class MarkerChannels:
             else:
                 self._waiting[leader].append(entry)
                 self._wake(leader)
+
+    def _is_deleted(self, entry: _Entry) -> bool:
+        """Return whether a partition that the image does not have was deleted."""
+        if entry.is_known:
+            return True
+        if TRANSACTION_STATE_TOPIC not in self._peers.image().topics:
+            return False  # a coordinator is elected, and the image does not even have its topic yet
+        now_ms = self._peers.now_ms()
+        if entry.absent_since_ms is None:
+            entry.absent_since_ms = now_ms
+        return now_ms - entry.absent_since_ms >= ABSENT_MS
 
     # Requests.
 

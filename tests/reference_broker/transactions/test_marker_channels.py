@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions import marker_channels as module
-from kafkawire.reference_broker.transactions.marker_channels import MarkerChannels
+from kafkawire.reference_broker.transactions.marker_channels import ABSENT_MS, MarkerChannels
 from kafkawire.sdk.errors import BrokerError, ConnectionLost, RequestTimedOut, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
+from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.transactions.peer_bench import OWN, Asked, PeerBench
 from tests.sdk.stories import Kinds, Step, run_stories, steps
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
+STATE = (TRANSACTION_STATE_TOPIC, 0)
 MARKER = Marker(7, 1, True, 5)
 
 MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -95,7 +97,7 @@ class Bench(PeerBench):
     """
 
     def __init__(self, leaders: Any = None) -> None:
-        super().__init__({A: 2, B: 2, C: OWN} if leaders is None else leaders)
+        super().__init__({A: 2, B: 2, C: OWN, STATE: OWN} if leaders is None else leaders)
         self.own: list[Any] = []
         self.own_error: BrokerError | None = None
         self.outcomes: list[list[Any]] = []
@@ -257,6 +259,9 @@ def test_deleted_partitions_need_no_marker():
     bench = Bench()
     del bench.leaders[B]
     bench.write(B)
+    bench.advance(ABSENT_MS - 1_000)
+    assert bench.codes == [None], "the image may not be complete yet"
+    bench.advance(2_000)
     assert bench.codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     bench.write(A)
     del bench.leaders[A]
@@ -270,6 +275,23 @@ def test_deleted_partitions_need_no_marker():
     del bench.leaders[A]
     bench.advance(20)
     assert (bench.codes[2:], bench.asked) == ([ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], [])
+
+
+def test_markers_wait_for_the_image():
+    """After a restart of the whole cluster, a coordinator is elected before its image has any topic."""
+    bench = Bench(leaders={})
+    bench.write(A)
+    bench.advance(10 * ABSENT_MS)
+    assert (bench.codes, bench.asked) == ([None], [])
+    bench.leaders[STATE] = OWN
+    bench.advance(ABSENT_MS // 2)
+    assert bench.codes == [None], "the controller announces partitions with several requests"
+    bench.leaders[A] = 2
+    bench.advance(1_000)
+    asked = bench.take()
+    assert sent(asked) == [(MARKER, A)]
+    asked.end(response(asked))
+    assert bench.codes == [ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("is_dead", [False, True])
@@ -449,7 +471,7 @@ def test_stories(story: list[Step]) -> None:
     bench = Story()
     for step in story:
         bench.act(step)
-    bench.alive, bench.leaders = {1, 2, 3}, {A: 2, B: 3, C: 1}
+    bench.alive, bench.leaders = {1, 2, 3}, {A: 2, B: 3, C: 1, STATE: 1}
     for _ in range(20):
         bench.advance(1_000)
         for broker_id in (2, 3):
