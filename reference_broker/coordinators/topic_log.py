@@ -1,6 +1,8 @@
 """A partition's log for a coordinator: writes and reads batches of its records.
 
-Source: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl` in Apache Kafka.
+As a producer with acks=all, a coordinator writes nothing while fewer replicas are in sync than `min.insync.replicas`.
+
+Source: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`, `TransactionLog` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.services import storage_error
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.schema import Buffer
+from kafkawire.sdk.protocol.tables.enums import Acks
 
 __all__ = ["TopicLog"]
 
@@ -53,6 +56,8 @@ class TopicLog:
         done: Callable[[int | BrokerError], None],
         transaction: InTransaction | None = None,
     ) -> None:
+        if not self._is_writable(done):
+            return
         if transaction is None:
             self._replica.append(*build_batch(records, now_ms), now_ms, partial(_appended, done))
             return
@@ -67,7 +72,17 @@ class TopicLog:
         )
 
     def append_marker(self, marker: LastMarker, now_ms: int, done: Callable[[int | BrokerError], None]) -> None:
-        self._replica.append_marker(*marker, now_ms, partial(_appended, done))
+        if self._is_writable(done):
+            self._replica.append_marker(*marker, now_ms, partial(_appended, done))
+
+    def _is_writable(self, refuse: Callable[[BrokerError], None]) -> bool:
+        """Return whether this broker leads, and enough replicas are in sync; call `refuse` if not."""
+        try:
+            self._replica.check_acks(Acks.ALL)
+        except BrokerError as error:
+            refuse(error)
+            return False
+        return True
 
     def when_reached(self, offset: int, reached: Callable[[BrokerError | None], None]) -> None:
         self._replica.when_reached(offset, reached)

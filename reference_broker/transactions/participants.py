@@ -17,7 +17,7 @@ from kafkawire.reference_broker.storage.log.partition_log import Appended
 from kafkawire.reference_broker.storage.producers.producers import Marker, Verification
 from kafkawire.reference_broker.transactions.transaction_verification import Verifier
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, TransactionVersion
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_SEQUENCE, Acks, TransactionVersion
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
@@ -41,6 +41,12 @@ def write_marker(
         return _nothing
     if name == CONSUMER_OFFSETS_TOPIC:
         groups.complete_transaction(number, marker, transaction_version, done, now_ms)
+        return _nothing
+
+    try:
+        replica.check_acks(Acks.ALL)
+    except BrokerError as error:
+        done(error)
         return _nothing
 
     def appended(outcome: Appended | BrokerError) -> None:

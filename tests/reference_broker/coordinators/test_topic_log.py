@@ -20,6 +20,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.sdk.errors import BrokerError, PartialBatch
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.records import walk
+from tests.reference_broker.replicas.leader_bench import EPOCH, LeaderBench
 from tests.reference_broker.replicas.leading import leading
 from tests.reference_broker.storage.held_work import HeldWork
 from tests.reference_broker.storage.produced_batches import NOW_MS
@@ -70,6 +71,20 @@ def test_high_watermark_waits_for_a_sync_and_reading_does_not(disk, background):
     assert [(record.key, record.value) for record in batch.records()] == [(b"k", b"v")]
     background.run()
     assert (events, log.high_watermark) == ([1, None], 1)
+
+
+def test_nothing_is_written_while_too_few_replicas_are_in_sync():
+    bench = LeaderBench(isr=(1,), min_insync_replicas="2").lead()
+    log = TopicLog(bench.replica)
+    outcomes = []
+    log.append([(b"k", b"v")], NOW_MS, outcomes.append)
+    log.append([(b"k", b"v")], NOW_MS, outcomes.append, InTransaction(7, 3, None))
+    log.append_marker(LastMarker(Marker(7, 4, True, 0), 2), NOW_MS, outcomes.append)
+    assert [outcome.code for outcome in outcomes] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 3
+    assert log.next_offset == 0
+    bench.lead(EPOCH + 1, isr=(1, 2))
+    log.append([(b"k", b"v")], NOW_MS, outcomes.append)
+    assert (outcomes[3:], log.high_watermark) == ([1], 0)
 
 
 def test_transactions_come_back(disk, background):

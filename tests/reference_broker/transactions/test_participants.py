@@ -13,6 +13,7 @@ from kafkawire.reference_broker.transactions.participants import verify_commit, 
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from tests.reference_broker.apis.transaction_of_one import Transacting
+from tests.reference_broker.replicas.leader_bench import EPOCH, LeaderBench
 from tests.reference_broker.transactions.transaction_bench import code_of
 
 MARKER = Marker(0, 1, True, 0)
@@ -47,6 +48,29 @@ def test_what_is_not_there(bench, partition):
     outcomes = []
     write(bench, partition, MARKER, outcomes)
     assert code_of(outcomes[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_markers_need_enough_replicas_in_sync():
+    """A coordinator sends its marker again and again, and each attempt would lengthen the log."""
+    leader = LeaderBench(isr=(1,), min_insync_replicas="2").lead()
+    outcomes = []
+    write_marker(_Hosting(leader.replica), None, ("t", 0), MARKER, 2, outcomes.append, leader.now_ms)
+    assert ([code_of(each) for each in outcomes], leader.log.next_offset) == ([ErrorCode.NOT_ENOUGH_REPLICAS], 0)
+    leader.lead(EPOCH + 1, isr=(1, 2))
+    write_marker(_Hosting(leader.replica), None, ("t", 0), MARKER, 2, outcomes.append, leader.now_ms)
+    assert (len(outcomes), leader.log.next_offset) == (1, 1), "it waits for the other replica"
+    leader.fetch_all(2)
+    assert outcomes[1:] == [None]
+
+
+class _Hosting:
+    """The replicas of a broker that hosts one partition."""
+
+    def __init__(self, replica):
+        self._replica = replica
+
+    def get(self, topic, number):
+        return self._replica
 
 
 def test_markers_are_for_leaders_to_write(bench):
