@@ -79,17 +79,27 @@ class ReplicationFactors(NamedTuple):
         default: `default.replication.factor`.
         offsets: `offsets.topic.replication.factor`.
         transactions: `transaction.state.log.replication.factor`.
+        transactions_in_sync: `transaction.state.log.min.isr`, which becomes `min.insync.replicas` of the same topic.
     """
 
     default: int = _default("default.replication.factor")
     offsets: int = _default("offsets.topic.replication.factor")
     transactions: int = _default("transaction.state.log.replication.factor")
+    transactions_in_sync: int = _default("transaction.state.log.min.isr")
 
     def of(self, topic: str) -> int:
         """Return the replication factor of a topic that is created automatically."""
         return {CONSUMER_OFFSETS_TOPIC: self.offsets, TRANSACTION_STATE_TOPIC: self.transactions}.get(
             topic, self.default
         )
+
+    def plan(self, name: str, options: BrokerOptions) -> NewTopic:
+        """Return a topic that is created automatically; see `plan_topic`, which plans for a broker that is alone."""
+        planned = plan_topic(name, options)
+        configs = planned.configs
+        if name == TRANSACTION_STATE_TOPIC:
+            configs = {**configs, "min.insync.replicas": str(self.transactions_in_sync)}
+        return planned._replace(replication_factor=self.of(name), configs=configs)
 
 
 class RandomChoices(NamedTuple):
@@ -211,8 +221,7 @@ class RegistryTopics:
             else:
                 created(made)
 
-        new = plan_topic(name, self._options)._replace(replication_factor=self._factors.of(name))
-        self._create(new, attempted, AUTOMATIC_WAIT_MS)
+        self._create(self._factors.plan(name, self._options), attempted, AUTOMATIC_WAIT_MS)
 
     def _create(self, new: NewTopic, done: TopicDone, wait_ms: int) -> None:
         """Create a topic, or wait for its creation if that has begun."""

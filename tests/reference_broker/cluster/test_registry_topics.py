@@ -205,8 +205,14 @@ def test_defaults() -> None:
     bench.owner.run_all()
     assert [len(replicas) for replicas in bench.stored("u").values()] == [1, 1, 1]
     assert [len(replicas) for replicas in bench.stored(TRANSACTION_STATE_TOPIC).values()] == [2] * 50
-    assert '"compression.type":"uncompressed"' in (bench.data(f"/config/topics/{TRANSACTION_STATE_TOPIC}") or "")
-    assert ReplicationFactors() == (1, 3, 3)
+    stored = bench.data(f"/config/topics/{TRANSACTION_STATE_TOPIC}") or ""
+    assert '"compression.type":"uncompressed"' in stored
+    assert '"min.insync.replicas":"2"' in stored, "transaction.state.log.min.isr, as brokers of Apache Kafka write it"
+    assert ReplicationFactors() == (1, 3, 3, 2)
+    assert (
+        ReplicationFactors(1, 1, 1, 1).plan(TRANSACTION_STATE_TOPIC, read_options({})).configs["min.insync.replicas"]
+        == "1"
+    )
     names = ("t", CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
     assert [ReplicationFactors(4, 5, 6).of(name) for name in names] == [4, 5, 6]
 
