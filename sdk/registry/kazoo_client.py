@@ -308,6 +308,21 @@ class _CloseAnswer:
         """Ignore an error: the session ends by its timeout."""
 
 
+class _OneWatcher(dict[str, set[Callable[[Any], None]]]):
+    """kazoo's table of the watchers of each path: one watcher takes the events of all paths, and nothing is kept."""
+
+    def __init__(self, watcher: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._watcher = watcher
+
+    def __missing__(self, path: str) -> set[Callable[[Any], None]]:
+        return set()
+
+    def pop(self, path: str, default: Any = None) -> Any:
+        """Return the watcher."""
+        return {self._watcher}
+
+
 class KazooConnection:
     """A session, and the next one after it has expired, until the credentials are refused or it is closed.
 
@@ -376,8 +391,11 @@ class KazooConnection:
         connection = self._client._connection
         connection._connect = self._login_checked(connection._connect)
         connection.zk_loop = self._watched(connection.zk_loop)
-        # kazoo forgets its watchers when a connection is lost. They stay: the next connection sets them again.
+        # kazoo tells an event only to watchers that this client has set, and forgets them with a connection. But the
+        # watches of a session stay, also when another client continues it.
         self._client._reset_watchers = lambda: None
+        self._client._data_watchers = _OneWatcher(on_event)
+        self._client._child_watchers = _OneWatcher(on_event)
         self._client.add_listener(self._changed)
 
     def _login_checked(self, connect: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
@@ -525,6 +543,4 @@ class KazooConnection:
             self._session = KnownSession(client._session_id, client._session_passwd, client.last_zxid)
         else:
             self._session = KnownSession(0, b"", 0)
-            client._data_watchers.clear()
-            client._child_watchers.clear()
         self._on_state(kind)

@@ -14,7 +14,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -235,9 +235,10 @@ def connected(
     digests: Sequence[str] = (),
     sasl: Mapping[str, str] | None = None,
     session: KnownSession | None = None,
+    on_event: Callable[[Any], None] = lambda event: None,
 ) -> KazooConnection:
     address = f"127.0.0.1:{server.port}"
-    connection = KazooConnection(address, 18_000, digests, sasl, states.put, lambda event: None, session)
+    connection = KazooConnection(address, 18_000, digests, sasl, states.put, on_event, session)
     connection.start()
     return connection
 
@@ -359,6 +360,27 @@ def test_a_session_to_continue_that_has_expired() -> None:
         assert [states.next(), states.next()] == ["EXPIRED_SESSION", "CONNECTED"]
         assert connection.session_id == 8
         connection.abandon()
+
+
+def test_a_continued_session_hears_of_watches_that_another_connection_has_set() -> None:
+    """The server sends these events in answer to SetWatches, whoever has set the watches first."""
+    kinds = {1: "CREATED", 2: "DELETED", 3: "CHANGED", 4: "CHILD"}
+
+    def fires(peer: ScriptedConnection) -> None:
+        peer.welcome()
+        for kind in kinds:
+            peer.send(struct.pack(">iqiiii2s", -1, -1, 0, kind, 3, 2, b"/a"))
+        peer.receive()
+
+    with ScriptedServer([fires]) as server:
+        states = States()
+        events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        connection = connected(server, states, session=KnownSession(7, b"p" * 16, 55), on_event=events.put)
+        found = [events.get(timeout=END_SECONDS) for _ in range(5)]
+        connection.abandon()
+    assert [(event.type, event.path) for event in found] == [
+        (kind, "/a") for kind in ("CREATED", "DELETED", "DELETED", "CHANGED", "CHILD")
+    ], "a deletion ends watches of both kinds, and is told for each"
 
 
 def test_a_thread_that_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
