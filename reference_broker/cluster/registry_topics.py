@@ -32,7 +32,7 @@ from kafkawire.reference_broker.cluster.controller.topic_changes import (
 from kafkawire.reference_broker.cluster.image_waits import WAITS_MAX, ImageWaits, Shows
 from kafkawire.reference_broker.cluster.registry_failures import broker_error
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.metadata.config_store import ConfigStore
+from kafkawire.reference_broker.metadata.config_store import ConfigStore, Revise
 from kafkawire.reference_broker.metadata.image import MetadataDelta, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import INTERNAL_TOPICS, plan_topic
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
@@ -401,10 +401,7 @@ class RegistryTopics:
 
         yield from across_sessions(write)
 
-    def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
-        def revise(before: Mapping[str, str]) -> Mapping[str, str]:
-            return {name: value for name, value in {**before, **changes}.items() if value is not None}
-
+    def configure(self, topic: TopicImage, revise: Revise, done: TopicDone) -> None:
         def configured(error: BrokerError | None) -> None:
             done(self._present(topic.name) if error is None else error)
 

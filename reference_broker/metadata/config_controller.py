@@ -137,12 +137,7 @@ class ConfigController:
     def _change(self, kind: int, name: str, revise: Revise, done: ConfigDone, validate_only: bool) -> None:
         match kind:
             case ConfigResourceType.TOPIC:
-                topic = self._topic(name)
-                changes = self._topic_changes(topic, revise)
-                if validate_only or not changes:
-                    done(None)
-                else:
-                    self._topics.configure(topic, changes, lambda made: done(_error_of(made)))
+                self._change_topic(self._topic(name), revise, done, validate_only)
                 return
             case ConfigResourceType.BROKER:
                 if name:
@@ -182,12 +177,21 @@ class ConfigController:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return topic
 
-    def _topic_changes(self, topic: TopicImage, revise: Revise) -> dict[str, str | None]:
-        """Return the checked changes of a topic's configurations."""
-        revised = revise(topic.configs)
-        self._rules.check_topic(revised, self._options.topic_defaults)
-        removed: dict[str, str | None] = dict.fromkeys(topic.configs.keys() - revised.keys())
-        return removed | {name: value for name, value in revised.items() if topic.configs.get(name) != value}
+    def _change_topic(self, topic: TopicImage, revise: Revise, done: ConfigDone, validate_only: bool) -> None:
+        def checked(configs: Mapping[str, str]) -> Mapping[str, str]:
+            revised = revise(configs)
+            # Another release may have stored names that this one does not know; they stay, and have no effect here.
+            known = {
+                name: value for name, value in revised.items() if name in TOPIC_CONFIGS or configs.get(name) != value
+            }
+            self._rules.check_topic(known, self._options.topic_defaults)
+            return revised
+
+        if validate_only:
+            checked(topic.configs)
+            done(None)
+        else:
+            self._topics.configure(topic, checked, lambda made: done(_error_of(made)))
 
 
 def _list_refusal(kind: int, each: Operation) -> BrokerError | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.config_store import Revise
 from kafkawire.reference_broker.metadata.image import (
     BrokerRegistration,
     FinalizedFeatures,
@@ -208,14 +209,24 @@ class LocalTopics:
 
         self._store.add_partitions(present, count, added)
 
-    def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
+    def configure(self, topic: TopicImage, revise: Revise, done: TopicDone) -> None:
         def configured(outcome: LocalTopic | BrokerError) -> None:
             done(outcome if isinstance(outcome, BrokerError) else self._publish(outcome))
 
         if (present := self._store.topics_by_id.get(topic.topic_id)) is None:
             done(_not_here())
-        else:
+            return
+        try:
+            revised = revise(present.configs)
+        except BrokerError as error:
+            done(error)
+            return
+        changes: dict[str, str | None] = dict.fromkeys(present.configs.keys() - revised.keys())
+        changes |= {name: value for name, value in revised.items() if present.configs.get(name) != value}
+        if changes:
             self._store.configure(present, changes, configured)
+        else:
+            done(self._image_of(present))
 
     def lost(self, name: str, number: int) -> None:
         """Record that the log of a partition has gone offline: the partition no longer has a leader.

@@ -9,9 +9,10 @@ Source: `Controller`, `ZkAdminManager` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
+from kafkawire.reference_broker.metadata.config_store import Revise
 from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.sdk.errors import BrokerError
@@ -102,12 +103,12 @@ class TopicController(Protocol):
             validate_only: whether to add nothing; `done` then gets the topic as it is.
         """
 
-    def configure(self, topic: TopicImage, changes: Mapping[str, str | None], done: TopicDone) -> None:
+    def configure(self, topic: TopicImage, revise: Revise, done: TopicDone) -> None:
         """Change configurations of a topic; its logs use them from then on.
 
         Args:
             topic: the topic.
-            changes: values by Kafka's names, checked; None stands for the default.
-            done: see `TopicDone`; the error may be UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted in the
-                meantime.
+            revise: called with the stored configurations, which the image may not show yet; see `Revise`.
+            done: see `TopicDone`; the error may be that of `revise`, or UNKNOWN_TOPIC_OR_PARTITION if the topic was
+                deleted in the meantime.
         """

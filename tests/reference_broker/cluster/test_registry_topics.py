@@ -6,7 +6,7 @@ a controller; each operation of a change meets each fault; what Apache Kafka 3.9
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -20,7 +20,11 @@ from kafkawire.reference_broker.cluster.registry_topics import (
     RegistryTopics,
     ReplicationFactors,
 )
+from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
+from kafkawire.reference_broker.config.config_operations import Operation
 from kafkawire.reference_broker.config.options import read_options
+from kafkawire.reference_broker.metadata.config_controller import ConfigController
+from kafkawire.reference_broker.metadata.config_rules import ConfigRules
 from kafkawire.reference_broker.metadata.image import (
     UNKNOWN_PARTITION,
     BrokerRegistration,
@@ -33,11 +37,25 @@ from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, NO_LEADER_ID, TRANSACTION_STATE_TOPIC
+from kafkawire.sdk.protocol.tables.enums import (
+    CONSUMER_OFFSETS_TOPIC,
+    NO_LEADER_ID,
+    TRANSACTION_STATE_TOPIC,
+    AlterConfigOperation,
+    ConfigResourceType,
+)
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import TOPIC, TopicAssignment
 from kafkawire.sdk.protocol.uuids import ZERO_UUID, parse_uuid
-from kafkawire.sdk.registry.registry import Check, Create, Delete, Operation, RegistryCode, SetData, Transaction
+from kafkawire.sdk.registry.registry import (
+    Check,
+    Create,
+    Delete,
+    RegistryCode,
+    SetData,
+    Transaction,
+)
+from kafkawire.sdk.registry.registry import Operation as RegistryOperation
 from tests.reference_broker.cluster.cluster_nodes import TOPIC_ID, ClusterBench, fault_at
 
 Outcome = TopicImage | BrokerError | None
@@ -505,15 +523,73 @@ def test_a_configuration_is_changed(registry: Bench) -> None:
     registry.topic("t", {0: (0,)}, b'{"version":1,"config":{"retention.ms":"1","segment.ms":"9"}}')
     registry.show("t")
     topic = registry.present("t")
-    registry.topics.configure(topic, {"retention.ms": None, "flush.ms": "5", "not.set": None}, registry.ended.append)
+
+    def revise(before: Mapping[str, str]) -> Mapping[str, str]:
+        assert before == {"retention.ms": "1", "segment.ms": "9"}, "what is stored, whatever the image shows"
+        return {"segment.ms": "9", "flush.ms": "5"}
+
+    registry.topics.configure(topic, revise, registry.ended.append)
     registry.owner.run_all()
     assert registry.ended == [topic]
     assert registry.data("/config/topics/t") == '{"version":1,"config":{"flush.ms":"5","segment.ms":"9"}}'
     registry.hide("t")
     registry.ended.clear()
-    registry.topics.configure(topic, {}, registry.ended.append)
+    registry.topics.configure(topic, lambda before: before, registry.ended.append)
     registry.owner.run_all()
     assert registry.code() is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def controller_of(bench: Bench) -> ConfigController:
+    options = read_options({})
+    configs = BrokerConfigs(options, {})
+    rules = ConfigRules(options, configs)
+    return ConfigController(options, rules, configs, bench.configs, bench.metadata, bench.topics)
+
+
+#: name: operations, what is stored before, what is stored afterwards; the image always shows retention.ms=1
+STALE = {
+    "what the image shows already": (
+        [Operation("retention.ms", AlterConfigOperation.SET, "1")],
+        '{"retention.ms":"2"}',
+        '{"retention.ms":"1"}',
+    ),
+    "a list that another broker has changed": (
+        [Operation("cleanup.policy", AlterConfigOperation.APPEND, "delete")],
+        '{"cleanup.policy":"compact"}',
+        '{"cleanup.policy":"compact,delete"}',
+    ),
+    "beside a name that is unknown here": (
+        [Operation("flush.ms", AlterConfigOperation.SET, "5")],
+        '{"of.another.release":"x"}',
+        '{"of.another.release":"x","flush.ms":"5"}',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STALE)
+def test_a_change_is_made_to_what_is_stored(registry: Bench, name: str) -> None:
+    """Another broker has answered its client, and its notification has not come here yet."""
+    operations, before, after = STALE[name]
+    registry.topic("t", {0: (0,)}, f'{{"version":1,"config":{before}}}'.encode())
+    registry.show("t")
+    registry.metadata.publish([registry.present("t")._replace(configs={"retention.ms": "1"})])
+    told: list[BrokerError | None] = []
+    controller_of(registry).operate(ConfigResourceType.TOPIC, "t", operations, told.append)
+    registry.owner.run_all()
+    assert told == [None]
+    assert registry.data("/config/topics/t") == f'{{"version":1,"config":{after}}}'
+
+
+def test_a_replacement_leaves_nothing_of_what_is_stored(registry: Bench) -> None:
+    registry.topic("t", {0: (0,)}, b'{"version":1,"config":{"retention.ms":"2","segment.ms":"9"}}')
+    registry.show("t")
+    told: list[BrokerError | None] = []
+    controller_of(registry).replace(ConfigResourceType.TOPIC, "t", [("flush.ms", "5")], told.append)
+    registry.owner.run_all()
+    controller_of(registry).replace(ConfigResourceType.TOPIC, "t", [("flush.ms", "-5")], told.append)
+    registry.owner.run_all()
+    assert [None if each is None else each.code for each in told] == [None, ErrorCode.INVALID_CONFIG]
+    assert registry.data("/config/topics/t") == '{"version":1,"config":{"flush.ms":"5"}}'
 
 
 # Automatic and internal topics.
@@ -642,7 +718,7 @@ def begin_delete(bench: Bench) -> None:
 
 
 def begin_configure(bench: Bench) -> None:
-    bench.topics.configure(bench.present("t"), {"retention.ms": "1"}, bench.ended.append)
+    bench.topics.configure(bench.present("t"), lambda before: {**before, "retention.ms": "1"}, bench.ended.append)
 
 
 #: name: the change, and the number of its operations
@@ -702,7 +778,7 @@ def test_each_operation_is_refused(registry: Bench, name: str, number: int) -> N
 @pytest.mark.parametrize("is_made_anew", [False, True])
 def test_a_topic_that_the_controller_deletes_before_the_outcome_is_known(registry: Bench, is_made_anew: bool) -> None:
     topic = registry.existing("t", (0,))
-    deletions: list[Operation] = [Delete("/brokers/topics/t"), Delete("/admin/delete_topics/t")]
+    deletions: list[RegistryOperation] = [Delete("/brokers/topics/t"), Delete("/admin/delete_topics/t")]
     if is_made_anew:
         deletions.append(Create("/brokers/topics/t", TOPIC.encode(TopicAssignment({0: (0,)}, ANOTHER_ID))))
 

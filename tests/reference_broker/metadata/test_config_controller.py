@@ -77,7 +77,7 @@ def test_a_topic_that_goes_meanwhile() -> None:
     bench.core.topics.delete(topic, bench.now_ms, lambda error: None)
     with pytest.raises(BrokerError, match="The topic 't' does not exist"):
         bench.core.configs.replace(ConfigResourceType.TOPIC, "t", [], outcome.append)
-    bench.core.topics.configure(topic, {"retention.ms": "1"}, lambda made: outcome.append(made))  # type: ignore[arg-type]  # the test wants the error
+    bench.core.topics.configure(topic, lambda before: {"retention.ms": "1"}, lambda made: outcome.append(made))  # type: ignore[arg-type]  # the test wants the error
     (error,) = outcome
     assert error is not None
     assert error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -22,7 +22,10 @@ CHANGES: dict[str, Callable[[TopicController, BrokerBench, TopicDone], None]] = 
     "ensure again": lambda topics, bench, done: topics.ensure("t", done),
     "add partitions": lambda topics, bench, done: topics.add_partitions(bench.core.metadata.image.topics["t"], 3, done),
     "configure": lambda topics, bench, done: topics.configure(
-        bench.core.metadata.image.topics["t"], {"retention.ms": "1"}, done
+        bench.core.metadata.image.topics["t"], lambda before: {"retention.ms": "1"}, done
+    ),
+    "configure as before": lambda topics, bench, done: topics.configure(
+        bench.core.metadata.image.topics["t"], lambda before: before, done
     ),
 }
 
@@ -58,7 +61,7 @@ def test_a_topic_that_is_gone_cannot_be_changed(bench: BrokerBench) -> None:
     bench.core.topics.delete(topic, bench.now_ms, done)
     bench.core.topics.delete(topic, bench.now_ms, done)
     bench.core.topics.add_partitions(topic, 5, done)
-    bench.core.topics.configure(topic, {}, done)
+    bench.core.topics.configure(topic, lambda before: before, done)
     assert told == [None, *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3]
 
 

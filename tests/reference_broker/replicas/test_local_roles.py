@@ -88,11 +88,12 @@ def test_a_topic_that_is_created_again_while_the_old_one_ends_is_there(hosted: H
 def test_logs_go_by_the_configurations_of_their_topic(hosted: Hosted) -> None:
     hosted.create("other", 1, retention_ms="1000")
     image = hosted.topics.metadata.image
-    hosted.topics.configure(image.topics["old"], {"retention.ms": "5", "segment.bytes": "1048576"}, lambda topic: None)
+    changed = {"retention.ms": "5", "segment.bytes": "1048576"}
+    hosted.topics.configure(image.topics["old"], lambda before: {**before, **changed}, lambda topic: None)
     configs = [replica.log.config for replica in hosted.replicas.of("old")]
     assert [(config.retention_ms, config.segment_bytes) for config in configs] == [(5, 1048576)] * 2
     assert hosted.replicas.leader("other", 0).log.config.retention_ms == 1000
-    hosted.topics.configure(image.topics["old"], {"retention.ms": None}, lambda topic: None)
+    hosted.topics.configure(image.topics["old"], lambda before: {"segment.bytes": "1048576"}, lambda topic: None)
     assert hosted.topics.metadata.image.topics["old"].configs == {"segment.bytes": "1048576"}
     assert hosted.replicas.leader("old", 0).log.config.retention_ms == 7 * 24 * 3600 * 1000
 
