@@ -18,6 +18,7 @@ import kafkawire
 from kafkawire import (
     ConfigResourceType,
     ConsumerInterceptor,
+    NewPartitions,
     NewTopic,
     OffsetAndMetadata,
     ProducerInterceptor,
@@ -56,6 +57,7 @@ Call = Callable[[Any, Any], Any]
 offset_and_metadata: Any = OffsetAndMetadata
 group_metadata: Any = GroupMetadata
 new_topic: Any = NewTopic
+new_partitions: Any = NewPartitions
 
 
 def keyed(*values: Any) -> list[Any]:
@@ -82,6 +84,17 @@ NEW_TOPICS = (
         new_topic("n", assignments=each)
         for each in (None, 5, {"0": (1,)}, {-1: (1,)}, {0: 1}, {0: ("1",)}, {0: (-1,)}, {UNWRITABLE: ()})
     ),
+)
+#: Lists of node ids that are none.
+NODE_IDS = (5, "12", b"12", (None,), ("1",), (True,), (-1,), (1 << 31,), (UNWRITABLE,))
+COUNTS = (None, "1", True, 1.5, 0, 1 << 31, UNWRITABLE)
+NEW_PARTITIONS = (
+    *(None, 5, "t", ["t"]),
+    *({each: 1} for each in (None, 5, b"t", "", "a b", UNWRITABLE)),
+    *({"t": each} for each in COUNTS),
+    *({"t": new_partitions(each)} for each in COUNTS),
+    *({"t": new_partitions(2, each)} for each in (None, 5, "12", (1,))),
+    *({"t": new_partitions(2, (each,))} for each in NODE_IDS),
 )
 RESOURCES = (
     *((each, "t") for each in (None, "topic", 0, 3, 2.0, True, (2,), UNWRITABLE)),
@@ -142,6 +155,7 @@ PRODUCER: dict[str, tuple[Call, Any]] = {
 }
 ADMIN: dict[str, tuple[Call, Any]] = {
     "create_topics": (lambda admin, given: admin.create_topics(given), NEW_TOPICS),
+    "create_partitions": (lambda admin, given: admin.create_partitions(given), NEW_PARTITIONS),
     "delete_topics": (lambda admin, given: admin.delete_topics(given), TOPICS),
     "describe_topics": (lambda admin, given: admin.describe_topics(given), TOPICS),
     "describe_groups": (

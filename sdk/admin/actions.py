@@ -14,9 +14,12 @@ from kafkawire.sdk.admin.descriptions import (
     ConfigEntry,
     GroupDescription,
     GroupListing,
+    ItemResults,
+    NewPartitions,
     NewTopic,
 )
 from kafkawire.sdk.admin.groups import describe_group
+from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
 from kafkawire.sdk.clock import monotonic_ms
 from kafkawire.sdk.errors import BrokerError
@@ -48,7 +51,7 @@ class Actions:
     Args:
         operations: send the requests.
         queries: look up offsets at the leaders.
-        timeout_ms: time that a broker may take for creating or deleting topics.
+        timeout_ms: time that a broker may take for a change, such as creating topics.
     """
 
     def __init__(self, operations: Operations, queries: OffsetQueries, timeout_ms: int) -> None:
@@ -74,7 +77,7 @@ class Actions:
             ids.update((topic.name, topic.topic_id) for topic in response.topics)
             return ((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
 
-        await self._for_each_topic("create topic", list(wanted), create)
+        _raise_first(await self._for_each_topic("create topic", list(wanted), create))
         return {name: ids[name] for name in wanted if name in ids}
 
     async def delete_topics(self, names: Sequence[str]) -> None:
@@ -98,42 +101,57 @@ class Actions:
             )
             return ((topic.name or "", topic.error_code, topic.error_message) for topic in response.responses)
 
-        await self._for_each_topic("delete topic", names, delete)
+        _raise_first(await self._for_each_topic("delete topic", names, delete))
+
+    async def create_partitions(
+        self, wanted: Mapping[str, NewPartitions], *, validate_only: bool
+    ) -> ItemResults[str, None]:
+        """Add partitions to topics; see `Admin.create_partitions`."""
+
+        async def create(names: Collection[str], deadline_ms: int) -> Iterator[_TopicResult]:
+            topics = [_grown(name, wanted[name]) for name in names]
+            response = await self._operations.request(
+                CONTROLLER,
+                versioned(messages.CreatePartitionsRequest(topics, self._timeout_ms, validate_only)),
+                messages.CreatePartitionsResponse,
+                lambda response: _check_topics(response, response.results, names),
+                deadline_ms=deadline_ms,
+            )
+            return ((topic.name, topic.error_code, topic.error_message) for topic in response.results)
+
+        errors = await self._for_each_topic("create partitions of", list(wanted), create)
+        return ItemResults({name: None for name in wanted if name not in errors}, dict(errors))
 
     async def _for_each_topic(
         self,
         what: str,
         names: Collection[str],
         attempt: Callable[[Collection[str], int], Awaitable[Iterable[_TopicResult]]],
-    ) -> None:
+    ) -> dict[str, BrokerError]:
         """Process topics, and retry those that the controller throttles (KIP-599), as Java's admin does.
 
         Topics that are done are not repeated, because that would cause an error.
 
-        Raises:
-            BrokerError: the first error of a topic, once all others are done.
+        Returns:
+            The errors by topic, those of topics that stayed throttled last.
         """
         attempts = self._operations.attempts()
         assert attempts.deadline_ms is not None
-        failure: BrokerError | None = None
+        errors: dict[str, BrokerError] = {}
         while names:
-            throttled: BrokerError | None = None
-            left = []
+            throttled: dict[str, BrokerError] = {}
             for name, code, message in await attempt(names, attempts.deadline_ms):
-                error = BrokerError(code, error_text(f"{what} {name}", message)) if code != ErrorCode.NONE else None
-                if code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
-                    throttled = throttled or error
-                    left.append(name)
-                failure = failure or (None if name in left else error)
+                if code != ErrorCode.NONE:
+                    error = BrokerError(code, error_text(f"{what} {name}", message))
+                    (throttled if code == ErrorCode.THROTTLING_QUOTA_EXCEEDED else errors)[name] = error
             self._operations.router.metadata.invalidate()
-            names = left
-            if throttled is not None:
+            names = list(throttled)
+            if throttled:
                 now_ms = monotonic_ms()
-                if not attempts.failed(throttled, now_ms):
-                    raise failure or throttled
+                if not attempts.failed(throttled[names[0]], now_ms):
+                    return errors | throttled
                 await sleep_ms(attempts.not_before_ms - now_ms)
-        if failure is not None:
-            raise failure
+        return errors
 
     async def list_topics(self, include_internal: bool) -> dict[str, Topic]:
         """Return all topics by name."""
@@ -249,6 +267,17 @@ def _creatable(topic: NewTopic) -> messages.CreateTopicsRequest.CreatableTopic:
         ],
         [messages.CreateTopicsRequest.CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
     )
+
+
+def _grown(name: str, wanted: NewPartitions) -> messages.CreatePartitionsRequest.CreatePartitionsTopic:
+    assignment = messages.CreatePartitionsRequest.CreatePartitionsAssignment
+    assignments = [assignment(nodes) for nodes in wanted.assignments] or None
+    return messages.CreatePartitionsRequest.CreatePartitionsTopic(name, wanted.total_count, assignments)
+
+
+def _raise_first(errors: Mapping[str, BrokerError]) -> None:
+    for error in errors.values():
+        raise error
 
 
 def _check_topics(response: Message, results: Collection[Any], names: Iterable[str]) -> None:

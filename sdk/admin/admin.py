@@ -10,12 +10,14 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kafkawire.sdk.admin.arguments import checked_new_topics, checked_resource
+from kafkawire.sdk.admin.arguments import checked_new_partitions, checked_new_topics, checked_resource
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigEntry,
     GroupDescription,
     GroupListing,
+    ItemResults,
+    NewPartitions,
     NewTopic,
 )
 from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
@@ -158,6 +160,30 @@ class Admin(Hinting, hints=ADMIN):
             BrokerError: the error of the first topic that was not deleted; others may have been deleted.
         """
         await self._do(self._actions.delete_topics(_topics(names)))
+
+    async def create_partitions(
+        self, partitions: Mapping[str, int | NewPartitions], *, validate_only: bool = False
+    ) -> ItemResults[str, None]:
+        """Add partitions to topics.
+
+        Records with a key that were sent before keep their partition; later ones with the same key may go to another.
+
+        Args:
+            partitions: the number of partitions that each topic will have, or `NewPartitions` with the replicas of the
+                new ones, by topic.
+            validate_only: whether the controller only checks the request.
+
+        Returns:
+            The topics that have grown, and the error of each other one: INVALID_PARTITIONS if it has as many partitions
+            already or more, INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION and
+            others.
+
+        Raises:
+            UnsupportedVersion: the brokers are older than Apache Kafka 1.0 (KIP-195).
+        """
+        return await self._do(
+            self._actions.create_partitions(checked_new_partitions(partitions), validate_only=bool(validate_only))
+        )
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name.

@@ -1,11 +1,11 @@
-"""Check what applications pass to an admin: topics to create, and resources with a configuration."""
+"""Check what applications pass to an admin: topics and partitions to create, and resources with a configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafkawire.sdk.admin.descriptions import NewTopic
+from kafkawire.sdk.admin.descriptions import NewPartitions, NewTopic
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
     checked_mapping,
@@ -20,7 +20,7 @@ from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.routing.topics import checked_topic
 
-__all__ = ["ConfigResource", "checked_new_topics", "checked_resource"]
+__all__ = ["ConfigResource", "checked_new_partitions", "checked_new_topics", "checked_resource"]
 
 #: The largest replication factor, which has 2 bytes on the wire.
 _MAX_INT16: Final = (1 << 15) - 1
@@ -63,6 +63,26 @@ def checked_new_topics(given: tuple[Any, ...]) -> list[NewTopic]:
             raise LocalProtocolError(f"create topic {topic.name}: named twice")
         names.add(topic.name)
     return topics
+
+
+def checked_new_partitions(given: object) -> dict[str, NewPartitions]:
+    """Return the partitions to add, by topic; a bare number is the new total.
+
+    Raises:
+        LocalProtocolError: the value is not a mapping of topics to numbers or `NewPartitions`, or a number or a node id
+            is out of range.
+    """
+    checked: dict[str, NewPartitions] = {}
+    for key, value in checked_mapping("partitions", given).items():
+        name = checked_topic(key)
+        wanted = value if isinstance(value, NewPartitions) else NewPartitions(value)
+        count = checked_number(f"total_count of {name}", wanted.total_count, 1, MAX_INT32)
+        if not isinstance(wanted.assignments, Iterable) or is_text(wanted.assignments):
+            text = f"expected node ids for each new partition, got {quoted(wanted.assignments, 100)}"
+            raise LocalProtocolError(f"assignments of {name}: {text}")
+        what = f"a new partition of {name}"
+        checked[name] = NewPartitions(count, tuple(_checked_replicas(what, nodes) for nodes in wanted.assignments))
+    return checked
 
 
 def checked_resource(kind: object, name: object) -> ConfigResource:
@@ -110,13 +130,13 @@ def _checked_new_topic(given: object) -> NewTopic:
             for key, value in checked_mapping(f"configs of {name}", given.configs).items()
         },
         {
-            checked_number(f"partition of {name}", number, 0, MAX_INT32): _checked_replicas(name, number, nodes)
+            checked_number(f"partition of {name}", number, 0, MAX_INT32): _checked_replicas(f"{name}-{number}", nodes)
             for number, nodes in checked_mapping(f"assignments of {name}", given.assignments).items()
         },
     )
 
 
-def _checked_replicas(topic: str, partition: int, nodes: object) -> tuple[int, ...]:
-    if not isinstance(nodes, Iterable):
-        raise LocalProtocolError(f"replicas of {topic}-{partition}: expected node ids, got {quoted(nodes, 100)}")
-    return tuple(checked_number(f"replica of {topic}-{partition}", node, 0, MAX_INT32) for node in nodes)
+def _checked_replicas(what: str, nodes: object) -> tuple[int, ...]:
+    if not isinstance(nodes, Iterable) or is_text(nodes):
+        raise LocalProtocolError(f"replicas of {what}: expected node ids, got {quoted(nodes, 100)}")
+    return tuple(checked_number(f"replica of {what}", node, 0, MAX_INT32) for node in nodes)

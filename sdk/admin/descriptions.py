@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from kafkawire.sdk.client.method_hints import explaining
+from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -16,8 +17,16 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMemberDescription",
+    "ItemResults",
+    "NewPartitions",
     "NewTopic",
 ]
+
+#: What an operation is carried out on: a partition, a topic, a replica or a broker.
+Item = TypeVar("Item")
+
+#: What an operation returns for one item.
+Value = TypeVar("Value")
 
 #: Leaves a count to the broker's configuration.
 _BROKER_DEFAULT = -1
@@ -49,6 +58,41 @@ class NewTopic(NamedTuple):
 
 
 NewTopic.__new__ = explaining("NewTopic", NewTopic.__new__)  # type: ignore[method-assign]  # the same function
+
+
+class NewPartitions(NamedTuple):
+    """More partitions for a topic.
+
+    Attributes:
+        total_count: the number of partitions that the topic will have.
+        assignments: node ids of the replicas of each new partition, the preferred leader first; the controller chooses
+            if there are none.
+    """
+
+    total_count: int
+    assignments: tuple[tuple[int, ...], ...] = ()
+
+
+class ItemResults(NamedTuple, Generic[Item, Value]):
+    """The results of an operation on several items, each of which succeeds or fails by itself.
+
+    Attributes:
+        values: what the operation returned, for each item with success, in the order given; None if it returns nothing.
+        errors: the error of each other item.
+    """
+
+    values: dict[Item, Value]
+    errors: dict[Item, KafkaWireError]
+
+    def all(self) -> dict[Item, Value]:
+        """Return the values if every item succeeded.
+
+        Raises:
+            KafkaWireError: the error of the first item that failed.
+        """
+        for error in self.errors.values():
+            raise error.again()
+        return self.values
 
 
 class ClusterDescription(NamedTuple):

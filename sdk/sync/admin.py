@@ -12,6 +12,8 @@ from kafkawire.sdk.admin.descriptions import (
     ConfigEntry,
     GroupDescription,
     GroupListing,
+    ItemResults,
+    NewPartitions,
     NewTopic,
 )
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
@@ -86,6 +88,12 @@ class Admin(Hinting, hints=ADMIN):
     def delete_topics(self, *names: str | Iterable[str]) -> None:
         """Delete topics and all their records; see `kafkawire.Admin.delete_topics`."""
         result_of(self._inner.delete_topics, *names)
+
+    def create_partitions(
+        self, partitions: Mapping[str, int | NewPartitions], *, validate_only: bool = False
+    ) -> ItemResults[str, None]:
+        """Add partitions to topics; see `kafkawire.Admin.create_partitions`."""
+        return result_of(self._inner.create_partitions, partitions, validate_only=validate_only)
 
     def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name; see `kafkawire.Admin.list_topics`."""

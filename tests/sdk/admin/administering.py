@@ -1,10 +1,11 @@
-"""An admin client of a scripted broker, and the broker's answers to CreateTopics."""
+"""An admin client of one scripted broker or of two, and a broker's answers to CreateTopics."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,13 @@ from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.errors import Closed
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsResponse
+from kafkawire.sdk.protocol.messages.metadata import MetadataResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.versions import VersionRange
+from kafkawire.sdk.transport.wire import Address
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
-__all__ = ["REQUEST_TIMEOUT_MS", "administering", "created"]
+__all__ = ["REQUEST_TIMEOUT_MS", "Pair", "administering", "created"]
 
 #: A broker of this release.
 NEWEST: Mapping[ApiKey, int] = MappingProxyType({})
@@ -49,6 +52,39 @@ def administering(
             admin.metrics()
 
     asyncio.run(run())
+
+
+class Pair:
+    """A cluster of two scripted brokers on one network, with the node ids 1 and 2.
+
+    Attributes:
+        brokers: by node id.
+        controller_id: the node that Metadata names as controller.
+    """
+
+    _ADDRESSES: Mapping[int, Address] = MappingProxyType({1: BROKER, 2: Address("second", 9092)})
+
+    def __init__(self) -> None:
+        self.brokers = {node_id: StoringBroker() for node_id in self._ADDRESSES}
+        self.controller_id = 1
+        network = self.brokers[1].network
+        network.servers[self._ADDRESSES[2]] = self.brokers[2].network.servers[BROKER]
+        for broker in self.brokers.values():
+            broker.responders[ApiKey.METADATA] = self._metadata
+
+    def administering(self, test: Callable[[Admin], Awaitable[None]], **options: Any) -> None:
+        """Run a test with an admin of the cluster."""
+
+        async def run() -> None:
+            async with Admin(str(BROKER), network=self.brokers[1].network, retry_backoff_ms=1, **options) as admin:
+                await test(admin)
+
+        asyncio.run(run())
+
+    def _metadata(self, request: Request) -> MetadataResponse:
+        kind = MetadataResponse.MetadataResponseBroker
+        brokers = [kind(node_id, *address, f"rack-{node_id}") for node_id, address in self._ADDRESSES.items()]
+        return MetadataResponse(brokers=brokers, cluster_id="pair", controller_id=self.controller_id)
 
 
 def created(*codes: int) -> Callable[[Request], CreateTopicsResponse]:

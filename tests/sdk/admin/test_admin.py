@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from kafkawire.sdk.admin.admin import Admin
-from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewTopic
+from kafkawire.sdk.admin.descriptions import ConfigEntry, GroupListing, NewPartitions, NewTopic
 from kafkawire.sdk.client.core import ClientCore
 from kafkawire.sdk.errors import BrokerError, Closed, ConnectFailed, KafkaWireError, LocalProtocolError
 from kafkawire.sdk.metrics.names import MetricName
 from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kafkawire.sdk.protocol.messages.create_topics import CreateTopicsRequest
 from kafkawire.sdk.protocol.messages.delete_topics import DeleteTopicsResponse
 from kafkawire.sdk.protocol.messages.describe_configs import DescribeConfigsResponse
@@ -78,6 +79,54 @@ def test_replicas_by_hand() -> None:
             (0, [1, 2]),
             (1, [2, 1]),
         ]
+
+    administering(test)
+
+
+def grown(*codes: int) -> Callable[[Request], CreatePartitionsResponse]:
+    """Answer CreatePartitions, with an error code for each topic."""
+
+    def respond(request: Request) -> CreatePartitionsResponse:
+        kind = CreatePartitionsResponse.CreatePartitionsTopicResult
+        wanted = zip(request.message.topics, codes, strict=True)
+        return CreatePartitionsResponse(results=[kind(topic.name, code, "no") for topic, code in wanted])
+
+    return respond
+
+
+def test_create_partitions() -> None:
+    throttled = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.script(ApiKey.CREATE_PARTITIONS, grown(0, ErrorCode.INVALID_PARTITIONS, throttled), grown(0))
+        results = await admin.create_partitions({"a": 3, "b": 1, "c": NewPartitions(3, ((1, 2), (2, 1)))})
+        assert results.values == {"a": None, "c": None}
+        assert {name: str(error) for name, error in results.errors.items()} == {
+            "b": "INVALID_PARTITIONS: create partitions of b: no"
+        }
+        with pytest.raises(BrokerError, match="INVALID_PARTITIONS"):
+            results.all()
+        first, second = broker.asked(ApiKey.CREATE_PARTITIONS)
+        assert isinstance(first, CreatePartitionsRequest)
+        assert isinstance(second, CreatePartitionsRequest)
+        assert [(topic.name, topic.count, topic.assignments) for topic in first.topics[:2]] == [
+            ("a", 3, None),
+            ("b", 1, None),
+        ]
+        (again,) = second.topics  # only what was throttled
+        assert [list(each.broker_ids) for each in again.assignments or ()] == [[1, 2], [2, 1]]
+        assert (first.timeout_ms, first.validate_only) == (REQUEST_TIMEOUT_MS, False)
+
+    administering(test)
+
+
+def test_create_partitions_is_tried() -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.script(ApiKey.CREATE_PARTITIONS, grown(0))
+        assert (await admin.create_partitions({"a": 3}, validate_only=True)).all() == {"a": None}
+        (request,) = broker.asked(ApiKey.CREATE_PARTITIONS)
+        assert isinstance(request, CreatePartitionsRequest)
+        assert request.validate_only
 
     administering(test)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.sdk.admin.arguments import ConfigResource, checked_new_topics, checked_resource
-from kafkawire.sdk.admin.descriptions import NewTopic
+from kafkawire.sdk.admin.arguments import ConfigResource, checked_new_partitions, checked_new_topics, checked_resource
+from kafkawire.sdk.admin.descriptions import NewPartitions, NewTopic
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
 
@@ -76,3 +76,27 @@ def test_resources_that_cannot_be(kind: object, name: object, message: str) -> N
     with pytest.raises(LocalProtocolError) as caught:
         checked_resource(kind, name)
     assert str(caught.value) == message
+
+
+def test_new_partitions() -> None:
+    given = {"a": 3, "b": NewPartitions(2, [[1, 2]])}  # type: ignore[arg-type]  # lists do as well
+    assert checked_new_partitions(given) == {"a": NewPartitions(3), "b": NewPartitions(2, ((1, 2),))}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (5, "partitions: expected a mapping, got 5"),
+        ({"a/b": 1}, "topic 'a/b': expected 1 to 249 of the characters"),
+        ({"a": 0}, "total_count of a: expected 1 to 2147483647, got 0"),
+        ({"a": "3"}, "total_count of a: expected an integer, got '3'"),
+        ({"a": NewPartitions(2, 1)}, "assignments of a: expected node ids for each new partition, got 1"),  # type: ignore[arg-type]  # wrong
+        ({"a": NewPartitions(2, (1,))}, "replicas of a new partition of a: expected node ids, got 1"),  # type: ignore[arg-type]  # wrong
+        ({"a": NewPartitions(2, ("12",))}, "replicas of a new partition of a: expected node ids, got '12'"),  # type: ignore[arg-type]  # wrong
+        ({"a": NewPartitions(2, ((-1,),))}, "replica of a new partition of a: expected 0 to 2147483647, got -1"),
+    ],
+)
+def test_partitions_that_cannot_be_created(given: object, message: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        checked_new_partitions(given)
+    assert str(caught.value).startswith(message)

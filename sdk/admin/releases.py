@@ -1,0 +1,59 @@
+"""The releases of Apache Kafka whose brokers first had what an admin asks for.
+
+A broker that lacks an API or a field is named with its remedy: `versioned` chooses the version of a request, and adds
+the release to the error. The versions themselves are in `schemas/messages/`.
+
+Source: the release notes of Apache Kafka; the KIPs beside the entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kafkawire.sdk.errors import UnsupportedVersion
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.routing.requests import carries
+from kafkawire.sdk.transport.driver_interface import Versions
+
+__all__ = ["versioned"]
+
+#: The first release with a version of each API that is known here.
+_APIS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        ApiKey.CREATE_PARTITIONS: "1.0",  # KIP-195
+    }
+)
+
+#: The first release with a field that not every version has, by API and field.
+_FIELDS: Final[Mapping[tuple[int, str], str]] = MappingProxyType({})
+
+
+def versioned(request: Message, field_name: str | None = None) -> Callable[[Versions], tuple[Message, int]]:
+    """Return a function that chooses the version of a request for a broker, as `Operations.request` takes it.
+
+    Args:
+        request: the request of an API in the table above.
+        field_name: a field in that table, which the version must have; None if no field matters.
+
+    Returns:
+        The function. It raises `UnsupportedVersion` with the first release that has what the broker lacks.
+    """
+    kind = type(request)
+    key, name = kind.SCHEMA.key, kind.SCHEMA.name.removesuffix("Request")
+    assert key is not None  # a request has one
+
+    def choose(versions: Versions) -> tuple[Message, int]:
+        try:
+            version = versions.version_for(kind)
+        except UnsupportedVersion as error:
+            raise UnsupportedVersion(f"{error}; this needs Apache Kafka {_APIS[key]} or later") from error
+        if field_name is not None and not carries(kind, field_name, version):
+            release = _FIELDS[key, field_name]
+            text = f"version {version}, the broker's last, has no {field_name}"
+            raise UnsupportedVersion(f"{name}: {text}; this needs Apache Kafka {release} or later")
+        return request, version
+
+    return choose

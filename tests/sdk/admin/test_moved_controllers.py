@@ -1,0 +1,57 @@
+"""What only the controller does is asked again of the new controller when the controller has moved.
+
+Method: two scripted brokers; the first refuses because the second has become the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import pytest
+
+from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.protocol import messages
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.sdk.admin.administering import Pair
+
+
+class Case(NamedTuple):
+    """An operation, and a controller's response to it with an error code."""
+
+    key: ApiKey
+    action: Callable[[Admin], Awaitable[object]]
+    response: Callable[[ErrorCode], Message]
+
+
+CASES = [
+    Case(
+        ApiKey.CREATE_PARTITIONS,
+        lambda admin: admin.create_partitions({"t": 3}),
+        lambda code: messages.CreatePartitionsResponse(
+            results=[messages.CreatePartitionsResponse.CreatePartitionsTopicResult("t", code)]
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.key.name.lower())
+def test_the_new_controller_is_asked(case: Case) -> None:
+    pair = Pair()
+
+    def refuse(request: Request) -> Message:
+        pair.controller_id = 2
+        return case.response(ErrorCode.NOT_CONTROLLER)
+
+    pair.brokers[1].responders[case.key] = refuse
+    pair.brokers[2].responders[case.key] = lambda request: case.response(ErrorCode.NONE)
+
+    async def test(admin: Admin) -> None:
+        await case.action(admin)
+
+    pair.administering(test)
+    assert pair.brokers[1].asked(case.key)
+    assert len(pair.brokers[2].asked(case.key)) == 1

@@ -1,0 +1,57 @@
+"""What a broker is too old for is refused with the release of Apache Kafka that has it.
+
+Method: a scripted broker that lacks an API, or has an older version of it; one case for each entry of the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkawire.sdk.admin import releases
+from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.errors import UnsupportedVersion
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from tests.sdk.admin.administering import administering
+from tests.sdk.scripted_broker import StoringBroker
+
+Action = Callable[[Admin], Awaitable[object]]
+
+#: What each API is needed for.
+APIS: dict[ApiKey, Action] = {
+    ApiKey.CREATE_PARTITIONS: lambda admin: admin.create_partitions({"t": 3}),
+}
+
+#: The same for fields, and the last version without the field.
+FIELDS: dict[tuple[ApiKey, str], tuple[int, Action]] = {}
+
+
+def test_every_entry_has_a_case() -> None:
+    assert releases._APIS.keys() == APIS.keys()
+    assert releases._FIELDS.keys() == FIELDS.keys()
+
+
+@pytest.mark.parametrize("key", APIS, ids=lambda key: key.name.lower())
+def test_an_api_that_the_broker_lacks(key: ApiKey) -> None:
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        text = f"the broker does not offer it; this needs Apache Kafka {releases._APIS[key]} or later$"
+        with pytest.raises(UnsupportedVersion, match=text):
+            await APIS[key](admin)
+        assert not broker.asked(key)
+
+    administering(test, {key: -1})
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field[1])
+def test_a_field_that_the_broker_lacks(field: tuple[ApiKey, str]) -> None:
+    key, name = field
+    last, action = FIELDS[field]
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        has_none = f"version {last}, the broker's last, has no {name}"
+        with pytest.raises(UnsupportedVersion, match=f"{has_none}; this needs Apache Kafka {releases._FIELDS[field]} "):
+            await action(admin)
+        assert not broker.asked(key)
+
+    administering(test, {key: last})
