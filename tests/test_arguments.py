@@ -18,6 +18,7 @@ import kafkawire
 from kafkawire import (
     ConfigResourceType,
     ConsumerInterceptor,
+    ElectionType,
     NewPartitions,
     NewTopic,
     OffsetAndMetadata,
@@ -156,6 +157,13 @@ PRODUCER: dict[str, tuple[Call, Any]] = {
 ADMIN: dict[str, tuple[Call, Any]] = {
     "create_topics": (lambda admin, given: admin.create_topics(given), NEW_TOPICS),
     "create_partitions": (lambda admin, given: admin.create_partitions(given), NEW_PARTITIONS),
+    "alter_partition_reassignments": (
+        lambda admin, given: admin.alter_partition_reassignments(given),
+        [None, *(each for each in keyed(*NODE_IDS))],
+    ),
+    "list_partition_reassignments": (lambda admin, given: admin.list_partition_reassignments(given), SEVERAL),
+    "elect_leaders": (lambda admin, given: admin.elect_leaders(given), (None, "preferred", 0, 2, True, UNWRITABLE)),
+    "elect_leaders of": (lambda admin, given: admin.elect_leaders(ElectionType.PREFERRED, given), SEVERAL),
     "delete_topics": (lambda admin, given: admin.delete_topics(given), TOPICS),
     "describe_topics": (lambda admin, given: admin.describe_topics(given), TOPICS),
     "describe_groups": (

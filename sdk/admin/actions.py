@@ -17,8 +17,14 @@ from kafkawire.sdk.admin.descriptions import (
     ItemResults,
     NewPartitions,
     NewTopic,
+    PartitionReassignment,
 )
 from kafkawire.sdk.admin.groups import describe_group
+from kafkawire.sdk.admin.partition_changes import (
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+)
 from kafkawire.sdk.admin.releases import versioned
 from kafkawire.sdk.client.operations import NO_SUCH_TOPIC, Operations
 from kafkawire.sdk.clock import monotonic_ms
@@ -152,6 +158,29 @@ class Actions:
                     return errors | throttled
                 await sleep_ms(attempts.not_before_ms - now_ms)
         return errors
+
+    async def alter_partition_reassignments(
+        self, reassignments: Mapping[TopicPartition, tuple[int, ...] | None], *, allow_replication_factor_change: bool
+    ) -> ItemResults[TopicPartition, None]:
+        """Move partitions to other replicas; see `Admin.alter_partition_reassignments`."""
+        return await alter_partition_reassignments(
+            self._operations,
+            reassignments,
+            allow_replication_factor_change=allow_replication_factor_change,
+            timeout_ms=self._timeout_ms,
+        )
+
+    async def list_partition_reassignments(
+        self, partitions: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Return the reassignments in progress; see `Admin.list_partition_reassignments`."""
+        return await list_partition_reassignments(self._operations, partitions, timeout_ms=self._timeout_ms)
+
+    async def elect_leaders(
+        self, election_type: enums.ElectionType, partitions: Collection[TopicPartition] | None
+    ) -> ItemResults[TopicPartition, bool]:
+        """Elect leaders of partitions; see `Admin.elect_leaders`."""
+        return await elect_leaders(self._operations, election_type, partitions, timeout_ms=self._timeout_ms)
 
     async def list_topics(self, include_internal: bool) -> dict[str, Topic]:
         """Return all topics by name."""

@@ -10,7 +10,13 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kafkawire.sdk.admin.arguments import checked_new_partitions, checked_new_topics, checked_resource
+from kafkawire.sdk.admin.arguments import (
+    checked_election_type,
+    checked_new_partitions,
+    checked_new_topics,
+    checked_reassignments,
+    checked_resource,
+)
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigEntry,
@@ -19,6 +25,7 @@ from kafkawire.sdk.admin.descriptions import (
     ItemResults,
     NewPartitions,
     NewTopic,
+    PartitionReassignment,
 )
 from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
@@ -184,6 +191,76 @@ class Admin(Hinting, hints=ADMIN):
         return await self._do(
             self._actions.create_partitions(checked_new_partitions(partitions), validate_only=bool(validate_only))
         )
+
+    async def alter_partition_reassignments(
+        self,
+        reassignments: Mapping[TopicPartition, Iterable[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> ItemResults[TopicPartition, None]:
+        """Move partitions to other replicas, or cancel that; the brokers copy the records afterwards.
+
+        Args:
+            reassignments: node ids of the new replicas, the preferred leader first, by partition; None cancels the
+                partition's reassignment.
+            allow_replication_factor_change: whether a partition may get another number of replicas than it has.
+
+        Returns:
+            The partitions whose reassignment was started or cancelled, and the error of each other one:
+            INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS if there is none to
+            cancel, and others. `list_partition_reassignments` shows the progress.
+
+        Raises:
+            BrokerError: the controller refused the whole request; after REQUEST_TIMED_OUT it may still be done.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.4 (KIP-455), or 4.1 (KIP-860) if
+                `allow_replication_factor_change` is False.
+        """
+        return await self._do(
+            self._actions.alter_partition_reassignments(
+                checked_reassignments(reassignments),
+                allow_replication_factor_change=bool(allow_replication_factor_change),
+            )
+        )
+
+    async def list_partition_reassignments(
+        self, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Return the reassignments in progress, by partition.
+
+        Args:
+            partitions: one by one, or in one list; all partitions of the cluster if none is given.
+
+        Returns:
+            The reassignments; partitions without one are left out, even if they do not exist.
+
+        Raises:
+            BrokerError: the controller refused.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.4 (KIP-455).
+        """
+        chosen = checked_partitions(partitions) if partitions else None
+        return await self._do(self._actions.list_partition_reassignments(chosen))
+
+    async def elect_leaders(
+        self, election_type: enums.ElectionType, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> ItemResults[TopicPartition, bool]:
+        """Elect leaders of partitions.
+
+        Args:
+            election_type: PREFERRED makes the first replica the leader if it is in sync; UNCLEAN makes any live replica
+                the leader if none is in sync, and loses the records that it does not have.
+            partitions: one by one, or in one list; all partitions of the cluster if none is given.
+
+        Returns:
+            True for each partition that has a new leader, False for those that needed no election, which are left out
+            if no partition was given; and the error of each other partition: PREFERRED_LEADER_NOT_AVAILABLE,
+            ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION and others.
+
+        Raises:
+            BrokerError: the controller refused the whole request; after REQUEST_TIMED_OUT it may still be done.
+            UnsupportedVersion: the brokers are older than Apache Kafka 2.2 (KIP-183), or 2.4 (KIP-460) for UNCLEAN.
+        """
+        chosen = checked_partitions(partitions) if partitions else None
+        return await self._do(self._actions.elect_leaders(checked_election_type(election_type), chosen))
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name.

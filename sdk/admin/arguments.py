@@ -1,4 +1,4 @@
-"""Check what applications pass to an admin: topics and partitions to create, and resources with a configuration."""
+"""Check what applications pass to an admin: topics and partitions to create or change, and configurations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from kafkawire.sdk.client.arguments import (
     MAX_INT32,
     checked_mapping,
     checked_number,
+    checked_partition,
     checked_text,
     given_several,
     is_text,
 )
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.options import parse_integer
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ElectionType
 from kafkawire.sdk.protocol.values import quoted
+from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.topics import checked_topic
 
-__all__ = ["ConfigResource", "checked_new_partitions", "checked_new_topics", "checked_resource"]
+__all__ = [
+    "ConfigResource",
+    "checked_election_type",
+    "checked_new_partitions",
+    "checked_new_topics",
+    "checked_reassignments",
+    "checked_resource",
+]
 
 #: The largest replication factor, which has 2 bytes on the wire.
 _MAX_INT16: Final = (1 << 15) - 1
@@ -83,6 +92,30 @@ def checked_new_partitions(given: object) -> dict[str, NewPartitions]:
         what = f"a new partition of {name}"
         checked[name] = NewPartitions(count, tuple(_checked_replicas(what, nodes) for nodes in wanted.assignments))
     return checked
+
+
+def checked_reassignments(given: object) -> dict[TopicPartition, tuple[int, ...] | None]:
+    """Return the new replicas by partition, None to cancel.
+
+    Raises:
+        LocalProtocolError: the value is not a mapping of partitions to node ids or None.
+    """
+    return {
+        (partition := checked_partition(key)): None if nodes is None else _checked_replicas(str(partition), nodes)
+        for key, nodes in checked_mapping("reassignments", given).items()
+    }
+
+
+def checked_election_type(given: object) -> ElectionType:
+    """Return the kind of an election.
+
+    Raises:
+        LocalProtocolError: there is no such kind.
+    """
+    if not isinstance(given, ElectionType):
+        kinds = ", ".join(each.name for each in ElectionType)
+        raise LocalProtocolError(f"election_type: expected an ElectionType ({kinds}), got {quoted(given, 100)}")
+    return given
 
 
 def checked_resource(kind: object, name: object) -> ConfigResource:

@@ -20,6 +20,7 @@ __all__ = [
     "ItemResults",
     "NewPartitions",
     "NewTopic",
+    "PartitionReassignment",
 ]
 
 #: What an operation is carried out on: a partition, a topic, a replica or a broker.
@@ -93,6 +94,20 @@ class ItemResults(NamedTuple, Generic[Item, Value]):
         for error in self.errors.values():
             raise error.again()
         return self.values
+
+
+class PartitionReassignment(NamedTuple):
+    """A reassignment in progress, all by node id.
+
+    Attributes:
+        replicas: the current replicas, including those being added and those being removed.
+        adding_replicas: those that do not have all records yet.
+        removing_replicas: those that will be removed once the others have all records.
+    """
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
 
 
 class ClusterDescription(NamedTuple):

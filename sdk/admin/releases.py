@@ -24,11 +24,19 @@ __all__ = ["versioned"]
 _APIS: Final[Mapping[int, str]] = MappingProxyType(
     {
         ApiKey.CREATE_PARTITIONS: "1.0",  # KIP-195
+        ApiKey.ELECT_LEADERS: "2.2",  # KIP-183
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.4",  # KIP-455
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: "2.4",  # KIP-455
     }
 )
 
 #: The first release with a field that not every version has, by API and field.
-_FIELDS: Final[Mapping[tuple[int, str], str]] = MappingProxyType({})
+_FIELDS: Final[Mapping[tuple[int, str], str]] = MappingProxyType(
+    {
+        (ApiKey.ELECT_LEADERS, "election_type"): "2.4",  # KIP-460
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "allow_replication_factor_change"): "4.1",  # KIP-860
+    }
+)
 
 
 def versioned(request: Message, field_name: str | None = None) -> Callable[[Versions], tuple[Message, int]]:

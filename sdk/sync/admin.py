@@ -15,6 +15,7 @@ from kafkawire.sdk.admin.descriptions import (
     ItemResults,
     NewPartitions,
     NewTopic,
+    PartitionReassignment,
 )
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
@@ -94,6 +95,31 @@ class Admin(Hinting, hints=ADMIN):
     ) -> ItemResults[str, None]:
         """Add partitions to topics; see `kafkawire.Admin.create_partitions`."""
         return result_of(self._inner.create_partitions, partitions, validate_only=validate_only)
+
+    def alter_partition_reassignments(
+        self,
+        reassignments: Mapping[TopicPartition, Iterable[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> ItemResults[TopicPartition, None]:
+        """Move partitions to other replicas, or cancel that; see `kafkawire.Admin.alter_partition_reassignments`."""
+        return result_of(
+            self._inner.alter_partition_reassignments,
+            reassignments,
+            allow_replication_factor_change=allow_replication_factor_change,
+        )
+
+    def list_partition_reassignments(
+        self, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Return the reassignments in progress, by partition; see `kafkawire.Admin.list_partition_reassignments`."""
+        return result_of(self._inner.list_partition_reassignments, *partitions)
+
+    def elect_leaders(
+        self, election_type: enums.ElectionType, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> ItemResults[TopicPartition, bool]:
+        """Elect leaders of partitions; see `kafkawire.Admin.elect_leaders`."""
+        return result_of(self._inner.elect_leaders, election_type, *partitions)
 
     def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name; see `kafkawire.Admin.list_topics`."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ItemResults,
         NewPartitions,
         NewTopic,
+        PartitionReassignment,
     )
     from kafkawire.sdk.client.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
     from kafkawire.sdk.client.partitioner import Partitioner
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.hooks import OutgoingRecord, ProducerInterceptor
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer, Transaction
-    from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
+    from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ElectionType, OffsetTimestamp
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
     from kafkawire.sdk.protocol.values import Buffer
     from kafkawire.sdk.records import Batch, Compression, Headers, Record, TimestampType
@@ -72,6 +73,7 @@ __all__ = [
     "ConsumerInterceptor",
     "ConsumerKeywords",
     "Delivery",
+    "ElectionType",
     "ErrorCode",
     "GroupDescription",
     "GroupListing",
@@ -93,6 +95,7 @@ __all__ = [
     "OutgoingRecord",
     "Partition",
     "PartitionCounts",
+    "PartitionReassignment",
     "Partitioner",
     "Producer",
     "ProducerInterceptor",
@@ -133,6 +136,7 @@ _HOMES = {
     "ConsumerInterceptor": "sdk.consumer.reading.hooks",
     "ConsumerKeywords": "sdk.client.keywords",
     "Delivery": "sdk.producer.engine",
+    "ElectionType": "sdk.protocol.tables.enums",
     "ErrorCode": "sdk.protocol.tables.error_codes",
     "GroupDescription": "sdk.admin.descriptions",
     "GroupListing": "sdk.admin.descriptions",
@@ -154,6 +158,7 @@ _HOMES = {
     "OutgoingRecord": "sdk.producer.hooks",
     "Partition": "sdk.routing.metadata",
     "PartitionCounts": "sdk.groups.assignor",
+    "PartitionReassignment": "sdk.admin.descriptions",
     "Partitioner": "sdk.client.partitioner",
     "Producer": "sdk.producer.producer",
     "ProducerInterceptor": "sdk.producer.hooks",

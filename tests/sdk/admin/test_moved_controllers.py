@@ -15,7 +15,9 @@ from kafkawire.sdk.protocol import messages
 from kafkawire.sdk.protocol.connection import Request
 from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ElectionType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.admin.administering import Pair
 
 
@@ -27,7 +29,38 @@ class Case(NamedTuple):
     response: Callable[[ErrorCode], Message]
 
 
+T0 = TopicPartition("t", 0)
+
+Reassigned = messages.AlterPartitionReassignmentsResponse
+Elected = messages.ElectLeadersResponse
+
+
+def reassigned(code: ErrorCode) -> Message:
+    """Return a response whose error is that of the request: Kafka says nothing about partitions then."""
+    if code:
+        return Reassigned(error_code=code)
+    return Reassigned(
+        responses=[Reassigned.ReassignableTopicResponse("t", [Reassigned.ReassignablePartitionResponse(0)])]
+    )
+
+
+def elected(code: ErrorCode) -> Message:
+    """Return a response whose error is that of the partition, as in version 0."""
+    return Elected(replica_election_results=[Elected.ReplicaElectionResult("t", [Elected.PartitionResult(0, code)])])
+
+
 CASES = [
+    Case(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        lambda admin: admin.alter_partition_reassignments({T0: [2, 1]}),
+        reassigned,
+    ),
+    Case(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        lambda admin: admin.list_partition_reassignments(),
+        lambda code: messages.ListPartitionReassignmentsResponse(error_code=code),
+    ),
+    Case(ApiKey.ELECT_LEADERS, lambda admin: admin.elect_leaders(ElectionType.PREFERRED, T0), elected),
     Case(
         ApiKey.CREATE_PARTITIONS,
         lambda admin: admin.create_partitions({"t": 3}),

@@ -13,18 +13,31 @@ from kafkawire.sdk.admin import releases
 from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.errors import UnsupportedVersion
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ElectionType
+from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.admin.administering import administering
 from tests.sdk.scripted_broker import StoringBroker
+
+T0 = TopicPartition("t", 0)
 
 Action = Callable[[Admin], Awaitable[object]]
 
 #: What each API is needed for.
 APIS: dict[ApiKey, Action] = {
     ApiKey.CREATE_PARTITIONS: lambda admin: admin.create_partitions({"t": 3}),
+    ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments({T0: [1]}),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda admin: admin.list_partition_reassignments(),
 }
 
 #: The same for fields, and the last version without the field.
-FIELDS: dict[tuple[ApiKey, str], tuple[int, Action]] = {}
+FIELDS: dict[tuple[ApiKey, str], tuple[int, Action]] = {
+    (ApiKey.ELECT_LEADERS, "election_type"): (0, lambda admin: admin.elect_leaders(ElectionType.UNCLEAN)),
+    (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "allow_replication_factor_change"): (
+        0,
+        lambda admin: admin.alter_partition_reassignments({T0: [1]}, allow_replication_factor_change=False),
+    ),
+}
 
 
 def test_every_entry_has_a_case() -> None:
