@@ -164,6 +164,18 @@ ADMIN: dict[str, tuple[Call, Any]] = {
     "list_partition_reassignments": (lambda admin, given: admin.list_partition_reassignments(given), SEVERAL),
     "elect_leaders": (lambda admin, given: admin.elect_leaders(given), (None, "preferred", 0, 2, True, UNWRITABLE)),
     "elect_leaders of": (lambda admin, given: admin.elect_leaders(ElectionType.PREFERRED, given), SEVERAL),
+    "describe_log_dirs": (
+        lambda admin, given: admin.describe_log_dirs(given),
+        (*(each for each in NODE_IDS if each != 5), None, -1, True, UNWRITABLE),
+    ),
+    "alter_replica_log_dirs": (
+        lambda admin, given: admin.alter_replica_log_dirs(given),
+        (
+            *(None, 5, "t", [("t", 0, 1)]),
+            *({each: "/d"} for each in (None, "t", T0, (5, 0, 1), ("t", "0", 1), ("t", 0, "1"), ("t", 0, -1))),
+            *({("t", 0, 1): each} for each in TEXTS),
+        ),
+    ),
     "delete_topics": (lambda admin, given: admin.delete_topics(given), TOPICS),
     "describe_topics": (lambda admin, given: admin.describe_topics(given), TOPICS),
     "describe_groups": (

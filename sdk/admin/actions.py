@@ -15,11 +15,14 @@ from kafkawire.sdk.admin.descriptions import (
     GroupDescription,
     GroupListing,
     ItemResults,
+    LogDir,
     NewPartitions,
     NewTopic,
     PartitionReassignment,
+    TopicPartitionReplica,
 )
 from kafkawire.sdk.admin.groups import describe_group
+from kafkawire.sdk.admin.log_dirs import alter_replica_log_dirs, describe_log_dirs
 from kafkawire.sdk.admin.partition_changes import (
     alter_partition_reassignments,
     elect_leaders,
@@ -181,6 +184,16 @@ class Actions:
     ) -> ItemResults[TopicPartition, bool]:
         """Elect leaders of partitions; see `Admin.elect_leaders`."""
         return await elect_leaders(self._operations, election_type, partitions, timeout_ms=self._timeout_ms)
+
+    async def describe_log_dirs(self, node_ids: Collection[int] | None) -> ItemResults[int, dict[str, LogDir]]:
+        """Return the log directories of brokers; see `Admin.describe_log_dirs`."""
+        return await describe_log_dirs(self._operations, node_ids)
+
+    async def alter_replica_log_dirs(
+        self, moves: Mapping[TopicPartitionReplica, str]
+    ) -> ItemResults[TopicPartitionReplica, None]:
+        """Move replicas to other log directories; see `Admin.alter_replica_log_dirs`."""
+        return await alter_replica_log_dirs(self._operations, moves)
 
     async def list_topics(self, include_internal: bool) -> dict[str, Topic]:
         """Return all topics by name."""

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.sdk.admin.arguments import (
     checked_election_type,
+    checked_log_dirs,
     checked_new_partitions,
     checked_new_topics,
+    checked_node_ids,
     checked_reassignments,
     checked_resource,
 )
@@ -23,9 +25,11 @@ from kafkawire.sdk.admin.descriptions import (
     GroupDescription,
     GroupListing,
     ItemResults,
+    LogDir,
     NewPartitions,
     NewTopic,
     PartitionReassignment,
+    TopicPartitionReplica,
 )
 from kafkawire.sdk.client.arguments import checked_names, checked_partitions, checked_text, checked_times
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
@@ -261,6 +265,35 @@ class Admin(Hinting, hints=ADMIN):
         """
         chosen = checked_partitions(partitions) if partitions else None
         return await self._do(self._actions.elect_leaders(checked_election_type(election_type), chosen))
+
+    async def describe_log_dirs(self, *node_ids: int | Iterable[int]) -> ItemResults[int, dict[str, LogDir]]:
+        """Return the log directories of brokers, and the replicas in them.
+
+        Args:
+            node_ids: one by one, or in one list; all brokers of the cluster if none is given.
+
+        Returns:
+            The log directories by absolute path, for each broker that answered; and the error of each other broker:
+            CLUSTER_AUTHORIZATION_FAILED, that it could not be reached, or that it is older than Apache Kafka 2.0
+            (KIP-113). A directory that is offline is in the answer, with its error.
+        """
+        chosen = checked_node_ids(node_ids) if node_ids else None
+        return await self._do(self._actions.describe_log_dirs(chosen))
+
+    async def alter_replica_log_dirs(
+        self, log_dirs: Mapping[TopicPartitionReplica, str]
+    ) -> ItemResults[TopicPartitionReplica, None]:
+        """Move replicas to other log directories of their brokers, which copy the records afterwards.
+
+        Args:
+            log_dirs: the absolute path of the log directory to move to, by replica.
+
+        Returns:
+            The replicas whose move has begun, and the error of each other one: LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR
+            if the directory is offline; REPLICA_NOT_AVAILABLE if the broker has no such replica yet, which it will then
+            create there; or the error of its broker, as for `describe_log_dirs`. That method shows the progress.
+        """
+        return await self._do(self._actions.alter_replica_log_dirs(checked_log_dirs(log_dirs)))
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name.

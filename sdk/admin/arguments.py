@@ -1,11 +1,11 @@
-"""Check what applications pass to an admin: topics and partitions to create or change, and configurations."""
+"""Check what applications pass to an admin: topics, partitions and replicas to create or change, and configurations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafkawire.sdk.admin.descriptions import NewPartitions, NewTopic
+from kafkawire.sdk.admin.descriptions import NewPartitions, NewTopic, TopicPartitionReplica
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
     checked_mapping,
@@ -25,8 +25,10 @@ from kafkawire.sdk.routing.topics import checked_topic
 __all__ = [
     "ConfigResource",
     "checked_election_type",
+    "checked_log_dirs",
     "checked_new_partitions",
     "checked_new_topics",
+    "checked_node_ids",
     "checked_reassignments",
     "checked_resource",
 ]
@@ -106,6 +108,31 @@ def checked_reassignments(given: object) -> dict[TopicPartition, tuple[int, ...]
     }
 
 
+def checked_log_dirs(given: object) -> dict[TopicPartitionReplica, str]:
+    """Return the paths of log directories by replica.
+
+    Raises:
+        LocalProtocolError: the value is not a mapping of `TopicPartitionReplica` to paths.
+    """
+    return {
+        (replica := _checked_replica(key)): checked_text(f"log directory of {replica}", path)
+        for key, path in checked_mapping("log_dirs", given).items()
+    }
+
+
+def checked_node_ids(given: tuple[Any, ...]) -> list[int]:
+    """Return node ids, each of them once.
+
+    Args:
+        given: one by one, or as one iterable.
+
+    Raises:
+        LocalProtocolError: an argument is not a node id.
+    """
+    nodes = (checked_number("node id", node, 0, MAX_INT32) for node in given_several(given, is_text))
+    return list(dict.fromkeys(nodes))
+
+
 def checked_election_type(given: object) -> ElectionType:
     """Return the kind of an election.
 
@@ -167,6 +194,14 @@ def _checked_new_topic(given: object) -> NewTopic:
             for number, nodes in checked_mapping(f"assignments of {name}", given.assignments).items()
         },
     )
+
+
+def _checked_replica(given: object) -> TopicPartitionReplica:
+    if not isinstance(given, tuple) or len(given) != len(TopicPartitionReplica._fields):
+        text = "expected a TopicPartitionReplica or (topic, number, node id)"
+        raise LocalProtocolError(f"replica: {text}, got {quoted(given, 100)}")
+    partition = checked_partition(given[:2])
+    return TopicPartitionReplica(*partition, checked_number(f"node id of {partition}", given[2], 0, MAX_INT32))
 
 
 def _checked_replicas(what: str, nodes: object) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from kafkawire.sdk.client.method_hints import explaining
-from kafkawire.sdk.errors import KafkaWireError
+from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -18,9 +18,12 @@ __all__ = [
     "GroupListing",
     "GroupMemberDescription",
     "ItemResults",
+    "LogDir",
+    "LogDirReplica",
     "NewPartitions",
     "NewTopic",
     "PartitionReassignment",
+    "TopicPartitionReplica",
 ]
 
 #: What an operation is carried out on: a partition, a topic, a replica or a broker.
@@ -108,6 +111,56 @@ class PartitionReassignment(NamedTuple):
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
+
+
+class TopicPartitionReplica(NamedTuple):
+    """One replica of a partition.
+
+    Attributes:
+        topic: the topic's name.
+        partition: the partition's number, from 0.
+        node_id: the broker that has the replica.
+    """
+
+    topic: str
+    partition: int
+    node_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} on node {self.node_id}"
+
+
+class LogDirReplica(NamedTuple):
+    """A replica in a log directory.
+
+    Attributes:
+        size_bytes: the size of its segments.
+        offset_lag: how many offsets it lacks: up to the high watermark, or, if `is_future`, up to the end of the log
+            that it will replace.
+        is_future: whether it is being copied from another log directory of the broker.
+    """
+
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDir(NamedTuple):
+    """A log directory of a broker.
+
+    Attributes:
+        error: why it cannot be used, KAFKA_STORAGE_ERROR if it is offline; None if it can.
+        replicas: the replicas in it, by partition.
+        total_bytes: the size of its volume; None if the broker does not report it, as before Apache Kafka 3.3.
+        usable_bytes: the free space of its volume; None if the broker does not report it.
+        is_cordoned: whether it gets no new replicas.
+    """
+
+    error: BrokerError | None
+    replicas: dict[TopicPartition, LogDirReplica]
+    total_bytes: int | None
+    usable_bytes: int | None
+    is_cordoned: bool
 
 
 class ClusterDescription(NamedTuple):

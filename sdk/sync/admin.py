@@ -13,9 +13,11 @@ from kafkawire.sdk.admin.descriptions import (
     GroupDescription,
     GroupListing,
     ItemResults,
+    LogDir,
     NewPartitions,
     NewTopic,
     PartitionReassignment,
+    TopicPartitionReplica,
 )
 from kafkawire.sdk.client.method_hints import ADMIN, Hinting
 from kafkawire.sdk.client.summary import blocking_summary
@@ -120,6 +122,16 @@ class Admin(Hinting, hints=ADMIN):
     ) -> ItemResults[TopicPartition, bool]:
         """Elect leaders of partitions; see `kafkawire.Admin.elect_leaders`."""
         return result_of(self._inner.elect_leaders, election_type, *partitions)
+
+    def describe_log_dirs(self, *node_ids: int | Iterable[int]) -> ItemResults[int, dict[str, LogDir]]:
+        """Return the log directories of brokers, and the replicas in them; see `kafkawire.Admin.describe_log_dirs`."""
+        return result_of(self._inner.describe_log_dirs, *node_ids)
+
+    def alter_replica_log_dirs(
+        self, log_dirs: Mapping[TopicPartitionReplica, str]
+    ) -> ItemResults[TopicPartitionReplica, None]:
+        """Move replicas to other log directories of their brokers; see `kafkawire.Admin.alter_replica_log_dirs`."""
+        return result_of(self._inner.alter_replica_log_dirs, log_dirs)
 
     def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Return all topics by name; see `kafkawire.Admin.list_topics`."""

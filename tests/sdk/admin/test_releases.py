@@ -6,11 +6,13 @@ Method: a scripted broker that lacks an API, or has an older version of it; one 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from kafkawire.sdk.admin import releases
 from kafkawire.sdk.admin.admin import Admin
+from kafkawire.sdk.admin.descriptions import ItemResults, TopicPartitionReplica
 from kafkawire.sdk.errors import UnsupportedVersion
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ElectionType
@@ -20,11 +22,21 @@ from tests.sdk.scripted_broker import StoringBroker
 
 T0 = TopicPartition("t", 0)
 
+REPLICA = TopicPartitionReplica("t", 0, 1)
+
 Action = Callable[[Admin], Awaitable[object]]
+
+
+async def all_of(results: Awaitable[ItemResults[Any, Any]]) -> object:
+    """Raise the error of the first item that failed."""
+    return (await results).all()
+
 
 #: What each API is needed for.
 APIS: dict[ApiKey, Action] = {
     ApiKey.CREATE_PARTITIONS: lambda admin: admin.create_partitions({"t": 3}),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: lambda admin: all_of(admin.alter_replica_log_dirs({REPLICA: "/d"})),
+    ApiKey.DESCRIBE_LOG_DIRS: lambda admin: all_of(admin.describe_log_dirs(1)),
     ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments({T0: [1]}),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda admin: admin.list_partition_reassignments(),

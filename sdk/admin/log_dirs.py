@@ -1,0 +1,159 @@
+"""The log directories of brokers: which replicas are in them, and moves of replicas between them.
+
+Only the broker itself knows its directories, so each broker is asked for its part, all at the same time. A broker that
+fails does not fail the others.
+
+Source: KIP-113 (JBOD), KIP-827 (sizes of volumes), KIP-1066 (cordoned directories).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+from kafkawire.sdk.admin.descriptions import (
+    Item,
+    ItemResults,
+    LogDir,
+    LogDirReplica,
+    TopicPartitionReplica,
+    Value,
+)
+from kafkawire.sdk.admin.releases import versioned
+from kafkawire.sdk.client.operations import Operations
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError
+from kafkawire.sdk.protocol import messages
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.call import Node
+from kafkawire.sdk.routing.partitions import TopicPartition
+from kafkawire.sdk.routing.requests import by_topic, check, lacking
+from kafkawire.sdk.transport.timing import together
+
+__all__ = ["alter_replica_log_dirs", "describe_log_dirs"]
+
+#: A broker's number for a size that it does not know.
+_SIZE_UNKNOWN = -1
+
+
+async def describe_log_dirs(
+    operations: Operations, node_ids: Collection[int] | None
+) -> ItemResults[int, dict[str, LogDir]]:
+    """Return the log directories of brokers; see `Admin.describe_log_dirs`."""
+    if node_ids is None:
+        await operations.describe(())
+        node_ids = operations.router.metadata.brokers
+
+    async def of_node(node_id: int) -> dict[str, LogDir]:
+        detail = f"log directories of node {node_id}"
+        response = await operations.request(
+            Node(node_id),
+            versioned(messages.DescribeLogDirsRequest(topics=None)),
+            messages.DescribeLogDirsResponse,
+            lambda response: check(_code_of(response), detail),
+        )
+        return {result.log_dir: _log_dir(result, detail) for result in response.results}
+
+    return await _of_each(node_ids, of_node)
+
+
+async def alter_replica_log_dirs(
+    operations: Operations, moves: Mapping[TopicPartitionReplica, str]
+) -> ItemResults[TopicPartitionReplica, None]:
+    """Move replicas to other log directories; see `Admin.alter_replica_log_dirs`."""
+    by_node: dict[int, dict[str, list[TopicPartition]]] = {}
+    for replica, log_dir in moves.items():
+        place = TopicPartition(replica.topic, replica.partition)
+        by_node.setdefault(replica.node_id, {}).setdefault(log_dir, []).append(place)
+
+    async def on_node(node_id: int) -> dict[TopicPartition, int]:
+        asked = by_node[node_id]
+
+        def read(response: messages.AlterReplicaLogDirsResponse) -> None:
+            codes = _codes(response)
+            for partition in (each for several in asked.values() for each in several):
+                if partition not in codes:
+                    raise lacking(response, f"partition {partition}")
+
+        response = await operations.request(
+            Node(node_id), versioned(_moves(asked)), messages.AlterReplicaLogDirsResponse, read
+        )
+        return _codes(response)
+
+    nodes = await _of_each(by_node, on_node)
+    values: dict[TopicPartitionReplica, None] = {}
+    errors: dict[TopicPartitionReplica, KafkaWireError] = {}
+    for replica, log_dir in moves.items():
+        if replica.node_id in nodes.errors:
+            errors[replica] = nodes.errors[replica.node_id]
+            continue
+        code = nodes.values[replica.node_id][TopicPartition(replica.topic, replica.partition)]
+        if code == ErrorCode.NONE:
+            values[replica] = None
+        else:
+            errors[replica] = BrokerError(code, f"move of {replica} to {log_dir}")
+    return ItemResults(values, errors)
+
+
+async def _of_each(items: Collection[Item], ask: Callable[[Item], Awaitable[Value]]) -> ItemResults[Item, Value]:
+    """Ask for several items at the same time, and keep the errors of each apart."""
+
+    values: dict[Item, Value] = {}
+    errors: dict[Item, KafkaWireError] = {}
+
+    async def one(item: Item) -> None:
+        try:
+            values[item] = await ask(item)
+        except Closed:  # there is nobody left to tell
+            raise
+        except KafkaWireError as error:
+            errors[item] = error
+
+    await together(map(one, items))
+    return ItemResults(
+        {item: values[item] for item in items if item in values},
+        {item: errors[item] for item in items if item in errors},
+    )
+
+
+def _code_of(response: messages.DescribeLogDirsResponse) -> int:
+    """Return the error of a response; a broker before Apache Kafka 3.2 that refuses sends no directory instead."""
+    if response.error_code == ErrorCode.NONE and not response.results:
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return response.error_code
+
+
+def _moves(wanted: Mapping[str, list[TopicPartition]]) -> messages.AlterReplicaLogDirsRequest:
+    kind = messages.AlterReplicaLogDirsRequest
+    return kind(
+        [
+            kind.AlterReplicaLogDir(
+                path,
+                [kind.AlterReplicaLogDirTopic(topic, numbers) for topic, numbers in by_topic(partitions).items()],
+            )
+            for path, partitions in wanted.items()
+        ]
+    )
+
+
+def _codes(response: messages.AlterReplicaLogDirsResponse) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.topic_name, each.partition_index): each.error_code
+        for topic in response.results
+        for each in topic.partitions
+    }
+
+
+def _log_dir(result: messages.DescribeLogDirsResponse.DescribeLogDirsResult, detail: str) -> LogDir:
+    is_sound = result.error_code == ErrorCode.NONE
+    return LogDir(
+        None if is_sound else BrokerError(result.error_code, f"{detail}: {result.log_dir}"),
+        {
+            TopicPartition(topic.name, each.partition_index): LogDirReplica(
+                each.partition_size, each.offset_lag, each.is_future_key
+            )
+            for topic in result.topics
+            for each in topic.partitions
+        },
+        None if result.total_bytes == _SIZE_UNKNOWN else result.total_bytes,
+        None if result.usable_bytes == _SIZE_UNKNOWN else result.usable_bytes,
+        result.is_cordoned,
+    )
