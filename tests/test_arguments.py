@@ -16,6 +16,8 @@ import pytest
 
 import kafkawire
 from kafkawire import (
+    AlterConfigOperation,
+    ConfigChange,
     ConfigResourceType,
     ConsumerInterceptor,
     ElectionType,
@@ -58,6 +60,7 @@ Call = Callable[[Any, Any], Any]
 offset_and_metadata: Any = OffsetAndMetadata
 group_metadata: Any = GroupMetadata
 new_topic: Any = NewTopic
+config_change: Any = ConfigChange
 new_partitions: Any = NewPartitions
 
 
@@ -186,6 +189,23 @@ ADMIN: dict[str, tuple[Call, Any]] = {
     "list_group_offsets": (lambda admin, given: admin.list_group_offsets(given), TEXTS),
     "list_group_offsets of": (lambda admin, given: admin.list_group_offsets("g", given), SEVERAL),
     "describe_configs": (lambda admin, given: admin.describe_configs(*given), RESOURCES),
+    "incremental_alter_configs": (
+        lambda admin, given: admin.incremental_alter_configs(*given, {"retention.ms": "1"}),
+        RESOURCES,
+    ),
+    "incremental_alter_configs changes": (
+        lambda admin, given: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", given),
+        (
+            *(None, 5, "a", b"a", ["a"], [("a", "1")], {5: "1"}, {"a": 5}, [config_change(5, "1")]),
+            *([config_change("a", "1", each)] for each in (None, 0, "SET", 9)),
+            *([config_change("a", None, each)] for each in AlterConfigOperation if each.name != "DELETE"),
+        ),
+    ),
+    "alter_configs": (lambda admin, given: admin.alter_configs(*given, {"retention.ms": "1"}), RESOURCES),
+    "alter_configs of": (
+        lambda admin, given: admin.alter_configs(ConfigResourceType.TOPIC, "t", given),
+        (None, 5, "a", ["a"], {5: "1"}, {"a": 5}, {"a": None}),
+    ),
     "describe_configs keys": (
         lambda admin, given: admin.describe_configs(ConfigResourceType.TOPIC, "t", given),
         (None, 5, b"a", ["a", 5], [["a"]]),

@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import TYPE_CHECKING, Any
 
 from kafkawire.sdk.admin.arguments import ConfigResource
+from kafkawire.sdk.admin.config_changes import alter_configs, incremental_alter_configs
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
+    ConfigChange,
     ConfigEntry,
     GroupDescription,
     GroupListing,
@@ -258,6 +260,16 @@ class Actions:
             for result in response.results
             for entry in result.configs
         }
+
+    async def incremental_alter_configs(
+        self, resource: ConfigResource, changes: Sequence[ConfigChange], *, validate_only: bool
+    ) -> None:
+        """Change entries of a configuration; see `Admin.incremental_alter_configs`."""
+        await incremental_alter_configs(self._operations, resource, changes, validate_only=validate_only)
+
+    async def alter_configs(self, resource: ConfigResource, configs: Mapping[str, str], *, validate_only: bool) -> None:
+        """Replace a configuration; see `Admin.alter_configs`."""
+        await alter_configs(self._operations, resource, configs, validate_only=validate_only)
 
     async def list_offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first record at or after a time, for each partition; see `Admin.list_offsets`."""

@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.sdk.admin.arguments import (
+    checked_config_changes,
+    checked_configs,
     checked_election_type,
     checked_log_dirs,
     checked_new_partitions,
@@ -21,6 +23,7 @@ from kafkawire.sdk.admin.arguments import (
 )
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
+    ConfigChange,
     ConfigEntry,
     GroupDescription,
     GroupListing,
@@ -396,6 +399,61 @@ class Admin(Hinting, hints=ADMIN):
         resource = checked_resource(resource_type, name)
         chosen = checked_names("key", keys) if keys else None
         return await self._do(self._actions.describe_configs(resource, chosen))
+
+    async def incremental_alter_configs(
+        self,
+        resource_type: enums.ConfigResourceType,
+        name: str,
+        changes: Mapping[str, str | None] | Iterable[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change entries of the configuration of a topic, broker or group, and keep the others.
+
+        Args:
+            resource_type: the kind of resource; the configuration of one broker, and the levels of its loggers, are
+                changed at that broker.
+            name: the topic or group; the node id of a broker, as text, or an empty text for the defaults of all
+                brokers.
+            changes: the new value by name, None to return to the default; or `ConfigChange` to append to lists, or to
+                subtract from them.
+            validate_only: whether the broker only checks the changes.
+
+        Raises:
+            BrokerError: nothing was changed: INVALID_CONFIG, INVALID_REQUEST if an entry cannot be changed,
+                UNKNOWN_TOPIC_OR_PARTITION, CLUSTER_AUTHORIZATION_FAILED and others.
+            LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
+            UnsupportedVersion: the broker is older than Apache Kafka 2.3 (KIP-339).
+        """
+        resource, checked = checked_resource(resource_type, name), checked_config_changes(changes)
+        await self._do(self._actions.incremental_alter_configs(resource, checked, validate_only=bool(validate_only)))
+
+    async def alter_configs(
+        self,
+        resource_type: enums.ConfigResourceType,
+        name: str,
+        configs: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace the whole configuration of a topic or broker: entries that are not given return to their defaults.
+
+        Changes that others make at the same time are lost; prefer `incremental_alter_configs`.
+
+        Args:
+            resource_type: the kind of resource; the configuration of one broker is changed at that broker.
+            name: the topic; the node id of a broker, as text, or an empty text for the defaults of all brokers.
+            configs: every entry that does not keep its default.
+            validate_only: whether the broker only checks the entries.
+
+        Raises:
+            BrokerError: nothing was changed: INVALID_CONFIG, INVALID_REQUEST if an entry cannot be changed,
+                UNKNOWN_TOPIC_OR_PARTITION, CLUSTER_AUTHORIZATION_FAILED and others.
+            LocalProtocolError: there is no such kind of resource, or a broker's name is not a node id.
+            UnsupportedVersion: the broker is older than Apache Kafka 0.11 (KIP-133).
+        """
+        resource, checked = checked_resource(resource_type, name), checked_configs(configs)
+        await self._do(self._actions.alter_configs(resource, checked, validate_only=bool(validate_only)))
 
     @property
     def client_id(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafkawire.sdk.admin.descriptions import NewPartitions, NewTopic, TopicPartitionReplica
+from kafkawire.sdk.admin.descriptions import ConfigChange, NewPartitions, NewTopic, TopicPartitionReplica
 from kafkawire.sdk.client.arguments import (
     MAX_INT32,
     checked_mapping,
@@ -17,13 +17,15 @@ from kafkawire.sdk.client.arguments import (
 )
 from kafkawire.sdk.errors import LocalProtocolError
 from kafkawire.sdk.options import parse_integer
-from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ElectionType
+from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation, ConfigResourceType, ElectionType
 from kafkawire.sdk.protocol.values import quoted
 from kafkawire.sdk.routing.partitions import TopicPartition
 from kafkawire.sdk.routing.topics import checked_topic
 
 __all__ = [
     "ConfigResource",
+    "checked_config_changes",
+    "checked_configs",
     "checked_election_type",
     "checked_log_dirs",
     "checked_new_partitions",
@@ -38,6 +40,10 @@ _MAX_INT16: Final = (1 << 15) - 1
 
 #: Kinds of resources that only one broker can describe.
 _OF_A_BROKER: Final = frozenset({ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER})
+
+
+#: The operations of a mapping's entries, by whether the value is None.
+_SET_OR_DELETE: Final = (AlterConfigOperation.SET, AlterConfigOperation.DELETE)
 
 
 class ConfigResource(NamedTuple):
@@ -145,6 +151,37 @@ def checked_election_type(given: object) -> ElectionType:
     return given
 
 
+def checked_configs(given: object) -> dict[str, str]:
+    """Return a whole configuration.
+
+    Raises:
+        LocalProtocolError: the value is not a mapping of names to texts.
+    """
+    return {
+        (key := checked_text("name of a config", name)): checked_text(key, value)
+        for name, value in checked_mapping("configs", given).items()
+    }
+
+
+def checked_config_changes(given: object) -> list[ConfigChange]:
+    """Return changes of a configuration; in a mapping, a text sets an entry, and None deletes it.
+
+    Raises:
+        LocalProtocolError: the value is neither a mapping of names to texts or None nor an iterable of `ConfigChange`,
+            or a change has no value for its operation.
+    """
+    if isinstance(given, Mapping):
+        return [_checked_change(name, value, _SET_OR_DELETE[value is None]) for name, value in given.items()]
+    if not isinstance(given, Iterable) or is_text(given):
+        text = "expected a mapping of names to values, or ConfigChanges"
+        raise LocalProtocolError(f"changes: {text}, got {quoted(given, 100)}")
+    changes = list(given)
+    for change in changes:
+        if not isinstance(change, ConfigChange):
+            raise LocalProtocolError(f"change: expected a ConfigChange, got {quoted(change, 100)}")
+    return [_checked_change(*change) for change in changes]
+
+
 def checked_resource(kind: object, name: object) -> ConfigResource:
     """Return the resource to describe.
 
@@ -194,6 +231,17 @@ def _checked_new_topic(given: object) -> NewTopic:
             for number, nodes in checked_mapping(f"assignments of {name}", given.assignments).items()
         },
     )
+
+
+def _checked_change(name: object, value: object, operation: object) -> ConfigChange:
+    key = checked_text("name of a config", name)
+    if not isinstance(operation, AlterConfigOperation):
+        names = ", ".join(each.name for each in AlterConfigOperation)
+        text = f"expected an AlterConfigOperation ({names})"
+        raise LocalProtocolError(f"operation on {key}: {text}, got {quoted(operation, 100)}")
+    if operation is AlterConfigOperation.DELETE and value is None:
+        return ConfigChange(key, None, operation)
+    return ConfigChange(key, checked_text(key, value), operation)
 
 
 def _checked_replica(given: object) -> TopicPartitionReplica:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from kafkawire.sdk.client.method_hints import explaining
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
+from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClusterDescription",
+    "ConfigChange",
     "ConfigEntry",
     "GroupDescription",
     "GroupListing",
@@ -193,6 +195,20 @@ class ConfigEntry(NamedTuple):
     source: int
     read_only: bool
     is_sensitive: bool
+
+
+class ConfigChange(NamedTuple):
+    """A change of one entry of a configuration.
+
+    Attributes:
+        name: as in Kafka's documentation.
+        value: the new value; for APPEND and SUBTRACT, elements of a list, separated by commas; None for DELETE.
+        operation: SET, DELETE (the entry returns to its default), or APPEND and SUBTRACT for lists.
+    """
+
+    name: str
+    value: str | None
+    operation: AlterConfigOperation = AlterConfigOperation.SET
 
 
 class GroupListing(NamedTuple):

@@ -23,10 +23,12 @@ __all__ = ["versioned"]
 #: The first release with a version of each API that is known here.
 _APIS: Final[Mapping[int, str]] = MappingProxyType(
     {
+        ApiKey.ALTER_CONFIGS: "0.11",  # KIP-133
         ApiKey.CREATE_PARTITIONS: "1.0",  # KIP-195
         ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0",  # KIP-113; the first version, of 1.1, is not known here
         ApiKey.DESCRIBE_LOG_DIRS: "2.0",  # the same
         ApiKey.ELECT_LEADERS: "2.2",  # KIP-183
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3",  # KIP-339
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.4",  # KIP-455
         ApiKey.LIST_PARTITION_REASSIGNMENTS: "2.4",  # KIP-455
     }

@@ -89,13 +89,13 @@ ADMIN: Final[Mapping[str, str]] = {
     "use delete_topics": "delete_topic",
     "use describe_topics": "describe_topic",
     "create a new admin with sasl_username=… and sasl_password=…": "set_sasl_credentials",
-    "not yet; on the roadmap: everything beyond topics, groups, offsets and reading configurations": (
-        "alter_client_quotas alter_configs alter_consumer_group_offsets alter_group_offsets "
+    "not yet; on the roadmap: quotas, users, ACLs, transactions, deleting records, changing groups": (
+        "alter_client_quotas alter_consumer_group_offsets alter_group_offsets "
         "alter_user_scram_credentials create_acls "
         "delete_acls delete_consumer_groups delete_group_offsets delete_groups delete_records "
         "describe_acls describe_client_quotas describe_features describe_metadata_quorum "
         "describe_producers describe_transactions describe_user_scram_credentials "
-        "incremental_alter_configs list_transactions remove_group_members "
+        "list_transactions remove_group_members "
         "reset_configs reset_group_offsets update_features"
     ),
 }

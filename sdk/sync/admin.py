@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from kafkawire.sdk.admin.admin import Admin as AsyncAdmin
 from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
+    ConfigChange,
     ConfigEntry,
     GroupDescription,
     GroupListing,
@@ -170,6 +171,31 @@ class Admin(Hinting, hints=ADMIN):
     ) -> dict[str, ConfigEntry]:
         """Return the configuration of a topic, broker or group; see `kafkawire.Admin.describe_configs`."""
         return result_of(self._inner.describe_configs, resource_type, name, *keys)
+
+    def incremental_alter_configs(
+        self,
+        resource_type: enums.ConfigResourceType,
+        name: str,
+        changes: Mapping[str, str | None] | Iterable[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change entries of the configuration of a topic, broker or group, and keep the others.
+
+        See `kafkawire.Admin.incremental_alter_configs`.
+        """
+        result_of(self._inner.incremental_alter_configs, resource_type, name, changes, validate_only=validate_only)
+
+    def alter_configs(
+        self,
+        resource_type: enums.ConfigResourceType,
+        name: str,
+        configs: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace the whole configuration of a topic or broker; see `kafkawire.Admin.alter_configs`."""
+        result_of(self._inner.alter_configs, resource_type, name, configs, validate_only=validate_only)
 
     # Status.
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kafkawire.sdk.admin.admin import Admin
     from kafkawire.sdk.admin.descriptions import (
         ClusterDescription,
+        ConfigChange,
         ConfigEntry,
         GroupDescription,
         GroupListing,
@@ -45,7 +46,13 @@ if TYPE_CHECKING:
     from kafkawire.sdk.producer.hooks import OutgoingRecord, ProducerInterceptor
     from kafkawire.sdk.producer.outcome import RecordMetadata
     from kafkawire.sdk.producer.producer import Producer, Transaction
-    from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, ElectionType, OffsetTimestamp
+    from kafkawire.sdk.protocol.tables.enums import (
+        AlterConfigOperation,
+        ConfigResourceType,
+        ConfigSource,
+        ElectionType,
+        OffsetTimestamp,
+    )
     from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
     from kafkawire.sdk.protocol.values import Buffer
     from kafkawire.sdk.records import Batch, Compression, Headers, Record, TimestampType
@@ -59,6 +66,7 @@ __all__ = [
     "Address",
     "Admin",
     "AdminKeywords",
+    "AlterConfigOperation",
     "Assignor",
     "Batch",
     "BrokerError",
@@ -67,6 +75,7 @@ __all__ = [
     "ClusterBroker",
     "ClusterDescription",
     "Compression",
+    "ConfigChange",
     "ConfigEntry",
     "ConfigResourceType",
     "ConfigSource",
@@ -125,6 +134,7 @@ _HOMES = {
     "Address": "sdk.transport.wire",
     "Admin": "sdk.admin.admin",
     "AdminKeywords": "sdk.client.keywords",
+    "AlterConfigOperation": "sdk.protocol.tables.enums",
     "Assignor": "sdk.groups.assignor",
     "Batch": "sdk.records",
     "BrokerError": "sdk.errors",
@@ -133,6 +143,7 @@ _HOMES = {
     "ClusterBroker": "sdk.routing.metadata",
     "ClusterDescription": "sdk.admin.descriptions",
     "Compression": "sdk.records",
+    "ConfigChange": "sdk.admin.descriptions",
     "ConfigEntry": "sdk.admin.descriptions",
     "ConfigResourceType": "sdk.protocol.tables.enums",
     "ConfigSource": "sdk.protocol.tables.enums",

@@ -58,17 +58,18 @@ class Pair:
     """A cluster of two scripted brokers on one network, with the node ids 1 and 2.
 
     Attributes:
+        ADDRESSES: the addresses by node id.
         brokers: by node id.
         controller_id: the node that Metadata names as controller.
     """
 
-    _ADDRESSES: Mapping[int, Address] = MappingProxyType({1: BROKER, 2: Address("second", 9092)})
+    ADDRESSES: Mapping[int, Address] = MappingProxyType({1: BROKER, 2: Address("second", 9092)})
 
     def __init__(self) -> None:
-        self.brokers = {node_id: StoringBroker() for node_id in self._ADDRESSES}
+        self.brokers = {node_id: StoringBroker() for node_id in self.ADDRESSES}
         self.controller_id = 1
         network = self.brokers[1].network
-        network.servers[self._ADDRESSES[2]] = self.brokers[2].network.servers[BROKER]
+        network.servers[self.ADDRESSES[2]] = self.brokers[2].network.servers[BROKER]
         for broker in self.brokers.values():
             broker.responders[ApiKey.METADATA] = self._metadata
 
@@ -83,7 +84,7 @@ class Pair:
 
     def _metadata(self, request: Request) -> MetadataResponse:
         kind = MetadataResponse.MetadataResponseBroker
-        brokers = [kind(node_id, *address, f"rack-{node_id}") for node_id, address in self._ADDRESSES.items()]
+        brokers = [kind(node_id, *address, f"rack-{node_id}") for node_id, address in self.ADDRESSES.items()]
         return MetadataResponse(brokers=brokers, cluster_id="pair", controller_id=self.controller_id)
 
 

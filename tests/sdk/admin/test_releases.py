@@ -15,7 +15,7 @@ from kafkawire.sdk.admin.admin import Admin
 from kafkawire.sdk.admin.descriptions import ItemResults, TopicPartitionReplica
 from kafkawire.sdk.errors import UnsupportedVersion
 from kafkawire.sdk.protocol.tables.apis import ApiKey
-from kafkawire.sdk.protocol.tables.enums import ElectionType
+from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ElectionType
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.sdk.admin.administering import administering
 from tests.sdk.scripted_broker import StoringBroker
@@ -34,10 +34,12 @@ async def all_of(results: Awaitable[ItemResults[Any, Any]]) -> object:
 
 #: What each API is needed for.
 APIS: dict[ApiKey, Action] = {
+    ApiKey.ALTER_CONFIGS: lambda admin: admin.alter_configs(ConfigResourceType.TOPIC, "t", {}),
     ApiKey.CREATE_PARTITIONS: lambda admin: admin.create_partitions({"t": 3}),
     ApiKey.ALTER_REPLICA_LOG_DIRS: lambda admin: all_of(admin.alter_replica_log_dirs({REPLICA: "/d"})),
     ApiKey.DESCRIBE_LOG_DIRS: lambda admin: all_of(admin.describe_log_dirs(1)),
     ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda admin: admin.incremental_alter_configs(ConfigResourceType.TOPIC, "t", {}),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments({T0: [1]}),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda admin: admin.list_partition_reassignments(),
 }
