@@ -167,6 +167,10 @@ ADMIN: dict[str, tuple[Call, Any]] = {
     "list_partition_reassignments": (lambda admin, given: admin.list_partition_reassignments(given), SEVERAL),
     "elect_leaders": (lambda admin, given: admin.elect_leaders(given), (None, "preferred", 0, 2, True, UNWRITABLE)),
     "elect_leaders of": (lambda admin, given: admin.elect_leaders(ElectionType.PREFERRED, given), SEVERAL),
+    "describe_features": (
+        lambda admin, given: admin.describe_features(given),
+        (*(each for each in NODE_IDS if each != 5), -1, True, UNWRITABLE),
+    ),
     "describe_log_dirs": (
         lambda admin, given: admin.describe_log_dirs(given),
         (*(each for each in NODE_IDS if each != 5), None, -1, True, UNWRITABLE),

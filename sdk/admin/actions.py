@@ -14,6 +14,7 @@ from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigChange,
     ConfigEntry,
+    FeatureMetadata,
     GroupDescription,
     GroupListing,
     ItemResults,
@@ -23,6 +24,8 @@ from kafkawire.sdk.admin.descriptions import (
     PartitionReassignment,
     TopicPartitionReplica,
 )
+from kafkawire.sdk.admin.eligible_leaders import with_eligible_leaders
+from kafkawire.sdk.admin.features import describe_features
 from kafkawire.sdk.admin.groups import describe_group
 from kafkawire.sdk.admin.log_dirs import alter_replica_log_dirs, describe_log_dirs
 from kafkawire.sdk.admin.partition_changes import (
@@ -202,15 +205,20 @@ class Actions:
         topics = await self._operations.describe(None)
         return {name: topic for name, topic in topics.items() if include_internal or not topic.is_internal}
 
-    async def describe_topics(self, names: Sequence[str]) -> dict[str, Topic]:
+    async def describe_topics(self, names: Sequence[str], *, include_eligible_leaders: bool) -> dict[str, Topic]:
         """Return topics by name; see `Admin.describe_topics`."""
-        return await self._operations.describe(names, final=NO_SUCH_TOPIC)
+        topics = await self._operations.describe(names, final=NO_SUCH_TOPIC)
+        return await with_eligible_leaders(self._operations, topics) if include_eligible_leaders else topics
 
     async def describe_cluster(self) -> ClusterDescription:
         """Return the cluster id, the controller and the brokers."""
         await self._operations.describe(())
         metadata = self._operations.router.metadata
         return ClusterDescription(metadata.cluster_id, metadata.controller_id, dict(metadata.brokers))
+
+    async def describe_features(self, node_id: int | None) -> FeatureMetadata:
+        """Return the features of the cluster; see `Admin.describe_features`."""
+        return await describe_features(self._operations, node_id)
 
     async def list_groups(self) -> list[GroupListing]:
         """Return the groups of all brokers, sorted by group id."""

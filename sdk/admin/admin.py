@@ -25,6 +25,7 @@ from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigChange,
     ConfigEntry,
+    FeatureMetadata,
     GroupDescription,
     GroupListing,
     ItemResults,
@@ -306,20 +307,40 @@ class Admin(Hinting, hints=ADMIN):
         """
         return await self._do(self._actions.list_topics(include_internal))
 
-    async def describe_topics(self, *names: str | Iterable[str]) -> dict[str, Topic]:
-        """Return topics by name.
+    async def describe_topics(
+        self, *names: str | Iterable[str], include_eligible_leaders: bool = False
+    ) -> dict[str, Topic]:
+        """Return topics by name, with the leader and the replicas of each partition.
 
         Args:
             names: one by one, or in one list.
+            include_eligible_leaders: whether to ask, in a second request, for the replicas that are eligible as leaders
+                without being in sync (KIP-966).
 
         Raises:
             BrokerError: the error of the first topic that does not exist, or may not be described.
+            UnsupportedVersion: the eligible leaders were asked for, and the broker is older than Apache Kafka 3.8 or
+                uses ZooKeeper.
         """
-        return await self._do(self._actions.describe_topics(_topics(names)))
+        return await self._do(
+            self._actions.describe_topics(_topics(names), include_eligible_leaders=bool(include_eligible_leaders))
+        )
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster id, the controller and the brokers."""
+        """Return the cluster id, the controller and the brokers with their racks."""
         return await self._do(self._actions.describe_cluster())
+
+    async def describe_features(self, node_id: int | None = None) -> FeatureMetadata:
+        """Return the features of the cluster (KIP-584).
+
+        Args:
+            node_id: the broker to ask, since brokers of several releases support several levels; None for any.
+
+        Returns:
+            The features; none from a broker before Apache Kafka 2.7.
+        """
+        chosen = None if node_id is None else checked_node_ids((node_id,))[0]
+        return await self._do(self._actions.describe_features(chosen))
 
     async def list_groups(self) -> list[GroupListing]:
         """Return the groups of all brokers, sorted by group id.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from kafkawire.sdk.client.method_hints import explaining
 from kafkawire.sdk.errors import BrokerError, KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import AlterConfigOperation
+from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.routing.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ __all__ = [
     "ClusterDescription",
     "ConfigChange",
     "ConfigEntry",
+    "FeatureMetadata",
     "GroupDescription",
     "GroupListing",
     "GroupMemberDescription",
@@ -177,6 +179,20 @@ class ClusterDescription(NamedTuple):
     cluster_id: str | None
     controller_id: int | None
     brokers: "Mapping[int, ClusterBroker]"
+
+
+class FeatureMetadata(NamedTuple):
+    """The features of a cluster.
+
+    Attributes:
+        supported: the lowest and the highest level of each feature that the broker supports, by name.
+        finalized: the level that the cluster has finalized, by name; features without one are left out.
+        finalized_epoch: increases with each change of the finalized levels; None if the broker does not know them.
+    """
+
+    supported: dict[str, VersionRange]
+    finalized: dict[str, int]
+    finalized_epoch: int | None
 
 
 class ConfigEntry(NamedTuple):

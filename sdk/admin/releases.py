@@ -23,22 +23,23 @@ __all__ = ["versioned"]
 #: The first release with a version of each API that is known here.
 _APIS: Final[Mapping[int, str]] = MappingProxyType(
     {
-        ApiKey.ALTER_CONFIGS: "0.11",  # KIP-133
-        ApiKey.CREATE_PARTITIONS: "1.0",  # KIP-195
-        ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0",  # KIP-113; the first version, of 1.1, is not known here
-        ApiKey.DESCRIBE_LOG_DIRS: "2.0",  # the same
-        ApiKey.ELECT_LEADERS: "2.2",  # KIP-183
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3",  # KIP-339
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.4",  # KIP-455
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: "2.4",  # KIP-455
+        ApiKey.ALTER_CONFIGS: "0.11 or later",  # KIP-133
+        ApiKey.CREATE_PARTITIONS: "1.0 or later",  # KIP-195
+        ApiKey.ALTER_REPLICA_LOG_DIRS: "2.0 or later",  # KIP-113; the first version, of 1.1, is not known here
+        ApiKey.DESCRIBE_LOG_DIRS: "2.0 or later",  # the same
+        ApiKey.ELECT_LEADERS: "2.2 or later",  # KIP-183
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.3 or later",  # KIP-339
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.4 or later",  # KIP-455
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: "2.4 or later",  # KIP-455
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8 or later, without ZooKeeper",  # KIP-966
     }
 )
 
 #: The first release with a field that not every version has, by API and field.
 _FIELDS: Final[Mapping[tuple[int, str], str]] = MappingProxyType(
     {
-        (ApiKey.ELECT_LEADERS, "election_type"): "2.4",  # KIP-460
-        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "allow_replication_factor_change"): "4.1",  # KIP-860
+        (ApiKey.ELECT_LEADERS, "election_type"): "2.4 or later",  # KIP-460
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "allow_replication_factor_change"): "4.1 or later",  # KIP-860
     }
 )
 
@@ -61,11 +62,11 @@ def versioned(request: Message, field_name: str | None = None) -> Callable[[Vers
         try:
             version = versions.version_for(kind)
         except UnsupportedVersion as error:
-            raise UnsupportedVersion(f"{error}; this needs Apache Kafka {_APIS[key]} or later") from error
+            raise UnsupportedVersion(f"{error}; this needs Apache Kafka {_APIS[key]}") from error
         if field_name is not None and not carries(kind, field_name, version):
             release = _FIELDS[key, field_name]
             text = f"version {version}, the broker's last, has no {field_name}"
-            raise UnsupportedVersion(f"{name}: {text}; this needs Apache Kafka {release} or later")
+            raise UnsupportedVersion(f"{name}: {text}; this needs Apache Kafka {release}")
         return request, version
 
     return choose

@@ -93,7 +93,7 @@ ADMIN: Final[Mapping[str, str]] = {
         "alter_client_quotas alter_consumer_group_offsets alter_group_offsets "
         "alter_user_scram_credentials create_acls "
         "delete_acls delete_consumer_groups delete_group_offsets delete_groups delete_records "
-        "describe_acls describe_client_quotas describe_features describe_metadata_quorum "
+        "describe_acls describe_client_quotas describe_metadata_quorum "
         "describe_producers describe_transactions describe_user_scram_credentials "
         "list_transactions remove_group_members "
         "reset_configs reset_group_offsets update_features"

@@ -6,6 +6,8 @@ the client asks again. It is a part of `ClientConnection`, which sends the reque
 Source: Kafka protocol guide, "Retrieving supported API versions"; KIP-511, KIP-584 (features).
 """
 
+from typing import Final
+
 from kafkawire.sdk.errors import RemoteProtocolError, UnsupportedVersion
 from kafkawire.sdk.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkawire.sdk.protocol.schema import Api
@@ -14,10 +16,10 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
 from kafkawire.sdk.version import __version__
 
-__all__ = ["Negotiation"]
+__all__ = ["EPOCH_UNKNOWN", "Negotiation"]
 
 #: The epoch that a broker reports before it knows the finalized features.
-_EPOCH_UNKNOWN = -1
+EPOCH_UNKNOWN: Final = -1
 
 
 class Negotiation:
@@ -55,7 +57,7 @@ class Negotiation:
         if response.error_code != ErrorCode.NONE:
             raise RemoteProtocolError(f"ApiVersions was refused with error code {response.error_code}")
         self._versions = offered
-        if response.finalized_features_epoch != _EPOCH_UNKNOWN:
+        if response.finalized_features_epoch != EPOCH_UNKNOWN:
             self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
         return True
 

@@ -53,12 +53,19 @@ class Partition(NamedTuple):
         leader_epoch: increases with each change of leader; -1 if unknown.
         replicas: all replicas, the preferred leader first.
         in_sync: the in-sync replicas.
+        offline: the replicas on brokers or log directories that are offline.
+        eligible_leaders: the replicas that are not in sync, but known to have every committed record (KIP-966); None
+            unless `Admin.describe_topics` asked for them.
+        last_known_eligible_leaders: the last of them, for an election if there are no others; None in the same cases.
     """
 
     leader: int | None
     leader_epoch: int = -1
     replicas: tuple[int, ...] = ()
     in_sync: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    eligible_leaders: tuple[int, ...] | None = None
+    last_known_eligible_leaders: tuple[int, ...] | None = None
 
 
 class Topic(NamedTuple):
@@ -332,7 +339,13 @@ def _newer(
     if has_epoch and former is not None and partition.leader_epoch < former.leader_epoch:
         return former
     epoch = partition.leader_epoch if has_epoch else -1
-    return Partition(_node(partition.leader_id), epoch, tuple(partition.replica_nodes), tuple(partition.isr_nodes))
+    return Partition(
+        _node(partition.leader_id),
+        epoch,
+        tuple(partition.replica_nodes),
+        tuple(partition.isr_nodes),
+        tuple(partition.offline_replicas),
+    )
 
 
 def _are_older(listed: Iterable[MetadataResponse.MetadataResponsePartition], former: dict[int, Partition]) -> bool:

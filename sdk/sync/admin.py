@@ -11,6 +11,7 @@ from kafkawire.sdk.admin.descriptions import (
     ClusterDescription,
     ConfigChange,
     ConfigEntry,
+    FeatureMetadata,
     GroupDescription,
     GroupListing,
     ItemResults,
@@ -138,13 +139,17 @@ class Admin(Hinting, hints=ADMIN):
         """Return all topics by name; see `kafkawire.Admin.list_topics`."""
         return result_of(self._inner.list_topics, include_internal=include_internal)
 
-    def describe_topics(self, *names: str | Iterable[str]) -> dict[str, Topic]:
+    def describe_topics(self, *names: str | Iterable[str], include_eligible_leaders: bool = False) -> dict[str, Topic]:
         """Return topics by name; see `kafkawire.Admin.describe_topics`."""
-        return result_of(self._inner.describe_topics, *names)
+        return result_of(self._inner.describe_topics, *names, include_eligible_leaders=include_eligible_leaders)
 
     def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster id, the controller and the brokers; see `kafkawire.Admin.describe_cluster`."""
+        """Return the cluster id, the controller and the brokers with their racks."""
         return result_of(self._inner.describe_cluster)
+
+    def describe_features(self, node_id: int | None = None) -> FeatureMetadata:
+        """Return the features of the cluster (KIP-584); see `kafkawire.Admin.describe_features`."""
+        return result_of(self._inner.describe_features, node_id)
 
     def list_groups(self) -> list[GroupListing]:
         """Return the groups of all brokers, sorted by group id; see `kafkawire.Admin.list_groups`."""

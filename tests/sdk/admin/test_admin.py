@@ -29,8 +29,9 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import ConfigResourceType, ConfigSource, OffsetTimestamp
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.versions import VersionRange
+from kafkawire.sdk.routing.metadata import Partition
 from kafkawire.sdk.routing.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from tests.sdk.admin.administering import REQUEST_TIMEOUT_MS, administering, created
+from tests.sdk.admin.administering import REQUEST_TIMEOUT_MS, Pair, administering, created
 from tests.sdk.scripted_broker import BROKER, StoringBroker, topic_id_of
 
 T0 = TopicPartition("t", 0)
@@ -203,6 +204,30 @@ def test_cluster() -> None:
         cluster = await admin.describe_cluster()
         assert (cluster.cluster_id, cluster.controller_id) == ("scripted", 1)
         assert {node: each.address for node, each in cluster.brokers.items()} == {1: BROKER}
+
+    administering(test)
+
+
+def test_the_racks_of_a_cluster() -> None:
+    pair = Pair()
+    pair.controller_id = 2
+
+    async def test(admin: Admin) -> None:
+        cluster = await admin.describe_cluster()
+        assert cluster.controller_id == 2
+        assert {node: each.rack for node, each in cluster.brokers.items()} == {1: "rack-1", 2: "rack-2"}
+
+    pair.administering(test)
+
+
+def test_the_replicas_of_a_partition() -> None:
+    partition = MetadataResponse.MetadataResponsePartition(0, 0, 2, 5, [1, 2, 3], [2, 1], [3])
+    topic = MetadataResponse.MetadataResponseTopic(0, "t", topic_id_of("t"), partitions=[partition])
+
+    async def test(broker: StoringBroker, admin: Admin) -> None:
+        broker.responders[ApiKey.METADATA] = lambda request: with_nodes(1, 2, topics=[topic])
+        described = (await admin.describe_topics("t"))["t"].partitions
+        assert described == {0: Partition(2, 5, (1, 2, 3), (2, 1), (3,))}
 
     administering(test)
 
