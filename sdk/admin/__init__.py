@@ -1,1 +1,1 @@
-"""The admin client: topics, groups, offsets and configurations."""
+"""The admin client: topics, replicas, log directories, configurations, groups and offsets."""

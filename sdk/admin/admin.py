@@ -1,4 +1,4 @@
-"""The admin client: topics, groups, offsets and configurations of a cluster.
+"""The admin client: topics, replicas, log directories, configurations, groups and offsets of a cluster.
 
 Its operations are in `actions.py`; `kafkawire.sync.Admin` is the blocking client.
 """
