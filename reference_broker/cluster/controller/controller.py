@@ -343,20 +343,20 @@ class Controller(SessionListener):
         self,
         partitions: Sequence[TopicPartition] | None,
         kind: ElectionType,
-        done: Callable[[Mapping[TopicPartition, Refusal] | Refusal], None],
+        done: Callable[[Mapping[TopicPartition, int | Refusal] | Refusal], None],
     ) -> None:
         """Elect leaders.
 
         Args:
             partitions: of these partitions; None for all.
             kind: preferred or unclean.
-            done: called with the result for each partition, or one for all.
+            done: called with the elected leader of each partition, or why none was elected; or with a refusal of all.
         """
 
-        def steps(answer: Answer[Mapping[TopicPartition, Refusal] | Refusal]) -> Steps[None]:
+        def steps(answer: Answer[Mapping[TopicPartition, int | Refusal] | Refusal]) -> Steps[None]:
             answer.give((yield from self._leader_changes.elect(partitions, kind)))
 
-        answer: Answer[Mapping[TopicPartition, Refusal] | Refusal] = Answer(done, Refusal)
+        answer: Answer[Mapping[TopicPartition, int | Refusal] | Refusal] = Answer(done, Refusal)
         self._ask("ElectLeaders", steps, answer)
 
     def alter_reassignments(

@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from kafkawire.reference_broker.cluster.controller.context import Context
+from kafkawire.reference_broker.cluster.controller.context import Context, Leadership
 from kafkawire.reference_broker.cluster.controller.leader_elections import Occasion, elect_preferred
 from kafkawire.reference_broker.cluster.controller.leadership_store import StateChangeFailed
 from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
-from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
+from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.cluster.controller.states import PartitionState
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, ElectionType
@@ -53,7 +53,7 @@ class LeaderChanges:
 
     def elect(
         self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
-    ) -> Steps[dict[TopicPartition, Refusal]]:
+    ) -> Steps[dict[TopicPartition, int | Refusal]]:
         """Elect leaders for a client.
 
         Args:
@@ -61,9 +61,9 @@ class LeaderChanges:
             kind: whether the preferred leaders are elected, or any replicas for partitions without a leader.
 
         Returns:
-            the result for each partition.
+            the elected leader of each partition, or why none was elected.
         """
-        results: dict[TopicPartition, Refusal] = {}
+        results: dict[TopicPartition, int | Refusal] = {}
         chosen: list[TopicPartition] = []
         for partition in list(self._context.partitions()) if partitions is None else partitions:
             refusal = self._refusal(partition, kind)
@@ -132,11 +132,11 @@ def _order(data: Data) -> Sequence[TopicPartition]:
     return list(dict.fromkeys(TopicPartition(*each) for each in ordered))
 
 
-def _result(result: object, kind: ElectionType) -> Refusal:
+def _result(result: Leadership | KafkaWireError | None, kind: ElectionType) -> int | Refusal:
     if result is None:
         result = StateChangeFailed("the partition is in a state without elections")
-    if not isinstance(result, KafkaWireError):
-        return ACCEPTED
+    if isinstance(result, Leadership):
+        return result.leader
     if not isinstance(result, StateChangeFailed):
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
     if kind is ElectionType.PREFERRED:

@@ -10,7 +10,7 @@ import pytest
 from kafkawire.reference_broker.cluster.controller.controller import (
     FIRST_REBALANCE_DELAY_MS,
 )
-from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
+from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.sdk.protocol.tables.enums import ElectionType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
@@ -102,8 +102,20 @@ def test_an_admin_may_elect_uncleanly() -> None:
     results: list[object] = []
     cluster.controller.elect_leaders(None, ElectionType.UNCLEAN, results.append)
     cluster.settle()
-    assert results == [{T0: ACCEPTED}]
+    assert results == [{T0: 2}], "the elected leader"
     assert cluster.state("t").leader == 2
+
+
+def test_an_admin_learns_the_preferred_leaders() -> None:
+    cluster = Cluster(0, 1)
+    cluster.create("t", (1, 0))
+    cluster.kill(1)
+    cluster.start(1)
+    cluster.alter("t", [0, 1])
+    results: list[object] = []
+    cluster.controller.elect_leaders([T0], ElectionType.PREFERRED, results.append)
+    cluster.settle()
+    assert results == [{T0: 1}]
 
 
 def test_a_damaged_order_is_removed() -> None:
