@@ -33,7 +33,7 @@ from kafkawire.reference_broker.cluster.controller.outward_calls import GuardedC
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
 from kafkawire.reference_broker.cluster.controller.producer_ids import allocate
 from kafkawire.reference_broker.cluster.controller.reassignments import Reassignments
-from kafkawire.reference_broker.cluster.controller.refusals import Refusal, Refused
+from kafkawire.reference_broker.cluster.controller.refusals import Refusal, Refused, refusal_of
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
 from kafkawire.sdk.errors import KafkaWireError
@@ -356,7 +356,7 @@ class Controller(SessionListener):
         def steps(answer: Answer[Mapping[TopicPartition, int | Refusal] | Refusal]) -> Steps[None]:
             answer.give((yield from self._leader_changes.elect(partitions, kind)))
 
-        answer: Answer[Mapping[TopicPartition, int | Refusal] | Refusal] = Answer(done, Refusal)
+        answer: Answer[Mapping[TopicPartition, int | Refusal] | Refusal] = Answer(done, refusal_of)
         self._ask("ElectLeaders", steps, answer)
 
     def alter_reassignments(
@@ -374,7 +374,7 @@ class Controller(SessionListener):
         def steps(answer: Answer[Mapping[TopicPartition, Refusal] | Refusal]) -> Steps[None]:
             answer.give((yield from self._reassignments.alter(wanted)))
 
-        answer: Answer[Mapping[TopicPartition, Refusal] | Refusal] = Answer(done, Refusal)
+        answer: Answer[Mapping[TopicPartition, Refusal] | Refusal] = Answer(done, refusal_of)
         self._ask("AlterPartitionReassignments", steps, answer)
 
     def list_reassignments(
@@ -393,7 +393,7 @@ class Controller(SessionListener):
             answer.give(self._reassignments.listed(partitions))
             yield from ()
 
-        answer: Answer[Mapping[TopicPartition, ReplicaAssignment] | Refusal] = Answer(done, Refusal)
+        answer: Answer[Mapping[TopicPartition, ReplicaAssignment] | Refusal] = Answer(done, refusal_of)
         self._ask("ListPartitionReassignments", steps, answer)
 
     def allow_unclean_elections(self, topic: str | None = None) -> None:

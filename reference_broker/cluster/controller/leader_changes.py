@@ -13,7 +13,7 @@ from kafkawire.reference_broker.cluster.controller.leader_elections import Occas
 from kafkawire.reference_broker.cluster.controller.leadership_store import StateChangeFailed
 from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
-from kafkawire.reference_broker.cluster.controller.refusals import Refusal
+from kafkawire.reference_broker.cluster.controller.refusals import Refusal, refusal_of
 from kafkawire.reference_broker.cluster.controller.states import PartitionState
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, ElectionType
@@ -119,8 +119,8 @@ class LeaderChanges:
         leadership = context.leaderships.get(partition)
         leader = NO_LEADER_ID if leadership is None else leadership.leader
         if kind is ElectionType.PREFERRED:
-            return Refusal(ErrorCode.ELECTION_NOT_NEEDED) if leader == replicas[0] else None
-        return Refusal(ErrorCode.ELECTION_NOT_NEEDED) if context.is_live(leader) else None
+            return refusal_of(ErrorCode.ELECTION_NOT_NEEDED) if leader == replicas[0] else None
+        return refusal_of(ErrorCode.ELECTION_NOT_NEEDED) if context.is_live(leader) else None
 
 
 def _order(data: Data) -> Sequence[TopicPartition]:
@@ -138,7 +138,7 @@ def _result(result: Leadership | KafkaWireError | None, kind: ElectionType) -> i
     if isinstance(result, Leadership):
         return result.leader
     if not isinstance(result, StateChangeFailed):
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return refusal_of(ErrorCode.UNKNOWN_SERVER_ERROR)
     if kind is ElectionType.PREFERRED:
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, str(result))
     return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, str(result))

@@ -19,7 +19,7 @@ from kafkawire.reference_broker.cluster.controller.leader_elections import Occas
 from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore, StateChangeFailed
 from kafkawire.reference_broker.cluster.controller.lookout import Lookout, delete_each
 from kafkawire.reference_broker.cluster.controller.partition_states import PartitionStates
-from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
+from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal, refusal_of
 from kafkawire.reference_broker.cluster.controller.replica_states import ReplicaStates
 from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
 from kafkawire.reference_broker.cluster.controller.topic_deletions import TopicDeletions
@@ -144,7 +144,7 @@ class Reassignments:
             elif current.is_reassigned:
                 to_begin[partition] = current.reassigned_to(current.origin)
             else:
-                results[partition] = Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+                results[partition] = refusal_of(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         # The latest order counts, wherever it comes from.
         yield from self._remove_orders(lambda partition, _: partition in to_begin)
         results.update((yield from self._begin(to_begin)))
@@ -184,7 +184,7 @@ class Reassignments:
             yield from self._move(partition, assignment)
         except StateChangeFailed as error:
             _log.error("the reassignment of %s did not proceed: %s", partition, error)
-            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return refusal_of(ErrorCode.UNKNOWN_SERVER_ERROR)
         return ACCEPTED
 
     def _move(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:

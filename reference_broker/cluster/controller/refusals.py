@@ -10,7 +10,17 @@ from typing import Final, NamedTuple
 from kafkawire.sdk.errors import KafkaWireError
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 
-__all__ = ["ACCEPTED", "Refusal", "Refused"]
+__all__ = ["ACCEPTED", "Refusal", "Refused", "refusal_of"]
+
+#: The texts that clients of Apache Kafka know for codes that say all.
+_TEXTS: Final = {
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+    ErrorCode.FEATURE_UPDATE_FAILED: "Unable to update finalized features due to an unexpected server error.",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
+    ErrorCode.NOT_CONTROLLER: "This is not the correct controller for this cluster.",
+    ErrorCode.REQUEST_TIMED_OUT: "The request timed out.",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
+}
 
 
 class Refusal(NamedTuple):
@@ -18,7 +28,7 @@ class Refusal(NamedTuple):
 
     Attributes:
         error_code: NONE if it was accepted.
-        message: more about it, None if the code says all.
+        message: more about it, None if there is no more to say.
     """
 
     error_code: ErrorCode
@@ -27,6 +37,11 @@ class Refusal(NamedTuple):
 
 #: Nothing was refused.
 ACCEPTED: Final = Refusal(ErrorCode.NONE)
+
+
+def refusal_of(error_code: ErrorCode) -> Refusal:
+    """Return the refusal with a code and the text that Apache Kafka has for it."""
+    return Refusal(error_code, _TEXTS.get(error_code))
 
 
 class Refused(KafkaWireError):

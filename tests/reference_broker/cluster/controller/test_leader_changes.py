@@ -10,7 +10,7 @@ import pytest
 from kafkawire.reference_broker.cluster.controller.controller import (
     FIRST_REBALANCE_DELAY_MS,
 )
-from kafkawire.reference_broker.cluster.controller.refusals import Refusal
+from kafkawire.reference_broker.cluster.controller.refusals import refusal_of
 from kafkawire.sdk.protocol.tables.enums import ElectionType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
@@ -58,7 +58,7 @@ def test_unbalanced_leaders_move_back() -> None:
     results: list[object] = []
     cluster.controller.elect_leaders([T0], ElectionType.PREFERRED, results.append)
     cluster.settle()
-    assert results == [{T0: Refusal(ErrorCode.ELECTION_NOT_NEEDED)}]
+    assert results == [{T0: refusal_of(ErrorCode.ELECTION_NOT_NEEDED)}]
 
 
 #: For each kind of election, the results of four partitions.

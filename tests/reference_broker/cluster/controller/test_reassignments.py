@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
+from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal, refusal_of
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.tables.znodes import (
@@ -67,7 +67,7 @@ def test_a_reassignment_is_cancelled() -> None:
     cluster.controller.alter_reassignments({T0: None}, results.append)
     cluster.controller.alter_reassignments({T0: None}, results.append)
     cluster.settle()
-    assert results == [{T0: ACCEPTED}, {T0: ACCEPTED}, {T0: Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)}]
+    assert results == [{T0: ACCEPTED}, {T0: ACCEPTED}, {T0: refusal_of(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)}]
     assert set(cluster.assignment("t").partitions[0]) == {0, 1}
     assert T0 not in cluster.brokers[2].states
 
