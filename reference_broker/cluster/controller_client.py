@@ -28,13 +28,17 @@ __all__ = ["PENDING_MAX", "ControllerClient"]
 PENDING_MAX: Final = 500
 
 
+#: What a broker that is not the controller answers; the second code is that of ControlledShutdown.
+_NOT_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH})
+
+
 class ControllerClient:
     """Ask the controller of the cluster. No method but `close` calls back before it returns.
 
     Args:
         broker_id: this broker.
         links: to the other brokers.
-        own: takes a request if this broker is the controller; its response says NOT_CONTROLLER if it is not.
+        own: takes a request if this broker is the controller; its response says so if it is not, see `ask`.
         later: the timer of repeated requests.
         now_ms: the time.
         backoff: the pauses between attempts.
@@ -79,7 +83,8 @@ class ControllerClient:
 
         Args:
             message: a request whose response has an error code of its own.
-            done: called once: with the response, whose error code is not NOT_CONTROLLER, or with an error.
+            done: called once: with the response, whose error code is neither NOT_CONTROLLER nor STALE_CONTROLLER_EPOCH,
+                or with an error.
             timeout_ms: the limit for all attempts.
             version: of the request; None for the highest that both sides know, which a removed API does not have.
 
@@ -194,7 +199,7 @@ class _Request:
 
 def _not_controller(response: Message) -> BrokerError | None:
     """Return the error of a broker that is not the controller; None for any other response."""
-    is_other = getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NOT_CONTROLLER
+    is_other = getattr(response, "error_code", ErrorCode.NONE) not in _NOT_CONTROLLER
     return None if is_other else BrokerError(ErrorCode.NOT_CONTROLLER, "the broker has not been the controller")
 
 

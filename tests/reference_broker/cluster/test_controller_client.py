@@ -117,9 +117,10 @@ def test_other_error_codes_are_left_to_the_caller(asking: Asking, code: ErrorCod
     assert (outcomes.one.error_code, asking.bench.nodes()) == (code, [1])
 
 
-def test_not_controller_is_repeated_with_growing_pauses(asking: Asking) -> None:
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH])
+def test_not_controller_is_repeated_with_growing_pauses(asking: Asking, code: ErrorCode) -> None:
     """The former controller knows earlier than this broker that it is no longer the controller."""
-    asking.answers(1, *[ErrorCode.NOT_CONTROLLER] * 3, ErrorCode.NONE)
+    asking.answers(1, *[code] * 3, ErrorCode.NONE)
     outcomes = asking.ask()
     asking.simulation.run(LONG_MS)
     assert outcomes.one.error_code == ErrorCode.NONE
