@@ -70,13 +70,17 @@ class ImageWaits:
             done: see `WaitDone`; called at once if the image shows the change already.
             timeout_ms: how long to wait.
         """
+        self.wait_until(name, shows, done, self._clock() + timeout_ms)
+
+    def wait_until(self, name: str, shows: Shows, done: WaitDone, deadline_ms: int) -> None:
+        """Wait for a change of a topic until a point in time, which may be over; see `wait`."""
         if shows(self._metadata.image.topics.get(name)):
             done(None)
             return
         if len(self._waits) >= WAITS_MAX:
             self._time_out(next(iter(self._waits)))
         wait = _Wait(name, shows, done)
-        wait.deadline = self._timers.at(self._clock() + timeout_ms, lambda now_ms: self._time_out(wait))
+        wait.deadline = self._timers.at(deadline_ms, lambda now_ms: self._time_out(wait))
         self._waits[wait] = None
         self._by_topic.setdefault(name, {})[wait] = None
 

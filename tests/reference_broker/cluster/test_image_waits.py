@@ -5,6 +5,8 @@ Method: images that the test publishes, a clock that it moves.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from kafkawire.reference_broker.cluster import image_waits
@@ -89,6 +91,15 @@ def test_a_wait_times_out(waiting: Bench) -> None:
     assert waiting.told == [("t", ErrorCode.REQUEST_TIMED_OUT)]
     waiting.show("t")
     assert waiting.told[1:] == [("t", None)]
+
+
+def test_a_wait_until_a_time_that_is_over(waiting: Bench) -> None:
+    waiting.show("t")
+    for name in "tu":
+        waiting.waits.wait_until(name, lambda topic: topic is not None, partial(waiting.note, name), 0)
+    assert waiting.told == [("t", None)]
+    waiting.advance(0)
+    assert waiting.told == [("t", None), ("u", ErrorCode.REQUEST_TIMED_OUT)]
 
 
 def test_the_oldest_makes_room(waiting: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
