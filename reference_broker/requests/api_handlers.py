@@ -44,7 +44,7 @@ PARTS: Final = frozenset(
 )
 
 #: The parts that only a broker in a cluster has, and only a handler with the scope CLUSTER may name.
-CLUSTER_PARTS: Final = frozenset({"control_requests"})
+CLUSTER_PARTS: Final = frozenset({"control_requests", "controller", "image_waits"})
 
 #: Called with a `Call`, a request, and the parts that it names. It returns the answer; or it is a generator that yields
 #: wherever other connections may have a turn, and returns the answer.

@@ -16,7 +16,7 @@ from kafkawire.reference_broker.work.timers import Timer, Timers
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["Answer", "DelayedOperation", "OnError", "Parts", "finished"]
+__all__ = ["Answer", "DelayedOperation", "OnError", "Parts", "awaited", "finished"]
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
@@ -191,6 +191,23 @@ def finished(work: Generator[None, None, R]) -> R:
     except StopIteration as end:
         result: R = end.value
         return result
+
+
+def awaited(ask: Callable[[Callable[[M], None]], None]) -> M | DelayedOperation:
+    """Return a response that another part of the broker gives, delayed unless it is given at once.
+
+    Args:
+        ask: called once, with a function that takes the response.
+    """
+    given: list[M] = []
+    delayed = DelayedOperation()
+
+    def give(response: M) -> None:
+        given.append(response)
+        delayed.complete(response)
+
+    ask(give)
+    return given[0] if given else delayed
 
 
 def _checked(response: Message | None) -> Message:

@@ -157,15 +157,13 @@ def test_own_handlers_stand_beside_the_brokers():
 
 @pytest.fixture
 def registered():
-    """Handlers of three scopes for APIs that have none yet, two of which a controller answers."""
+    """Handlers of two scopes for APIs that have none yet, one of which a controller answers."""
     load()
     before = dict(REGISTERED)
-    removed = ApiKey.CONTROLLED_SHUTDOWN
-    serves(removed, KNOWN_APIS[removed].known_versions, scope=Scope.CLUSTER)(handle)
-    serves(ApiKey.ELECT_LEADERS, scope=Scope.CLUSTER, only_on_controller=True)(handle)
+    serves(ApiKey.ENVELOPE, scope=Scope.CLUSTER, only_on_controller=True)(handle)
     serves(ApiKey.DESCRIBE_QUORUM, scope=Scope.ALONE)(handle)
     yield before
-    for key in (removed, ApiKey.ELECT_LEADERS, ApiKey.DESCRIBE_QUORUM):
+    for key in (ApiKey.ENVELOPE, ApiKey.DESCRIBE_QUORUM):
         del REGISTERED[key]
 
 
@@ -177,13 +175,20 @@ ONLY_ALONE = {
 }
 
 
-ONLY_IN_CLUSTER = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA}
+ONLY_IN_CLUSTER = {
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+}
 
 
 def test_a_broker_serves_the_apis_of_its_scope(registered):
     alone, cluster = load(), load(scope=Scope.CLUSTER)
     assert {*alone.handlers} == {*registered, ApiKey.DESCRIBE_QUORUM} - ONLY_IN_CLUSTER
-    assert {*cluster.handlers} == {*registered, ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ELECT_LEADERS} - ONLY_ALONE
+    assert {*cluster.handlers} == {*registered, ApiKey.ENVELOPE} - ONLY_ALONE
     for served in (alone, cluster):
         assert list(served.handlers) == sorted(served.handlers)
         served.apis.check_served({key: each.versions for key, each in served.handlers.items()})
@@ -202,8 +207,8 @@ def test_apis_of_the_controller():
     assert marked == {ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS}
 
 
-def test_a_handler_may_name_removed_versions(registered):
-    added = REGISTERED[ApiKey.CONTROLLED_SHUTDOWN]
+def test_a_handler_may_name_removed_versions():
+    added = load(scope=Scope.CLUSTER).handlers[ApiKey.CONTROLLED_SHUTDOWN]
     assert added.versions == added.advertised == (0, 3)
     fetch = KNOWN_APIS[ApiKey.FETCH]
     assert ApiHandler(fetch, handle, VersionRange(0, 5)).versions == (0, 5)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts, awaited
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 
@@ -110,6 +110,16 @@ def test_response_waits_for_its_last_part():
     parts.arrived()
     assert waiting.response is None
     parts.arrived()
+    assert waiting.response is FIRST
+
+
+def test_a_response_that_another_part_gives():
+    assert awaited(lambda give: give(FIRST)) is FIRST
+    later = []
+    waiting = awaited(later.append)
+    assert waiting.response is None
+    later[0](FIRST)
+    later[0](SECOND)
     assert waiting.response is FIRST
 
 

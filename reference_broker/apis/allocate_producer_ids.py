@@ -1,0 +1,28 @@
+"""AllocateProducerIds: a broker asks the controller of a cluster with ZooKeeper for producer ids.
+
+0: the only version (KIP-730).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.sdk.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+
+__all__ = ["handle"]
+
+
+@serves(ApiKey.ALLOCATE_PRODUCER_IDS, scope=Scope.CLUSTER)
+def handle(
+    call: Call, request: AllocateProducerIdsRequest, *, controller: Controller
+) -> AllocateProducerIdsResponse | DelayedOperation:
+    """Handle AllocateProducerIds; the response waits until the ids are stored as those of the broker."""
+    return awaited(partial(controller.allocate_producer_ids, request))

@@ -1,0 +1,26 @@
+"""AlterPartition: the leader of a partition asks the controller of a cluster with ZooKeeper for another ISR.
+
+0: lowest version. 1: recovery of leaders (KIP-704). 2: topic ids (KIP-841). 3: the epochs of the brokers in the ISR
+(KIP-903).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
+
+__all__ = ["handle"]
+
+
+@serves(ApiKey.ALTER_PARTITION, KNOWN_APIS[ApiKey.ALTER_PARTITION].known_versions, scope=Scope.CLUSTER)
+def handle(
+    call: Call, request: AlterPartitionRequest, *, controller: Controller
+) -> AlterPartitionResponse | DelayedOperation:
+    """Handle AlterPartition; the response waits until the ISRs are stored."""
+    return awaited(partial(controller.alter_partitions, request, call.version))

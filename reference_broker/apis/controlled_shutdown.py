@@ -1,0 +1,38 @@
+"""ControlledShutdown: a broker that is about to stop asks the controller of a cluster with ZooKeeper for other leaders.
+
+0: lowest version, with another header. 1: client id in the header. 2: broker epoch (KIP-380). 3: flexible.
+
+The broker asks again as long as partitions remain. As in Apache Kafka, a broker that is not the controller answers
+STALE_CONTROLLER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+
+@serves(ApiKey.CONTROLLED_SHUTDOWN, KNOWN_APIS[ApiKey.CONTROLLED_SHUTDOWN].known_versions, scope=Scope.CLUSTER)
+def handle(
+    call: Call, request: ControlledShutdownRequest, *, controller: Controller
+) -> ControlledShutdownResponse | DelayedOperation:
+    """Handle ControlledShutdown; the response waits until other leaders are stored."""
+
+    def ask(give: Callable[[ControlledShutdownResponse], None]) -> None:
+        def done(response: ControlledShutdownResponse) -> None:
+            if response.error_code == ErrorCode.NOT_CONTROLLER:
+                response.error_code = ErrorCode.STALE_CONTROLLER_EPOCH
+            give(response)
+
+        controller.shut_down_broker(request, done)
+
+    return awaited(ask)

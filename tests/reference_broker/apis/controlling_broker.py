@@ -1,0 +1,108 @@
+"""The APIs of the controller's broker, over a registry in the process and scripted brokers; through the codecs.
+
+The controller is that of broker 0. The image of that broker changes when the test says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from kafkawire.reference_broker.apis import load
+from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.image_waits import ImageWaits
+from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
+from kafkawire.reference_broker.requests.api_handlers import CLUSTER_PARTS, PARTS, Scope
+from kafkawire.reference_broker.requests.call import Call, RequestServices
+from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation, finished
+from kafkawire.reference_broker.requests.dispatcher import Dispatcher
+from kafkawire.reference_broker.requests.peer import Peer
+from kafkawire.reference_broker.work.computations import Computations
+from kafkawire.reference_broker.work.round_robin import RoundRobin
+from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.sdk.log_limit import LogLimit
+from kafkawire.sdk.protocol.codec import codec
+from kafkawire.sdk.protocol.connection import Request
+from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
+from tests.reference_broker.broker_bench import LISTENER, NOW_MS, all_steps
+from tests.reference_broker.cluster.controller.scripted_cluster import Cluster, EmbeddedTree
+
+__all__ = ["ControllingBroker"]
+
+
+class ControllingBroker:
+    """Broker 0 of a cluster, whose controller it is, unless the test has ended that.
+
+    Args:
+        broker_ids: the brokers of the cluster, broker 0 first.
+
+    Attributes:
+        cluster: the registry, the brokers, and their controllers.
+        metadata: the image of broker 0.
+        now_ms: the time.
+    """
+
+    def __init__(self, *broker_ids: int) -> None:
+        tree: Any = EmbeddedTree()
+        self.cluster = Cluster(*broker_ids, tree=tree)
+        self.now_ms = NOW_MS
+        self._timers = Timers()
+        self._image = ClusterMetadata("cluster", 0, lambda name: {})
+        self.metadata = self._image.metadata
+        self._applied = 0
+        waits = ImageWaits(self.metadata, self._timers, lambda: self.now_ms)
+        self.metadata.listen(waits.changed)
+        lines = LogLimit(logging.getLogger("kafkawire.broker"))
+        self._services = RequestServices(self._timers, Computations(self._timers), RoundRobin(), lines, 1_000_000)
+        own = {"controller": self.controller, "image_waits": waits, "metadata": self.metadata}
+        parts = {**dict.fromkeys(PARTS | CLUSTER_PARTS), **own}
+        self._dispatcher = Dispatcher(load(scope=Scope.CLUSTER), parts, self._services, 1_000_000)
+
+    @property
+    def controller(self) -> Controller:
+        """The controller's machine of broker 0, active or not."""
+        controller = self.cluster.brokers[0].controller
+        assert controller is not None
+        return controller
+
+    def show(self) -> None:
+        """Change the image as broker 0 was told."""
+        requests = self.cluster.brokers[0].requests
+        for request in requests[self._applied :]:
+            if isinstance(request, UpdateMetadataRequest):
+                finished(self._image.apply(request))
+        self._applied = len(requests)
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass."""
+        self.now_ms += milliseconds
+        self._timers.fire(self.now_ms)
+
+    def begin(self, message: Message, version: int) -> Answer:
+        """Send a request; return the response, or the operation that waits for it."""
+        kind = codec(type(message), version)
+        data = kind.encode(message)
+        received, end = kind.decode(data)
+        assert end == len(data)
+        api = KNOWN_APIS[ApiKey(message.SCHEMA.key or 0)]
+        assert version in self._dispatcher.served[api.key].numbers()
+        request = Request(api, version, 0, "client", received, len(data))
+        answer = self._dispatcher.handle(Call(self._services, request, Peer(LISTENER, "host"), self.now_ms), received)
+        if isinstance(answer, DelayedOperation):
+            all_steps(answer)
+        self.cluster.settle()
+        return answer
+
+    def ask(self, message: Message, version: int) -> Any:
+        """Send a request, and return the response as the client reads it."""
+        return self.read(self.begin(message, version), version)
+
+    def read(self, answer: Answer, version: int) -> Any:
+        """Return a response, which must be there, as the client reads it."""
+        response = answer.response if isinstance(answer, DelayedOperation) else answer
+        assert response is not None
+        kind = codec(type(response), version)
+        decoded, _ = kind.decode(kind.encode(response))
+        return decoded
