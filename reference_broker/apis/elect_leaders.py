@@ -1,0 +1,158 @@
+"""ElectLeaders: elect the preferred leaders of partitions, or leaders that are not in sync.
+
+0: preferred leaders only (KIP-183). 1: the kind of election, an error code of the whole (KIP-460). 2: flexible.
+
+The response waits until the image of this broker shows the elected leaders; partitions that it does not show in time
+are answered with REQUEST_TIMED_OUT. If all partitions were asked for, those whose leader is right already are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
+from kafkawire.reference_broker.cluster.image_waits import ImageWaits
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, MetadataImage, TopicImage
+from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import ElectionType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["handle"]
+
+Topic = ElectLeadersResponse.ReplicaElectionResult
+Partition = ElectLeadersResponse.PartitionResult
+Results = Mapping[TopicPartition, Refusal]
+
+_TOP_LEVEL_SINCE = since(ElectLeadersResponse, "error_code")
+
+
+@serves(ApiKey.ELECT_LEADERS, scope=Scope.CLUSTER)
+def handle(
+    call: Call,
+    request: ElectLeadersRequest,
+    *,
+    controller: Controller,
+    image_waits: ImageWaits,
+    metadata: MetadataCache,
+) -> Work[ElectLeadersResponse | DelayedOperation]:
+    """Handle ElectLeaders."""
+    partitions = yield from _partitions(request, metadata.image)
+    are_all, version = request.topic_partitions is None, call.version
+    if request.election_type not in list(ElectionType):
+        # As in Apache Kafka, whose client cannot send this.
+        return _response(_refused(partitions, ErrorCode.UNKNOWN_SERVER_ERROR), ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    deadline_ms = call.now_ms + request.timeout_ms
+
+    def ask(give: Callable[[ElectLeadersResponse], None]) -> None:
+        def elected(outcome: Mapping[TopicPartition, int | Refusal] | Refusal) -> None:
+            if isinstance(outcome, Refusal):
+                code = outcome.error_code
+                # A broker that is not the controller says so for each partition, without a text, as in Apache Kafka.
+                of_all = ErrorCode.NONE if code is ErrorCode.NOT_CONTROLLER else code
+                give(_response(_refused(partitions, code), of_all, version))
+                return
+            showing = _Showing(
+                outcome,
+                image_waits,
+                lambda results: give(_response(_told(results, are_all), ErrorCode.NONE, version)),
+            )
+            showing.wait(deadline_ms)
+
+        controller.elect_leaders(partitions, ElectionType(request.election_type), elected)
+
+    return awaited(ask)
+
+
+def _partitions(request: ElectLeadersRequest, image: MetadataImage) -> Work[Sequence[TopicPartition]]:
+    """Return the partitions that are asked for, without duplicates; all of the image for null."""
+    wanted: dict[TopicPartition, None] = {}
+    if request.topic_partitions is None:
+        for topic in image.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                if partition is not UNKNOWN_PARTITION:
+                    wanted[TopicPartition(topic.name, number)] = None
+            yield
+    for asked in request.topic_partitions or ():
+        for number in asked.partitions:
+            wanted[TopicPartition(asked.topic, number)] = None
+            yield
+    return list(wanted)
+
+
+class _Showing:
+    """The elected leaders of a request, until the image shows them.
+
+    Args:
+        outcome: the elected leader of each partition, or why none was elected.
+        waits: for the image.
+        done: called once with the results of all partitions.
+    """
+
+    def __init__(
+        self, outcome: Mapping[TopicPartition, int | Refusal], waits: ImageWaits, done: Callable[[Results], None]
+    ) -> None:
+        self._waits = waits
+        self._done = done
+        self._results = {each: result for each, result in outcome.items() if isinstance(result, Refusal)}
+        #: The leaders that the image has not shown yet: by topic, and by the number of the partition.
+        self._missing: dict[str, dict[int, int]] = {}
+        for partition, leader in outcome.items():
+            if not isinstance(leader, Refusal):
+                self._results[partition] = Refusal(ErrorCode.REQUEST_TIMED_OUT)
+                self._missing.setdefault(partition.topic, {})[partition.partition] = leader
+        self._topics_left = len(self._missing)
+
+    def wait(self, deadline_ms: int) -> None:
+        """Wait for the image until the deadline, and call `done`."""
+        if not self._topics_left:
+            self._done(self._results)
+        for name, leaders in list(self._missing.items()):
+            self._waits.wait_until(name, self._shows(name, leaders), self._topic_ended, deadline_ms)
+
+    def _shows(self, name: str, leaders: dict[int, int]) -> Callable[[TopicImage | None], bool]:
+        def shows(topic: TopicImage | None) -> bool:
+            for number in [number for number, leader in leaders.items() if _leads(topic, number, leader)]:
+                # A leader that has been seen counts, even if another one follows before the others are seen.
+                del leaders[number]
+                self._results[TopicPartition(name, number)] = ACCEPTED
+            return not leaders
+
+        return shows
+
+    def _topic_ended(self, error: BrokerError | None) -> None:
+        self._topics_left -= 1
+        if not self._topics_left:
+            self._done(self._results)
+
+
+def _leads(topic: TopicImage | None, number: int, leader: int) -> bool:
+    return topic is not None and topic.partition(number).leader == leader
+
+
+def _refused(partitions: Iterable[TopicPartition], code: ErrorCode) -> Results:
+    return dict.fromkeys(partitions, Refusal(code))
+
+
+def _told(results: Results, are_all: bool) -> Results:
+    if not are_all:
+        return results
+    return {each: result for each, result in results.items() if result.error_code != ErrorCode.ELECTION_NOT_NEEDED}
+
+
+def _response(results: Results, code: ErrorCode, version: int) -> ElectLeadersResponse:
+    topics: dict[str, list[Partition]] = {}
+    for partition, result in results.items():
+        topics.setdefault(partition.topic, []).append(Partition(partition.partition, *result))
+    response = ElectLeadersResponse(replica_election_results=[Topic(*each) for each in topics.items()])
+    if version >= _TOP_LEVEL_SINCE:
+        response.error_code = code
+    return response

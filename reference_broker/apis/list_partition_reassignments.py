@@ -1,0 +1,56 @@
+"""ListPartitionReassignments: the partitions of a cluster with ZooKeeper that are being moved (KIP-455).
+
+0: the only version.
+
+As in Apache Kafka, partitions that are unknown or not being moved are left out, and the timeout of the request has no
+effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kafkawire.reference_broker.cluster.controller.context import ReplicaAssignment
+from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.refusals import Refusal
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.sdk.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.routing.partitions import TopicPartition
+
+__all__ = ["handle"]
+
+Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
+
+
+@serves(ApiKey.LIST_PARTITION_REASSIGNMENTS, scope=Scope.CLUSTER)
+def handle(
+    call: Call, request: ListPartitionReassignmentsRequest, *, controller: Controller
+) -> Work[ListPartitionReassignmentsResponse | DelayedOperation]:
+    """Handle ListPartitionReassignments."""
+    wanted: dict[TopicPartition, None] = {}
+    for topic in request.topics or ():
+        for number in topic.partition_indexes:
+            wanted[TopicPartition(topic.name, number)] = None
+            yield
+
+    def ask(give: Callable[[ListPartitionReassignmentsResponse], None]) -> None:
+        controller.list_reassignments(None if request.topics is None else wanted, lambda moves: give(_response(moves)))
+
+    return awaited(ask)
+
+
+def _response(moves: Mapping[TopicPartition, ReplicaAssignment] | Refusal) -> ListPartitionReassignmentsResponse:
+    if isinstance(moves, Refusal):
+        return ListPartitionReassignmentsResponse(error_code=moves.error_code, error_message=moves.message)
+    topics: dict[str, list[Partition]] = {}
+    for partition, move in moves.items():
+        topics.setdefault(partition.topic, []).append(Partition(partition.partition, *move))
+    return ListPartitionReassignmentsResponse(topics=[Topic(*each) for each in topics.items()])
