@@ -8,6 +8,7 @@ Partitions with an offline log are left out: Apache Kafka lists no partitions of
 
 from __future__ import annotations
 
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
@@ -24,12 +25,16 @@ __all__ = ["handle"]
 Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 
-#: The offset lag, which is 0 for a leader.
+#: The offset lag of a replica, which never is behind its own high watermark.
 _NO_LAG = 0
+#: The offset lag of a partition that the controller of a cluster has not told this broker to host.
+_UNKNOWN_LAG = -1
 
 
 @serves(ApiKey.DESCRIBE_LOG_DIRS)
-def handle(call: Call, request: DescribeLogDirsRequest, *, directory: LogDirectory) -> Work[DelayedOperation]:
+def handle(
+    call: Call, request: DescribeLogDirsRequest, *, directory: LogDirectory, replicas: Replicas
+) -> Work[DelayedOperation]:
     """Handle DescribeLogDirs; the response is delayed while the volume is measured."""
     topics = []
     wanted = yield from _wanted(directory, request)
@@ -38,7 +43,8 @@ def handle(call: Call, request: DescribeLogDirsRequest, *, directory: LogDirecto
         for number in numbers:
             log = directory.log(name, number)
             if log is not None and not log.is_offline:
-                partitions.append(Partition(number, log.size_bytes, _NO_LAG))
+                lag = _UNKNOWN_LAG if replicas.get(name, number) is None else _NO_LAG
+                partitions.append(Partition(number, log.size_bytes, lag))
             yield
         if partitions:
             topics.append(DescribeLogDirsResponse.DescribeLogDirsTopic(name, partitions))

@@ -5,6 +5,7 @@ sizes, and disks and logs that have failed.
 """
 
 import errno
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,6 +76,14 @@ def test_log_that_is_offline_is_left_out(bench):
     bench.core.directory.log("t", 0).fail(OSError(errno.EIO, "broken"))
     (topic,) = described(bench).topics
     assert [partition.partition_index for partition in topic.partitions] == [1]
+
+
+def test_a_partition_that_the_broker_has_not_been_told_to_host(bench):
+    bench.create("t", 2)
+    first = bench.core.replicas.get("t", 0)
+    bench.use(replicas=SimpleNamespace(get=lambda topic, number: None if number else first))
+    ((here, there),) = (topic.partitions for topic in described(bench).topics)
+    assert (here.offset_lag, there.offset_lag) == (0, -1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
