@@ -24,6 +24,7 @@ from kafkawire.reference_broker.cluster.controller.cluster_reader import Cluster
 from kafkawire.reference_broker.cluster.controller.context import Context, Leadership, Replica, ReplicaAssignment
 from kafkawire.reference_broker.cluster.controller.election import Incumbent, elect, incumbent, last_epoch
 from kafkawire.reference_broker.cluster.controller.events import Answer, Event, Events
+from kafkawire.reference_broker.cluster.controller.feature_updates import FeatureUpdate, update_features
 from kafkawire.reference_broker.cluster.controller.isr_changes import IsrChanges
 from kafkawire.reference_broker.cluster.controller.leader_changes import LeaderChanges
 from kafkawire.reference_broker.cluster.controller.leadership_store import LeadershipStore
@@ -395,6 +396,27 @@ class Controller(SessionListener):
 
         answer: Answer[Mapping[TopicPartition, ReplicaAssignment] | Refusal] = Answer(done, refusal_of)
         self._ask("ListPartitionReassignments", steps, answer)
+
+    def update_features(
+        self,
+        updates: Sequence[FeatureUpdate],
+        done: Callable[[Mapping[str, Refusal] | Refusal], None],
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Change the finalized features of the cluster.
+
+        Args:
+            updates: the wishes of a client; the first one for each feature counts.
+            done: called with the result for each feature, or one for all.
+            validate_only: whether nothing is changed.
+        """
+
+        def steps(answer: Answer[Mapping[str, Refusal] | Refusal]) -> Steps[None]:
+            answer.give((yield from update_features(self.context, updates, validate_only=validate_only)))
+
+        answer: Answer[Mapping[str, Refusal] | Refusal] = Answer(done, refusal_of)
+        self._ask("UpdateFeatures", steps, answer)
 
     def allow_unclean_elections(self, topic: str | None = None) -> None:
         """Elect leaders that are not in sync, since the configuration allows it now.
