@@ -1,0 +1,66 @@
+"""UpdateFeatures: change the finalized features of a cluster with ZooKeeper, of which its brokers support none.
+
+0: the lowest version (KIP-584). 1: kinds of upgrades, validation alone (KIP-778). 2, which is not served: no results by
+feature.
+
+Apache Kafka 3 ignores that a request is for validation alone; here nothing is changed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.feature_updates import FeatureUpdate
+from kafkawire.reference_broker.cluster.controller.refusals import Refusal
+from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
+from kafkawire.reference_broker.requests.call import Call
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.work.pieces import Work
+from kafkawire.sdk.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import FeatureUpgradeType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+
+__all__ = ["handle"]
+
+Result = UpdateFeaturesResponse.UpdatableFeatureResult
+
+_VERSIONS = next(field.versions for field in UpdateFeaturesResponse.FIELDS if field.name == "results")
+
+#: The first version that names the kind of the upgrade, rather than whether the level may go down.
+_KINDS_SINCE = since(UpdateFeaturesRequest.FeatureUpdateKey, "upgrade_type")
+
+
+@serves(ApiKey.UPDATE_FEATURES, _VERSIONS, scope=Scope.CLUSTER)
+def handle(
+    call: Call, request: UpdateFeaturesRequest, *, controller: Controller
+) -> Work[UpdateFeaturesResponse | DelayedOperation]:
+    """Handle UpdateFeatures; the response waits until the features are stored."""
+    updates = []
+    for update in request.feature_updates:
+        kind = update.upgrade_type
+        if call.version < _KINDS_SINCE:
+            kind = FeatureUpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else FeatureUpgradeType.UPGRADE
+        updates.append(FeatureUpdate(update.feature, update.max_version_level, kind))
+        yield
+
+    def ask(give: Callable[[UpdateFeaturesResponse], None]) -> None:
+        controller.update_features(
+            updates, lambda results: give(_response(results)), validate_only=request.validate_only
+        )
+
+    return awaited(ask)
+
+
+def _response(results: Mapping[str, Refusal] | Refusal) -> UpdateFeaturesResponse:
+    if isinstance(results, Refusal):
+        return UpdateFeaturesResponse(error_code=results.error_code, error_message=results.message)
+    # Apache Kafka sends the name of the code if nothing is wrong.
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            Result(name, code, ErrorCode.NONE.name if code is ErrorCode.NONE else message)
+            for name, (code, message) in results.items()
+        ],
+    )
