@@ -10,7 +10,7 @@ from functools import partial
 from kafkawire.reference_broker.cluster.controller.controller import Controller
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.sdk.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -25,4 +25,4 @@ def handle(
     call: Call, request: AllocateProducerIdsRequest, *, controller: Controller
 ) -> AllocateProducerIdsResponse | DelayedOperation:
     """Handle AllocateProducerIds; the response waits until the ids are stored as those of the broker."""
-    return awaited(partial(controller.allocate_producer_ids, request))
+    return given_later(partial(controller.allocate_producer_ids, request))

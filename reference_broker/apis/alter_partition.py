@@ -11,7 +11,7 @@ from functools import partial
 from kafkawire.reference_broker.cluster.controller.controller import Controller
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 
@@ -23,4 +23,4 @@ def handle(
     call: Call, request: AlterPartitionRequest, *, controller: Controller
 ) -> AlterPartitionResponse | DelayedOperation:
     """Handle AlterPartition; the response waits until the ISRs are stored."""
-    return awaited(partial(controller.alter_partitions, request, call.version))
+    return given_later(partial(controller.alter_partitions, request, call.version))

@@ -13,7 +13,7 @@ from kafkawire.reference_broker.cluster.controller.controller import Controller
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -52,7 +52,7 @@ def handle(
     def ask(give: Callable[[AlterPartitionReassignmentsResponse], None]) -> None:
         controller.alter_reassignments(wanted, lambda results: give(_response(results)))
 
-    return awaited(ask)
+    return given_later(ask)
 
 
 def _response(results: Mapping[TopicPartition, Refusal] | Refusal) -> AlterPartitionReassignmentsResponse:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from kafkawire.reference_broker.cluster.controller.controller import Controller
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from kafkawire.sdk.protocol.tables.apis import KNOWN_APIS, ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
@@ -35,4 +35,4 @@ def handle(
 
         controller.shut_down_broker(request, done)
 
-    return awaited(ask)
+    return given_later(ask)

@@ -17,7 +17,7 @@ from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, Metadat
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -69,7 +69,7 @@ def handle(
 
         controller.elect_leaders(partitions, ElectionType(request.election_type), elected)
 
-    return awaited(ask)
+    return given_later(ask)
 
 
 def _partitions(request: ElectLeadersRequest, image: MetadataImage) -> Work[Sequence[TopicPartition]]:

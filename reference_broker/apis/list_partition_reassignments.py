@@ -15,7 +15,7 @@ from kafkawire.reference_broker.cluster.controller.controller import Controller
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -44,7 +44,7 @@ def handle(
     def ask(give: Callable[[ListPartitionReassignmentsResponse], None]) -> None:
         controller.list_reassignments(None if request.topics is None else wanted, lambda moves: give(_response(moves)))
 
-    return awaited(ask)
+    return given_later(ask)
 
 
 def _response(moves: Mapping[TopicPartition, ReplicaAssignment] | Refusal) -> ListPartitionReassignmentsResponse:

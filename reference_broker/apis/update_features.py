@@ -15,7 +15,7 @@ from kafkawire.reference_broker.cluster.controller.feature_updates import Featur
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
 from kafkawire.reference_broker.requests.call import Call
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, awaited
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
 from kafkawire.reference_broker.work.pieces import Work
 from kafkawire.sdk.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kafkawire.sdk.protocol.tables.apis import ApiKey
@@ -50,7 +50,7 @@ def handle(
             updates, lambda results: give(_response(results)), validate_only=request.validate_only
         )
 
-    return awaited(ask)
+    return given_later(ask)
 
 
 def _response(results: Mapping[str, Refusal] | Refusal) -> UpdateFeaturesResponse:

@@ -16,7 +16,7 @@ from kafkawire.reference_broker.work.timers import Timer, Timers
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.schema import Message
 
-__all__ = ["Answer", "DelayedOperation", "OnError", "Parts", "awaited", "finished"]
+__all__ = ["Answer", "DelayedOperation", "OnError", "Parts", "finished", "given_later"]
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
@@ -193,7 +193,7 @@ def finished(work: Generator[None, None, R]) -> R:
         return result
 
 
-def awaited(ask: Callable[[Callable[[M], None]], None]) -> M | DelayedOperation:
+def given_later(ask: Callable[[Callable[[M], None]], None]) -> M | DelayedOperation:
     """Return a response that another part of the broker gives, delayed unless it is given at once.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts, awaited
+from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, Parts, given_later
 from kafkawire.sdk.errors import LocalProtocolError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.heartbeat import HeartbeatResponse
 
@@ -114,9 +114,9 @@ def test_response_waits_for_its_last_part():
 
 
 def test_a_response_that_another_part_gives():
-    assert awaited(lambda give: give(FIRST)) is FIRST
+    assert given_later(lambda give: give(FIRST)) is FIRST
     later = []
-    waiting = awaited(later.append)
+    waiting = given_later(later.append)
     assert waiting.response is None
     later[0](FIRST)
     later[0](SECOND)
