@@ -1,15 +1,35 @@
-"""DescribeCluster lists the one broker, and refuses the endpoints that only controllers list, as Apache Kafka does.
+"""DescribeCluster lists the brokers that the client can reach, and refuses the endpoints that only controllers list.
 
-Method: a broker without sockets, sent the cases of a table that holds Kafka's answers.
+Method: a broker without sockets, sent the cases of a table that holds Kafka's answers, and one that knows others.
 """
 
 import pytest
 
+from kafkawire.sdk.protocol.messages.describe_cluster import DescribeClusterRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
+from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID
 from tests.reference_broker.apis.asked_bench import check
 from tests.reference_broker.apis.asked_cases import cases, name_of
+from tests.reference_broker.apis.several_brokers import BROKERS, INSIDE
+from tests.reference_broker.broker_bench import versions_of
 
 
 @pytest.mark.parametrize("case", cases(ApiKey.DESCRIBE_CLUSTER), ids=name_of)
 def test_answers(bench, case):
     check(bench, case)
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_CLUSTER))
+def test_several_brokers(bench, version):
+    bench.core.metadata.publish(brokers=BROKERS, controller_id=3)
+    response = bench.ask(DescribeClusterRequest(), version)
+    found = [(each.broker_id, each.host, each.port, each.rack) for each in response.brokers]
+    assert found == [(1, "broker", 9092, None), (2, "other", 9092, "east")]
+    assert response.controller_id == 3, "whether or not the client can reach it"
+    bench.core.metadata.publish(controller_id=NO_CONTROLLER_ID)
+    bench.peer = INSIDE
+    response = bench.ask(DescribeClusterRequest(), version)
+    assert [(each.broker_id, each.host, each.port) for each in response.brokers] == [
+        (number, f"inside{number}", 9093) for number in (1, 2, 3)
+    ]
+    assert response.controller_id == -1

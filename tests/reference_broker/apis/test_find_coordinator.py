@@ -1,6 +1,6 @@
-"""FindCoordinator names this broker for groups and transactions, and no broker for other kinds of keys.
+"""FindCoordinator names the broker that leads the partition of a group or a transactional id, if clients can reach it.
 
-Method: a broker without sockets.
+Method: a broker without sockets, alone or with the image of several brokers.
 """
 
 import pytest
@@ -13,6 +13,7 @@ from kafkawire.sdk.protocol.messages.find_coordinator import FindCoordinatorRequ
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import TRANSACTION_STATE_TOPIC, CoordinatorType
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from tests.reference_broker.apis.several_brokers import BROKERS, INSIDE
 from tests.reference_broker.broker_bench import BrokerBench, versions_of
 from tests.reference_broker.storage.held_work import HeldWork
 
@@ -128,3 +129,30 @@ def test_nobody_coordinates_from_a_partition_that_the_broker_has_not_heard_of(be
     found = ask(bench, kind, version)
     is_found = partition_of("g", size) == known
     assert (found.error_code, found.node_id) == ((0, 1) if is_found else (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1))
+
+
+#: The leader of a partition, and its address for clients of the listeners PLAINTEXT and INTERNAL.
+LEADERS = [
+    (2, ("other", 9092), ("inside2", 9093)),
+    (3, None, ("inside3", 9093)),
+    (4, None, None),
+    (-1, None, None),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("kind", [CoordinatorType.GROUP, CoordinatorType.TRANSACTION])
+@pytest.mark.parametrize(("leader", "outside", "inside"), LEADERS)
+def test_coordinators_on_other_brokers(bench, kind, version, leader, outside, inside):
+    partition = PartitionImage(leader, 0, (2,), (2,))
+    names = ("__consumer_offsets", "__transaction_state")
+    topics = [TopicImage(name, name.encode()[-16:], (partition,), {}) for name in names]
+    bench.core.metadata.publish(topics, brokers=BROKERS)
+    for address in (outside, inside):
+        found = ask(bench, kind, version)
+        if address is None:
+            assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+            assert (found.host, found.port) == ("", -1)
+        else:
+            assert (found.error_code, found.node_id, (found.host, found.port)) == (ErrorCode.NONE, leader, address)
+        bench.peer = INSIDE

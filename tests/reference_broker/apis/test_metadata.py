@@ -5,12 +5,7 @@ Method: a broker without sockets.
 
 import pytest
 
-from kafkawire.reference_broker.metadata.image import (
-    UNKNOWN_PARTITION,
-    BrokerRegistration,
-    PartitionImage,
-    TopicImage,
-)
+from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, PartitionImage, TopicImage
 from kafkawire.reference_broker.metadata.new_topics import PARTITIONS_MAX
 from kafkawire.reference_broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
@@ -19,7 +14,7 @@ from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
-from kafkawire.sdk.transport.wire import Address
+from tests.reference_broker.apis.several_brokers import BROKERS, INSIDE
 from tests.reference_broker.broker_bench import NOT_ASKED, BrokerBench, all_steps, versions_of
 from tests.reference_broker.storage.held_work import HeldWork
 
@@ -157,19 +152,12 @@ def test_topics_of_the_broker_are_internal(bench):
     assert (topic.is_internal, len(topic.partitions)) == (True, 1)
 
 
-OTHERS = {
-    1: BrokerRegistration(1, {"PLAINTEXT": Address("broker", 9092)}),
-    2: BrokerRegistration(2, {"PLAINTEXT": Address("other", 9092)}, "east"),
-    3: BrokerRegistration(3, {"INTERNAL": Address("inside", 9092)}),
-}
-
-
 @pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
 def test_leaders_that_the_client_cannot_reach(bench, version):
     """Broker 3 lacks the listener of the client, broker 4 is not alive."""
     partitions = tuple(PartitionImage(leader, 5, (leader,), (leader, 2)) for leader in (1, 2, 3, 4))
     topic = TopicImage("t", b"t" * 16, partitions, {})
-    bench.core.metadata.publish([topic], brokers=OTHERS, controller_id=NO_CONTROLLER_ID)
+    bench.core.metadata.publish([topic], brokers=BROKERS, controller_id=NO_CONTROLLER_ID)
     response = bench.ask(MetadataRequest([Topic(name="t")]), version)
     assert [(each.node_id, each.rack) for each in response.brokers] == [(1, None), (2, "east" if version else None)]
     assert response.controller_id == -1
@@ -188,11 +176,42 @@ def test_leaders_that_the_client_cannot_reach(bench, version):
         assert (each.isr_nodes, each.replica_nodes) == expected
 
 
+@pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
+def test_a_client_gets_the_addresses_of_the_listener_that_it_came_through(bench, version):
+    partitions = tuple(PartitionImage(leader, 5, (leader,), (leader, 2)) for leader in (3, 4))
+    bench.core.metadata.publish([TopicImage("t", b"t" * 16, partitions, {})], brokers=BROKERS, controller_id=3)
+    bench.peer = INSIDE
+    response = bench.ask(MetadataRequest([Topic(name="t")]), version)
+    assert [(each.node_id, each.host, each.port) for each in response.brokers] == [
+        (number, f"inside{number}", 9093) for number in (1, 2, 3)
+    ]
+    assert response.controller_id == (3 if version else -1)
+    (described,) = response.topics
+    assert [(each.error_code, each.leader_id) for each in described.partitions] == [
+        (ErrorCode.NONE, 3),
+        (ErrorCode.LEADER_NOT_AVAILABLE, -1),
+    ]
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.METADATA))
+def test_replicas_that_are_offline(bench, version):
+    """A partition without a leader keeps its ISR; the offline replicas are those that the controller names."""
+    partitions = (PartitionImage(1, 5, (1,), (1, 2, 4), (2, 4)), PartitionImage(-1, 5, (4,), (4,), (4,)))
+    bench.core.metadata.publish([TopicImage("t", b"t" * 16, partitions, {})], brokers=BROKERS)
+    (described,) = bench.ask(MetadataRequest([Topic(name="t")]), version).topics
+    assert [each.offline_replicas for each in described.partitions] == ([(2, 4), (4,)] if version >= 5 else [(), ()])
+    led, other = described.partitions
+    hidden = ErrorCode.NONE if version else ErrorCode.REPLICA_NOT_AVAILABLE
+    assert (led.error_code, led.replica_nodes) == (hidden, (1, 2, 4) if version else (1, 2))
+    assert (other.error_code, other.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert (other.isr_nodes, other.replica_nodes) == (((4,), (4,)) if version else ((), ()))
+
+
 @pytest.mark.parametrize(("version", "code"), [(0, ErrorCode.REPLICA_NOT_AVAILABLE), (1, ErrorCode.NONE)])
 @pytest.mark.parametrize(("isr", "replicas"), [((1, 4), (1,)), ((1,), (1, 3)), ((1, 4), (1, 4))])
 def test_replicas_that_the_client_cannot_reach(bench, version, code, isr, replicas):
     topic = TopicImage("t", b"t" * 16, (PartitionImage(1, 0, isr, replicas), PartitionImage(1, 0, (1,), (1, 2))), {})
-    bench.core.metadata.publish([topic], brokers=OTHERS)
+    bench.core.metadata.publish([topic], brokers=BROKERS)
     (described,) = bench.ask(MetadataRequest([Topic(name="t")]), version).topics
     assert [each.error_code for each in described.partitions] == [code, ErrorCode.NONE]
     assert described.partitions[0].isr_nodes == ((1,) if code else isr)
