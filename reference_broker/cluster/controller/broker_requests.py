@@ -28,6 +28,8 @@ __all__ = [
     "CURRENT_VERSIONS",
     "RETRY_BACKOFF_MS",
     "WAITING_MAX",
+    "WAITING_PARTITIONS_MAX",
+    "WAITING_STATES_MAX",
     "BrokerRequests",
     "Channels",
     "ControlRequest",
@@ -46,6 +48,11 @@ RETRY_BACKOFF_MS: Final = 100
 #: Requests that wait for one broker. One that is registered and does not answer for so long would cost memory without
 #: bound; then the controller resigns, and its successor sends the whole state instead.
 WAITING_MAX: Final = 10_000
+
+#: The partitions in these requests, of which each costs a few hundred bytes: as many as the cluster has, so often, and
+#: this number at least. A fail-over names each partition about three times. One request is taken whatever its size.
+WAITING_STATES_MAX: Final = 10
+WAITING_PARTITIONS_MAX: Final = 1_000_000
 
 #: The first versions of StopReplica whose partitions are grouped by topic, and whose partitions say whether they are
 #: deleted.
@@ -179,15 +186,20 @@ class BrokerRequests:
         """Begin to collect requests."""
         return RequestBatch(self._context, self._controller_id, self._listener, self._versions, self._put)
 
+    @property
+    def _partitions_max(self) -> int:
+        return max(WAITING_PARTITIONS_MAX, WAITING_STATES_MAX * len(self._context.leaderships))
+
     def _put(self, broker_id: int, request: ControlRequest) -> None:
         queue = self._queues.get(broker_id)
         if queue is None:
             _log.warning("a request for broker %d is dropped, since there is no connection", broker_id)
-        elif queue.waiting >= WAITING_MAX:
-            _log.error("broker %d has not answered, and %d requests wait for it", broker_id, WAITING_MAX)
+        elif not queue.has_room(partitions := _partitions_in(request.message), self._partitions_max):
+            text = "broker %d has not answered, and %d requests with %d partitions wait for it"
+            _log.error(text, broker_id, queue.waiting, queue.partitions)
             self._overflowed(broker_id)
         else:
-            queue.put(request)
+            queue.put(request, partitions)
 
 
 class _Queue:
@@ -204,20 +216,30 @@ class _Queue:
         self._channels = channels
         self._later = later
         self._answered = answered
-        self._requests: deque[ControlRequest] = deque()
+        #: Each request, with the number of partitions in it.
+        self._requests: deque[tuple[ControlRequest, int]] = deque()
         self._cancel_retry: Callable[[], None] | None = None
         self._attempts = 0
         self._is_under_way = False
         self._is_closed = False
+        #: So many partitions are in requests that are not answered.
+        self.partitions = 0
 
     @property
     def waiting(self) -> int:
         """So many requests are not answered."""
         return len(self._requests)
 
-    def put(self, request: ControlRequest) -> None:
-        """Send a request after those that were put before it."""
-        self._requests.append(request)
+    def has_room(self, partitions: int, partitions_max: int) -> bool:
+        """Return whether a request with so many partitions may wait, where all together have at most so many."""
+        if not self._requests:
+            return True
+        return len(self._requests) < WAITING_MAX and self.partitions + partitions <= partitions_max
+
+    def put(self, request: ControlRequest, partitions: int) -> None:
+        """Send a request, which has so many partitions, after those that were put before it."""
+        self._requests.append((request, partitions))
+        self.partitions += partitions
         # Without a timer to repeat a request, the next one that is put repeats it.
         if not self._is_under_way and self._cancel_retry is None:
             self._send()
@@ -239,7 +261,7 @@ class _Queue:
             if not self._is_closed and self._is_under_way and attempt == self._attempts:
                 self._done(response)
 
-        self._channels.send(self._broker_id, self._requests[0], done)
+        self._channels.send(self._broker_id, self._requests[0][0], done)
 
     def _done(self, response: Message | Exception) -> None:
         self._is_under_way = False
@@ -247,7 +269,8 @@ class _Queue:
             _log.warning("a request to broker %d is repeated: %s", self._broker_id, response)
             self._cancel_retry = self._later(RETRY_BACKOFF_MS, self._send)
             return
-        request = self._requests.popleft()
+        request, partitions = self._requests.popleft()
+        self.partitions -= partitions
         if self._requests:
             self._send()
         self._answered(self._broker_id, request, response)
@@ -466,6 +489,17 @@ class RequestBatch:
             controller_epoch=self._context.epoch,
             broker_epoch=self._context.brokers[broker_id].epoch,
         )
+
+
+def _partitions_in(message: Message) -> int:
+    """Return how many partitions a request names."""
+    if isinstance(message, LeaderAndIsrRequest | UpdateMetadataRequest):
+        return sum(len(topic.partition_states) for topic in message.topic_states)
+    if isinstance(message, StopReplicaRequest):
+        by_topic = sum(len(topic.partition_indexes) for topic in message.topics)
+        by_state = sum(len(topic.partition_states) for topic in message.topic_states)
+        return by_state + by_topic + len(message.ungrouped_partitions)
+    return 0
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

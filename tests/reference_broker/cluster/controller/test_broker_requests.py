@@ -5,13 +5,22 @@ Method: batches over a context, and a scripted cluster.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kafkawire.reference_broker.cluster.controller import broker_requests
-from kafkawire.reference_broker.cluster.controller.broker_requests import RETRY_BACKOFF_MS, RequestVersions
+from kafkawire.reference_broker.cluster.controller.broker_requests import (
+    RETRY_BACKOFF_MS,
+    ControlRequest,
+    RequestVersions,
+)
+from kafkawire.reference_broker.cluster.controller.context import Leadership
+from kafkawire.reference_broker.cluster.controller.live_brokers import LiveBroker
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest
+from kafkawire.sdk.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kafkawire.sdk.protocol.messages.update_metadata import UpdateMetadataRequest
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
 
@@ -89,6 +98,71 @@ def test_too_many_waiting_requests_end_the_controller(monkeypatch: pytest.Monkey
     for number in range(4):
         cluster.create(f"t{number}", (1, 0))
     assert cluster.controller.controller_id == 1
+
+
+class Waiting:
+    """The requests of a controller to broker 0, which are answered when the test says so.
+
+    Attributes:
+        context: has the number of partitions of the cluster.
+        overflows: how often a request found no room.
+    """
+
+    def __init__(self) -> None:
+        self.context = Cluster(0).controller.context
+        self.sent: list[Callable[[Message | Exception], None]] = []
+        self.overflows = 0
+        self.requests = broker_requests.BrokerRequests(
+            0, "PLAINTEXT", self.context, self, lambda *_: None, lambda *_: None, self.overflow
+        )
+        self.requests.connect(self.context.brokers[0])
+
+    def overflow(self, broker_id: int) -> None:
+        self.overflows += 1
+
+    def connect(self, broker: LiveBroker) -> None:
+        """Connect, see `Channels`."""
+
+    def disconnect(self, broker_id: int) -> None:
+        """Disconnect, see `Channels`."""
+
+    def send(self, broker_id: int, request: ControlRequest, done: Callable[[Message | Exception], None]) -> None:
+        self.sent.append(done)
+
+    def stop(self, *numbers: int, version: int = 4) -> None:
+        """Send a StopReplica."""
+        self.requests._versions = RequestVersions(stop_replica=version)
+        batch = self.requests.batch()
+        for number in numbers:
+            batch.add_stop_replica((0,), TopicPartition("t", number), is_deleted=True)
+        batch.send()
+
+
+@pytest.mark.parametrize("version", [4, 2, 0])
+def test_requests_that_name_too_many_partitions(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    monkeypatch.setattr(broker_requests, "WAITING_PARTITIONS_MAX", 5)
+    waiting = Waiting()
+    waiting.stop(1, 2, 3, version=version)
+    waiting.stop(4, 5, version=version)
+    assert waiting.overflows == 0
+    waiting.stop(6, version=version)
+    assert waiting.overflows == 1
+    waiting.sent[0](StopReplicaResponse())
+    waiting.stop(6, 7, 8, version=version)
+    assert waiting.overflows == 1, "what is answered does not count"
+
+
+def test_the_partitions_of_the_cluster_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_requests, "WAITING_PARTITIONS_MAX", 1)
+    monkeypatch.setattr(broker_requests, "WAITING_STATES_MAX", 2)
+    waiting = Waiting()
+    waiting.stop(1, 2, 3)
+    assert waiting.overflows == 0, "one request is taken whatever its size"
+    waiting.context.leaderships = {TopicPartition("t", number): Leadership(0, (0,)) for number in range(2)}
+    waiting.stop(4)
+    assert waiting.overflows == 0
+    waiting.stop(5)
+    assert waiting.overflows == 1
 
 
 def test_all_brokers_share_what_they_are_told() -> None:
