@@ -9,7 +9,8 @@ Source: `TopicDeletionManager` in Apache Kafka.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 from kafkawire.reference_broker.cluster.controller.broker_requests import BrokerRequests
 from kafkawire.reference_broker.cluster.controller.context import Context, Replica
@@ -19,11 +20,14 @@ from kafkawire.reference_broker.cluster.controller.replica_states import Replica
 from kafkawire.reference_broker.cluster.controller.states import PartitionState, ReplicaState
 from kafkawire.sdk.protocol.tables.znodes import TOPIC, TOPIC_CONFIG, TOPIC_DELETION
 from kafkawire.sdk.registry.registry import RegistryError
-from kafkawire.sdk.registry.steps import Steps, delete_recursively
+from kafkawire.sdk.registry.steps import Steps, delete_recursively, together
 
 __all__ = ["TopicDeletions"]
 
 _log = logging.getLogger("kafkawire.broker")
+
+#: Partitions of topics whose nodes are deleted side by side: a tenth of the operations that may wait for the registry.
+_PARTITIONS_TOGETHER_MAX: Final = 10_000
 
 
 class TopicDeletions:
@@ -102,12 +106,12 @@ class TopicDeletions:
     def proceed(self) -> Steps[None]:
         """Finish, repeat and begin deletions, as the states of the replicas allow."""
         context = self._context
-        to_retry, to_begin = [], []
+        finished, to_retry, to_begin = [], [], []
         for topic in list(context.deletions):
             if topic in context.topics and topic not in context.assignments:
                 continue  # it cannot be read, so that its replicas are unknown
             if context.are_all_in(topic, ReplicaState.DELETION_SUCCESSFUL):
-                yield from self._finish(topic)
+                finished.append(topic)
                 continue
             if context.replicas_in(topic, ReplicaState.DELETION_STARTED):
                 continue
@@ -115,27 +119,51 @@ class TopicDeletions:
                 to_retry.append(topic)
             if topic not in context.deletions_held:
                 to_begin.append(topic)
+        for portion in self._portions(finished):
+            yield from self._finish(portion)
         retried = [each for topic in to_retry for each in context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE)]
         yield from self._replica_states.change(retried, ReplicaState.OFFLINE)
         if to_begin:
             yield from self._begin(to_begin)
 
-    def _finish(self, topic: str) -> Steps[None]:
-        """Delete the nodes of a topic; if one cannot be deleted, the topic stays marked, and is tried again later."""
+    def _portions(self, topics: Iterable[str]) -> Iterator[list[str]]:
+        """Yield topics in groups that have few enough partitions to be deleted side by side."""
+        portion: list[str] = []
+        size = 0
+        for topic in topics:
+            count = len(self._context.assignments.get(topic, ()))
+            if portion and size + count > _PARTITIONS_TOGETHER_MAX:
+                yield portion
+                portion, size = [], 0
+            portion.append(topic)
+            size += count
+        if portion:
+            yield portion
+
+    def _finish(self, topics: Sequence[str]) -> Steps[None]:
+        """Delete the nodes of topics; one of which a node cannot be deleted stays marked, and is tried again later."""
         context = self._context
+        are_gone = yield from together(self._delete_nodes(topic) for topic in topics)
+        for topic, is_gone in zip(topics, are_gone, strict=True):
+            if is_gone:
+                replicas = context.replicas_in(topic, ReplicaState.DELETION_SUCCESSFUL)
+                yield from self._replica_states.change(replicas, ReplicaState.NON_EXISTENT)
+                context.remove_topic(topic)
+                _log.info("topic %s is deleted", topic)
+
+    def _delete_nodes(self, topic: str) -> Steps[bool]:
+        """Delete the nodes of a topic; return whether all are gone."""
+        check = self._context.check
         try:
-            yield from delete_recursively(TOPIC.path(topic), context.check)
+            yield from delete_recursively(TOPIC.path(topic), check)
         except RegistryError as error:
             raise_if_of_all(error)
             _log.error("topic %s stays in the registry: %s", topic, error)
-            return
+            return False
         for path in (TOPIC_CONFIG.path(topic), TOPIC_DELETION.path(topic)):
-            if not (yield from delete_each(context.check, (path,))):
-                return
-        replicas = context.replicas_in(topic, ReplicaState.DELETION_SUCCESSFUL)
-        yield from self._replica_states.change(replicas, ReplicaState.NON_EXISTENT)
-        context.remove_topic(topic)
-        _log.info("topic %s is deleted", topic)
+            if not (yield from delete_each(check, (path,))):
+                return False
+        return True
 
     def _begin(self, topics: Collection[str]) -> Steps[None]:
         context = self._context

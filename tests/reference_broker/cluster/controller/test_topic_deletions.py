@@ -5,11 +5,14 @@ Method: a scripted cluster.
 
 from __future__ import annotations
 
-from kafkawire.sdk.protocol.tables.znodes import (
-    TOPIC,
-    TOPIC_DELETION,
-)
-from kafkawire.sdk.registry.registry import Create
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from kafkawire.reference_broker.cluster.controller import topic_deletions
+from kafkawire.reference_broker.cluster.controller.broker_requests import RETRY_BACKOFF_MS
+from kafkawire.sdk.protocol.tables.znodes import TOPIC, TOPIC_DELETION
+from kafkawire.sdk.registry.registry import Create, Delete, Operation, Outcome, RegistryCode
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
 
@@ -26,6 +29,57 @@ def test_a_marked_topic_is_deleted() -> None:
         assert not broker.states
         assert not broker.metadata
     assert not cluster.controller.context.replica_states
+
+
+def trips_to_delete(count: int) -> int:
+    """Return how often the controller has waited for the registry, to delete so many topics."""
+    cluster = Cluster(0, 1)
+    names = [f"t{number}" for number in range(count)]
+    for name in names:
+        cluster.create(name, (1, 0))
+    cluster.unreachable.add(1)
+    for name in names:
+        cluster.tree.change(Create(TOPIC_DELETION.path(name)), 0)
+    cluster.settle()
+    registry = cluster.brokers[0].registry
+    submit, trips = registry.submit, []
+
+    def counted(operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
+        trips.append(operations)
+        submit(operations, done)
+
+    registry.submit = counted  # type: ignore[method-assign]
+    cluster.unreachable.clear()
+    cluster.fire(RETRY_BACKOFF_MS)
+    assert not [name for name in names if TOPIC.path(name) in cluster.tree.nodes]
+    assert not cluster.controller.context.topics
+    return len(trips)
+
+
+def test_topics_are_deleted_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, many = trips_to_delete(1), trips_to_delete(20)
+    assert many == one
+    monkeypatch.setattr(topic_deletions, "_PARTITIONS_TOGETHER_MAX", 4)
+    assert one < trips_to_delete(20) <= 5 * one
+
+
+def test_a_node_that_cannot_be_deleted_concerns_its_topic() -> None:
+    cluster = Cluster(0)
+    for name in "tuv":
+        cluster.create(name, (0,))
+    cluster.brokers[0].registry.error_of = lambda operation: (
+        RegistryCode.NO_AUTH if isinstance(operation, Delete) and operation.path == TOPIC.path("u") else None
+    )
+    for name in "tuv":
+        cluster.tree.change(Create(TOPIC_DELETION.path(name)), 0)
+    cluster.settle()
+    assert [name for name in "tuv" if TOPIC_DELETION.path(name) in cluster.tree.nodes] == ["u"]
+    assert list(cluster.controller.context.deletions) == ["u"]
+    cluster.brokers[0].registry.error_of = lambda operation: None
+    cluster.create("w", (0,))
+    cluster.tree.change(Create(TOPIC_DELETION.path("w")), 0)
+    cluster.settle()
+    assert not cluster.controller.context.topics
 
 
 def test_a_deletion_waits_for_a_dead_broker() -> None:
