@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from kafkawire.reference_broker.cluster.controller.broker_requests import BrokerRequests
 from kafkawire.reference_broker.cluster.controller.cluster_reader import StoredTopic, stored_topic
@@ -34,12 +35,21 @@ from kafkawire.sdk.protocol.tables.znodes import (
 )
 from kafkawire.sdk.registry.content import DamagedZnode
 from kafkawire.sdk.registry.registry import Data, RegistryCode, RegistryError, SetData, Stat
-from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Steps, checked
+from kafkawire.sdk.registry.steps import ATTEMPTS_MAX, Steps, checked, together
 from kafkawire.sdk.routing.partitions import TopicPartition
 
-__all__ = ["Reassignments", "stored_assignment"]
+__all__ = ["MOVES_TOGETHER_MAX", "Reassignments", "stored_assignment"]
 
 _log = logging.getLogger("kafkawire.broker")
+
+
+#: Reassignments whose steps are taken side by side: each takes a few of the operations that may wait for the registry.
+MOVES_TOGETHER_MAX: Final = 1_000
+
+#: Why reassignments do not proceed.
+_Failures = dict[TopicPartition, KafkaWireError]
+
+A = TypeVar("A")
 
 
 class Reassignments:
@@ -84,10 +94,10 @@ class Reassignments:
         Args:
             is_meant: which of them, by partition and assignment.
         """
-        for partition in list(self._context.reassigned):
-            assignment = self._context.assignment(partition)
-            if is_meant(partition, assignment):
-                yield from self._try(partition, assignment)
+        assignments = {partition: self._context.assignment(partition) for partition in self._context.reassigned}
+        yield from self._move(
+            {each: assignment for each, assignment in assignments.items() if is_meant(each, assignment)}
+        )
 
     def take_orders(self) -> Steps[set[TopicPartition]]:
         """Begin what `/admin/reassign_partitions` orders, and watch that node.
@@ -162,108 +172,164 @@ class Reassignments:
 
     def complete_if_in_sync(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Continue the reassignments among partitions whose target is in sync."""
-        for partition in partitions:
-            if partition in self._context.reassigned:
-                assignment = self._context.assignment(partition)
-                if (yield from self._is_in_sync(partition, assignment)):
-                    yield from self._try(partition, assignment)
+        context = self._context
+        moved = {each: context.assignment(each) for each in partitions if each in context.reassigned}
+        if moved:
+            in_sync = yield from self._in_sync(moved)
+            yield from self._move({partition: moved[partition] for partition in in_sync})
 
     def _begin(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[dict[TopicPartition, Refusal]]:
         results: dict[TopicPartition, Refusal] = {}
+        possible: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, assignment in wanted.items():
             exists = bool(self._context.assignment(partition).replicas)
             if not exists or partition.topic in self._context.deletions:
                 text = "The partition does not exist."
                 results[partition] = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
             else:
-                results[partition] = yield from self._try(partition, assignment)
+                possible[partition] = assignment
+        results.update((yield from self._move(possible)))
         return results
 
-    def _try(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[Refusal]:
-        try:
-            yield from self._move(partition, assignment)
-        except StateChangeFailed as error:
-            _log.error("the reassignment of %s did not proceed: %s", partition, error)
-            return refusal_of(ErrorCode.UNKNOWN_SERVER_ERROR)
-        return ACCEPTED
+    def _move(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[dict[TopicPartition, Refusal]]:
+        """Take the next steps of reassignments, several side by side; return the result of each."""
+        results: dict[TopicPartition, Refusal] = {}
+        partitions = list(wanted)
+        for start in range(0, len(partitions), MOVES_TOGETHER_MAX):
+            portion = {each: wanted[each] for each in partitions[start : start + MOVES_TOGETHER_MAX]}
+            failed = yield from self._move_portion(portion)
+            for partition in portion:
+                error = failed.get(partition)
+                results[partition] = ACCEPTED if error is None else refusal_of(ErrorCode.UNKNOWN_SERVER_ERROR)
+                if error is not None:
+                    _log.error("the reassignment of %s did not proceed: %s", partition, error)
+        return results
 
-    def _move(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
+    def _move_portion(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
+        """Take the next steps of reassignments; return those that failed."""
+        self._deletions.hold({partition.topic for partition in wanted})
+        failed = yield from self._update(wanted)
+        stored = _without(wanted, failed)
+        in_sync = yield from self._in_sync(stored)
+        syncing = _without(stored, in_sync)
+        unchanged = yield from self._bump_leader_epochs(syncing)
+        # A replica that an earlier attempt started stays as it is.
+        yield from self._replica_states.change(self._absent(_without(syncing, unchanged)), ReplicaState.NEW)
+        unfinished = yield from self._complete({partition: wanted[partition] for partition in in_sync})
+        return {**failed, **unchanged, **unfinished}
+
+    def _complete(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
+        """Phase B of reassignments whose target is in sync; return those that failed."""
         context = self._context
-        self._deletions.hold((partition.topic,))
-        yield from self._update(partition, assignment)
-        if not (yield from self._is_in_sync(partition, assignment)):
-            yield from self._bump_leader_epoch(partition, assignment)
-            added = [Replica(partition, broker_id) for broker_id in assignment.adding]
-            # A replica that an earlier attempt started stays as it is.
-            fresh = [each for each in added if self._is_absent(each)]
-            yield from self._replica_states.change(fresh, ReplicaState.NEW)
-            return
-        added = [Replica(partition, broker_id) for broker_id in assignment.adding]
-        yield from self._replica_states.change([each for each in added if self._is_absent(each)], ReplicaState.NEW)
+        if not wanted:
+            return {}
+        yield from self._replica_states.change(self._absent(wanted), ReplicaState.NEW)
+        added = [Replica(each, broker_id) for each, assignment in wanted.items() for broker_id in assignment.adding]
         yield from self._replica_states.change(added, ReplicaState.ONLINE)
-        done = ReplicaAssignment(assignment.target)
-        context.assign(partition, done)
-        yield from self._move_leader(partition, done)
-        yield from self._delete_replicas(partition, assignment.removing)
-        yield from self._write(partition, done)
-        yield from self._remove_orders(lambda each, replicas: each == partition and replicas == done.replicas)
-        context.reassigned.pop(partition, None)
+        done = {partition: ReplicaAssignment(assignment.target) for partition, assignment in wanted.items()}
+        for partition, assignment in done.items():
+            context.assign(partition, assignment)
+        failed = yield from self._move_leaders(done)
+        # The next attempt takes these steps again.
+        for partition in failed:
+            context.assign(partition, wanted[partition])
+        left = _without(done, failed)
+        removed = [Replica(each, broker_id) for each in left for broker_id in wanted[each].removing]
+        yield from self._delete_replicas(removed)
+        failed |= yield from self._write(left)
+        left = _without(left, failed)
+        yield from self._remove_orders(lambda each, replicas: each in left and replicas == left[each].replicas)
+        for partition in left:
+            context.reassigned.pop(partition, None)
         batch = self._requests.batch()
-        batch.add_metadata(context.brokers, (partition,))
+        batch.add_metadata(context.brokers, left)
         batch.send()
-        yield from self._deletions.resume((partition.topic,))
+        yield from self._deletions.resume({partition.topic for partition in left})
+        return failed
 
-    def _is_absent(self, replica: Replica) -> bool:
-        return self._context.replica_states.get(replica, ReplicaState.NON_EXISTENT) is ReplicaState.NON_EXISTENT
+    def _absent(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> list[Replica]:
+        """Return the replicas that reassignments add, and that have not been started."""
+        states = self._context.replica_states
+        added = [Replica(each, broker_id) for each, wanted in assignments.items() for broker_id in wanted.adding]
+        return [each for each in added if states.get(each, ReplicaState.NON_EXISTENT) is ReplicaState.NON_EXISTENT]
 
-    def _update(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
-        """Phase U: store the assignment first, then note it, then stop the replicas that are not needed any more."""
-        current = self._context.assignment(partition)
-        if current != assignment:
-            yield from self._write(partition, assignment)
-            self._context.assign(partition, assignment)
-            unneeded = [broker_id for broker_id in current.replicas if broker_id not in assignment.replicas]
-            yield from self._delete_replicas(partition, unneeded)
-        self._context.reassigned[partition] = None
-
-    def _is_in_sync(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[bool]:
-        if not assignment.is_reassigned:
-            return True
-        leadership = (yield from self._store.read((partition,))).get(partition)
-        return isinstance(leadership, Leadership) and set(assignment.target) <= set(leadership.isr)
-
-    def _bump_leader_epoch(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
-        """Store the next leader epoch, and tell the replicas their assignment with it."""
+    def _update(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
+        """Phase U: store assignments first, then note them, then stop the replicas that are not needed any more."""
         context = self._context
+        before = {partition: context.assignment(partition) for partition in wanted}
+        changed = {partition: each for partition, each in wanted.items() if each != before[partition]}
+        failed = yield from self._write(changed)
+        unneeded: list[Replica] = []
+        for partition, assignment in _without(changed, failed).items():
+            context.assign(partition, assignment)
+            gone = [broker_id for broker_id in before[partition].replicas if broker_id not in assignment.replicas]
+            unneeded += [Replica(partition, broker_id) for broker_id in gone]
+        yield from self._delete_replicas(unneeded)
+        context.reassigned.update((partition, None) for partition in wanted if partition not in failed)
+        return failed
+
+    def _in_sync(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[dict[TopicPartition, None]]:
+        """Return the partitions whose target is in sync."""
+        moved = [partition for partition, assignment in assignments.items() if assignment.is_reassigned]
+        read = (yield from self._store.read(moved)) if moved else {}
+        in_sync: dict[TopicPartition, None] = {}
+        for partition, assignment in assignments.items():
+            leadership = read.get(partition)
+            isr = leadership.isr if isinstance(leadership, Leadership) else ()
+            if not assignment.is_reassigned or set(assignment.target) <= set(isr):
+                in_sync[partition] = None
+        return in_sync
+
+    def _bump_leader_epochs(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
+        """Store the next leader epochs, and tell the replicas their assignments with them; return what failed."""
+        failed: _Failures = {}
+        remaining = list(assignments)
         for _ in range(ATTEMPTS_MAX):
-            current = (yield from self._store.read_to_change((partition,))).get(partition)
-            if current is None:
-                raise StateChangeFailed(f"{partition} has no stored leader")
-            if isinstance(current, KafkaWireError):
-                raise StateChangeFailed(str(current)) from current
-            writes = yield from self._store.write({partition: current.led_by(current.leader)})
-            if partition in writes.failed:
-                raise StateChangeFailed(str(writes.failed[partition])) from writes.failed[partition]
-            if partition in writes.done:
-                context.leaderships[partition] = writes.done[partition]
-                batch = self._requests.batch()
-                batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
-                # A new replica may be placed in a good log directory, although another one has failed.
-                batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
-                batch.send()
-                return
-        raise StateChangeFailed(f"other programs wrote the leader of {partition} at each of {ATTEMPTS_MAX} attempts")
+            if not remaining:
+                break
+            next_epochs: dict[TopicPartition, Leadership] = {}
+            read = yield from self._store.read_to_change(remaining)
+            for partition in remaining:
+                current = read.get(partition)
+                if isinstance(current, Leadership):
+                    next_epochs[partition] = current.led_by(current.leader)
+                else:
+                    failed[partition] = current or StateChangeFailed(f"{partition} has no stored leader")
+            writes = yield from self._store.write(next_epochs)
+            failed.update(writes.failed)
+            self._tell_epochs(assignments, writes.done)
+            remaining = writes.stale
+        for partition in remaining:
+            text = f"other programs wrote the leader of {partition} at each of {ATTEMPTS_MAX} attempts"
+            failed[partition] = StateChangeFailed(text)
+        return failed
 
-    def _move_leader(self, partition: TopicPartition, done: ReplicaAssignment) -> Steps[None]:
-        leadership = self._context.leaderships.get(partition)
-        leader = None if leadership is None else leadership.leader
-        if leader in done.replicas and self._context.is_online(leader, partition):
-            yield from self._bump_leader_epoch(partition, done)
-        else:
-            yield from self._partition_states.change((partition,), PartitionState.ONLINE, Occasion.REASSIGNMENT)
+    def _tell_epochs(
+        self, assignments: Mapping[TopicPartition, ReplicaAssignment], stored: Mapping[TopicPartition, Leadership]
+    ) -> None:
+        batch = self._requests.batch()
+        for partition, leadership in stored.items():
+            self._context.leaderships[partition] = leadership
+            batch.add_leader_and_isr(assignments[partition].origin, partition, is_new=False)
+            # A new replica may be placed in a good log directory, although another one has failed.
+            batch.add_leader_and_isr(assignments[partition].adding, partition, is_new=True)
+        batch.send()
 
-    def _delete_replicas(self, partition: TopicPartition, broker_ids: Iterable[int]) -> Steps[None]:
-        replicas = [Replica(partition, broker_id) for broker_id in broker_ids]
+    def _move_leaders(self, done: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
+        """Elect leaders among the targets where others lead; return what failed."""
+        context = self._context
+        staying: dict[TopicPartition, ReplicaAssignment] = {}
+        for partition, assignment in done.items():
+            leadership = context.leaderships.get(partition)
+            leader = None if leadership is None else leadership.leader
+            if leader in assignment.replicas and context.is_online(leader, partition):
+                staying[partition] = assignment
+        failed = yield from self._bump_leader_epochs(staying)
+        leaving = [partition for partition in done if partition not in staying]
+        yield from self._partition_states.change(leaving, PartitionState.ONLINE, Occasion.REASSIGNMENT)
+        return failed
+
+    def _delete_replicas(self, replicas: Sequence[Replica]) -> Steps[None]:
         for state in (
             ReplicaState.OFFLINE,
             ReplicaState.DELETION_STARTED,
@@ -272,32 +338,45 @@ class Reassignments:
         ):
             yield from self._replica_states.change(replicas, state)
 
-    def _write(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
-        """Store an assignment, and keep what other programs have written to the topic, such as new partitions."""
-        context, topic = self._context, partition.topic
+    def _write(self, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[_Failures]:
+        """Store assignments, the topics side by side; return what failed."""
+        by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
+        for partition, assignment in wanted.items():
+            by_topic.setdefault(partition.topic, {})[partition.partition] = assignment
+        errors = yield from together(self._write_topic(topic, each) for topic, each in by_topic.items())
+        return {
+            TopicPartition(topic, number): error
+            for (topic, assignments), error in zip(by_topic.items(), errors, strict=True)
+            if error is not None
+            for number in assignments
+        }
+
+    def _write_topic(self, topic: str, wanted: Mapping[int, ReplicaAssignment]) -> Steps[StateChangeFailed | None]:
+        """Store assignments of a topic, and keep what other programs have written to it, such as new partitions."""
+        context = self._context
         version = context.topic_versions.get(topic)
         known = context.assignments.get(topic, {})
         stored = None if version is None else StoredTopic(context.topic_ids.get(topic), known, version)
         for attempt in range(ATTEMPTS_MAX):
-            if stored is None:
-                stored = yield from self._read_topic(topic)
             try:
-                content = TOPIC.encode(
-                    stored_assignment(stored.topic_id, {**stored.assignments, partition.partition: assignment})
-                )
+                if stored is None:
+                    stored = yield from self._read_topic(topic)
+                content = TOPIC.encode(stored_assignment(stored.topic_id, {**stored.assignments, **wanted}))
+            except StateChangeFailed as error:
+                return error
             except EncodeError as error:
-                raise StateChangeFailed(f"the assignment of {partition} cannot be stored: {error}") from error
+                return StateChangeFailed(f"the assignment of topic {topic} cannot be stored: {error}")
             change = SetData(TOPIC.path(topic), content, stored.version)
             (result,) = yield from checked(context.check, (change,))
             if isinstance(result, Stat):
                 # After a conflict, the context lacks what the other program wrote until the topic is read again.
                 if not attempt:
                     context.topic_versions[topic] = result.version
-                return
+                return None
             if isinstance(result, RegistryError) and result.code is not RegistryCode.BAD_VERSION:
-                raise StateChangeFailed(f"the assignment of {partition} is not stored: {result}") from result
+                return StateChangeFailed(f"the assignment of topic {topic} is not stored: {result}")
             stored = None
-        raise StateChangeFailed(f"other programs wrote the topic {topic} at each of {ATTEMPTS_MAX} attempts")
+        return StateChangeFailed(f"other programs wrote the topic {topic} at each of {ATTEMPTS_MAX} attempts")
 
     def _read_topic(self, topic: str) -> Steps[StoredTopic]:
         (data,) = yield from self._lookout.read_each((TOPIC.path(topic),))
@@ -334,6 +413,10 @@ class Reassignments:
             (result,) = yield from checked(self._context.check, (SetData(path, content, data.stat.version),))
             if isinstance(result, RegistryError):
                 _log.error("%s keeps orders that are done: %s", path, result)
+
+
+def _without(some: Mapping[TopicPartition, A], others: Mapping[TopicPartition, object]) -> dict[TopicPartition, A]:
+    return {partition: each for partition, each in some.items() if partition not in others}
 
 
 def _orders(data: Data) -> dict[TopicPartition, tuple[int, ...]]:

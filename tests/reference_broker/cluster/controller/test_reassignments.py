@@ -5,15 +5,17 @@ Method: a scripted cluster; the stored assignment is compared after each phase.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
+from kafkawire.reference_broker.cluster.controller import reassignments
 from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal, refusal_of
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.tables.znodes import (
-    PARTITION_REASSIGNMENTS,
-)
-from kafkawire.sdk.registry.registry import Create
+from kafkawire.sdk.protocol.tables.znodes import PARTITION_REASSIGNMENTS, PARTITION_STATE, TOPIC
+from kafkawire.sdk.registry.registry import Create, Operation, Outcome, RegistryCode, SetData
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
 
@@ -131,3 +133,108 @@ def test_damaged_orders_are_removed(caplog: pytest.LogCaptureFixture) -> None:
     assert cluster.assignment("t").partitions == {0: (0,)}
     assert "since the order cannot be read" in caplog.text
     assert "the reassignment of t-0 is refused" in caplog.text
+
+
+def trips_of(cluster: Cluster, act: Callable[[], object]) -> int:
+    """Return how often the controller waits for the registry during an action."""
+    registry = cluster.brokers[0].registry
+    submit, trips = registry.submit, []
+
+    def counted(operations: Sequence[Operation], done: Callable[[tuple[Outcome, ...]], None]) -> None:
+        trips.append(operations)
+        submit(operations, done)
+
+    registry.submit = counted  # type: ignore[method-assign]
+    act()
+    cluster.settle()
+    registry.submit = submit  # type: ignore[method-assign]
+    return len(trips)
+
+
+def trips_to_move(topics: int, partitions: int) -> tuple[int, int]:
+    """Return the round trips that begin so many moves at once, and those of a cancellation."""
+    cluster = Cluster(0, 1, 2)
+    names = [f"t{number}" for number in range(topics)]
+    for name in names:
+        cluster.create(name, *[(0, 1)] * partitions)
+    moved = [TopicPartition(name, number) for name in names for number in range(partitions)]
+    results: list[Any] = []
+
+    def alter(replicas: tuple[int, ...] | None) -> None:
+        cluster.controller.alter_reassignments(dict.fromkeys(moved, replicas), results.append)
+
+    trips = trips_of(cluster, lambda: alter((2, 1))), trips_of(cluster, lambda: alter(None))
+    assert results == [dict.fromkeys(moved, ACCEPTED)] * 2
+    assert all(set(each) == {0, 1} for name in names for each in cluster.assignment(name).partitions.values())
+    assert not cluster.controller.context.reassigned
+    assert not cluster.brokers[2].states
+    return trips
+
+
+def test_partitions_move_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, cancel = trips_to_move(1, 1)
+    assert trips_to_move(1, 20) == (begin, cancel)
+    # The watch of each topic fires, and the topic is read again.
+    assert trips_to_move(4, 5) == (begin + 3, cancel + 3)
+    monkeypatch.setattr(reassignments, "MOVES_TOGETHER_MAX", 10)
+    assert begin < trips_to_move(1, 20)[0] <= 2 * begin
+
+
+def test_partitions_end_their_moves_side_by_side() -> None:
+    cluster = Cluster(0, 1, 2)
+    cluster.create("t", *[(0, 1)] * 5)
+    moved = [TopicPartition("t", number) for number in range(5)]
+    cluster.controller.alter_reassignments(dict.fromkeys(moved, (2, 1)), lambda _: None)
+    cluster.settle()
+    requests = [cluster.alter_request("t", [0, 1, 2], number) for number in range(5)]
+    requests[0].topics[0].partitions = [each for request in requests for each in request.topics[0].partitions]
+    assert trips_of(cluster, lambda: cluster.controller.alter_partitions(requests[0], 3, lambda _: None)) < 20
+    assert cluster.assignment("t").partitions == dict.fromkeys(range(5), (2, 1))
+    assert not cluster.controller.context.reassigned
+
+
+def fails(cluster: Cluster, path: str) -> None:
+    """Let writes of a node fail."""
+    cluster.brokers[0].registry.error_of = lambda operation: (
+        RegistryCode.NO_AUTH if isinstance(operation, SetData) and operation.path == path else None
+    )
+
+
+U0 = TopicPartition("u", 0)
+
+FAILING = [TOPIC.path("u"), PARTITION_STATE.path("u", 0)]
+
+
+@pytest.mark.parametrize("path", FAILING)
+def test_a_move_that_cannot_begin_concerns_itself(path: str) -> None:
+    cluster = Cluster(0, 1)
+    for name in "tu":
+        cluster.create(name, (0,))
+    fails(cluster, path)
+    results: list[object] = []
+    cluster.controller.alter_reassignments({U0: (1,), T0: (1,)}, results.append)
+    cluster.settle()
+    assert results == [{U0: refusal_of(ErrorCode.UNKNOWN_SERVER_ERROR), T0: ACCEPTED}]
+    cluster.alter("t", [0, 1])
+    assert cluster.assignment("t").partitions == {0: (1,)}
+
+
+@pytest.mark.parametrize("path", FAILING)
+def test_a_move_that_cannot_end_is_tried_again(path: str) -> None:
+    cluster = Cluster(0, 1, 2)
+    cluster.create("u", (0, 1))
+    cluster.controller.alter_reassignments({U0: (0, 2)}, lambda _: None)
+    cluster.settle()
+    in_sync = PARTITION_STATE.encode(cluster.state("u")._replace(isr=(0, 1, 2)))
+    cluster.tree.change(SetData(PARTITION_STATE.path("u", 0), in_sync), 0)
+    fails(cluster, path)
+    cluster.controller.alter_reassignments({U0: (0, 2)}, lambda _: None)
+    cluster.settle()
+    assert cluster.assignment("u").removing_replicas == {0: (1,)}
+    assert U0 in cluster.controller.context.reassigned
+    fails(cluster, "")
+    cluster.controller.alter_reassignments({U0: (0, 2)}, lambda _: None)
+    cluster.settle()
+    assert cluster.assignment("u").partitions == {0: (0, 2)}
+    assert not cluster.controller.context.reassigned
+    assert U0 not in cluster.brokers[1].states
