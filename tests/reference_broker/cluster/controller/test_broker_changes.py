@@ -138,3 +138,18 @@ def test_a_dead_broker_that_announces_a_failed_directory_stays_offline() -> None
     cluster.settle()
     replica = Replica(TopicPartition("t", 0), 1)
     assert cluster.controller.context.replica_states[replica] is ReplicaState.OFFLINE
+
+
+def test_a_broker_whose_registration_becomes_unreadable_stays_as_it_was() -> None:
+    cluster = Cluster(0, 1)
+    cluster.create("t", (1, 0))
+    cluster.tree.change(SetData(BROKER.path(1), b"{"), 0)
+    cluster.settle()
+    cluster.start(2)
+    assert cluster.brokers[0].live == [0, 1, 2]
+    assert cluster.state("t").leader == 1
+    cluster.create("u", (1,))
+    assert cluster.brokers[1].states[TopicPartition("u", 0)].leader == 1
+    cluster.kill(1)
+    assert cluster.brokers[0].live == [0, 2]
+    assert cluster.state("t").leader == 0

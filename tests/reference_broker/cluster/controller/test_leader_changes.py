@@ -137,3 +137,20 @@ def test_few_other_leaders_stay() -> None:
     cluster.fire(FIRST_REBALANCE_DELAY_MS)
     assert cluster.state("t", 8).leader == 1
     assert cluster.state("t", 9).leader == 0
+
+
+def test_each_order_in_the_registry_is_noticed() -> None:
+    """The watch of the node is set again when it does not exist, and when another order follows at once."""
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0, 1), (0, 1))
+    for _ in range(3):
+        cluster.kill(0)
+        cluster.start(0)
+        cluster.sync("t")
+        assert [cluster.state("t", number).leader for number in (0, 1)] == [1, 1]
+        for number in (0, 1):
+            order = PreferredReplicaElection((StoredPartition("t", number),))
+            cluster.tree.change(Create(PREFERRED_REPLICA_ELECTION.path(), PREFERRED_REPLICA_ELECTION.encode(order)), 0)
+            cluster.settle()
+            assert cluster.state("t", number).leader == 0
+        assert PREFERRED_REPLICA_ELECTION.path() not in cluster.tree.nodes

@@ -14,7 +14,13 @@ from kafkawire.reference_broker.cluster.controller import reassignments
 from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal, refusal_of
 from kafkawire.sdk.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.tables.znodes import PARTITION_REASSIGNMENTS, PARTITION_STATE, TOPIC
+from kafkawire.sdk.protocol.tables.znodes import (
+    PARTITION_REASSIGNMENTS,
+    PARTITION_STATE,
+    TOPIC,
+    PartitionReassignments,
+    PartitionReplicas,
+)
 from kafkawire.sdk.registry.registry import Create, Operation, Outcome, RegistryCode, SetData
 from kafkawire.sdk.routing.partitions import TopicPartition
 from tests.reference_broker.cluster.controller.scripted_cluster import Cluster
@@ -238,3 +244,43 @@ def test_a_move_that_cannot_end_is_tried_again(path: str) -> None:
     assert cluster.assignment("u").partitions == {0: (0, 2)}
     assert not cluster.controller.context.reassigned
     assert U0 not in cluster.brokers[1].states
+
+
+def order(cluster: Cluster, kind: type[Create | SetData], *moves: PartitionReplicas) -> None:
+    """Write orders as old tools do."""
+    content = PARTITION_REASSIGNMENTS.encode(PartitionReassignments(moves))
+    cluster.tree.change(kind(PARTITION_REASSIGNMENTS.path(), content), 0)
+    cluster.settle()
+
+
+def test_each_order_in_the_registry_is_noticed() -> None:
+    """The watch of the node is set again: while it has orders, and when it does not exist."""
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0,), (0,))
+    first, second = PartitionReplicas("t", 0, (1,)), PartitionReplicas("t", 1, (1,))
+    for _ in range(2):
+        order(cluster, Create, first)
+        order(cluster, SetData, first, second)
+        assert [replicas for _, replicas in sorted(cluster.assignment("t").adding_replicas.items())] == [(1,), (1,)]
+        cluster.sync("t")
+        assert cluster.assignment("t").partitions == {0: (1,), 1: (1,)}
+        assert PARTITION_REASSIGNMENTS.path() not in cluster.tree.nodes
+        cluster.controller.alter_reassignments(dict.fromkeys((T0, TopicPartition("t", 1)), (0,)), lambda _: None)
+        cluster.settle()
+        cluster.sync("t")
+        assert cluster.assignment("t").partitions == {0: (0,), 1: (0,)}
+
+
+def test_a_topic_is_written_with_its_version() -> None:
+    """Another program adds a partition that the controller has not heard of when it stores a move."""
+    cluster = Cluster(0, 1)
+    cluster.create("t", (0,))
+    added = cluster.assignment("t")._replace(partitions={0: (0,), 1: (1,)})
+    cluster.tree.change(SetData(TOPIC.path("t"), TOPIC.encode(added)), 0)
+    cluster.controller.alter_reassignments({T0: (1,)}, lambda _: None)
+    cluster.settle()
+    stored = cluster.assignment("t")
+    assert (stored.partitions, stored.adding_replicas) == ({0: (1, 0), 1: (1,)}, {0: (1,)})
+    assert cluster.state("t", 1).leader == 1
+    cluster.alter("t", [0, 1])
+    assert cluster.assignment("t").partitions == {0: (1,), 1: (1,)}
