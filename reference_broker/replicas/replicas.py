@@ -8,26 +8,35 @@ Source: `ReplicaManager` in Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, BrokerRegistration
 from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
-from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.replicas.replica import Replica, RoleChanged
 from kafkawire.reference_broker.replicas.roles import Role, Term
 from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
+from kafkawire.reference_broker.storage.log.partition_log import PartitionLog
 from kafkawire.reference_broker.work.background import call
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["CurrentLeader", "Replicas", "RoleListener"]
+__all__ = ["CurrentLeader", "NewReplica", "Replicas", "RoleListener", "sole_replica"]
 
 #: Called with a partition, its replica, and the role that the replica had before, see `RoleChanged`: a coordinator
 #: resigns before the end of its role could appear as a failure of its log.
 RoleListener = Callable[[Partition, Replica, Role], None]
+
+#: Makes the replica of a partition, given the log and what is called at each step of the role.
+NewReplica = Callable[[Partition, PartitionLog, RoleChanged], Replica]
+
+
+def sole_replica(partition: Partition, log: PartitionLog, on_role: RoleChanged) -> Replica:
+    """Return the only replica of a partition; see `NewReplica`."""
+    return Replica(log, on_role)
 
 
 class CurrentLeader(NamedTuple):
@@ -51,12 +60,20 @@ class Replicas:
         directory: holds their logs.
         metadata: what the broker knows of its cluster.
         lost: called with the topic and the number of a partition whose log has gone offline.
+        new_replica: makes the replicas.
     """
 
-    def __init__(self, directory: LogDirectory, metadata: MetadataCache, lost: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        directory: LogDirectory,
+        metadata: MetadataCache,
+        lost: Callable[[str, int], None],
+        new_replica: NewReplica = sole_replica,
+    ) -> None:
         self._directory = directory
         self._metadata = metadata
         self._lost = lost
+        self._new_replica = new_replica
         #: By topic and partition number.
         self._hosted: dict[str, dict[int, Replica]] = {}
         self._listeners: list[RoleListener] = []
@@ -65,6 +82,12 @@ class Replicas:
         """Return the replicas of a topic, in order of partition number; empty for an unknown topic."""
         hosted = self._hosted.get(topic, {})
         return [hosted[number] for number in sorted(hosted)]
+
+    def all(self) -> Iterator[tuple[Partition, Replica]]:
+        """Yield all partitions with their replicas."""
+        for topic, hosted in self._hosted.items():
+            for number, replica in hosted.items():
+                yield (topic, number), replica
 
     def get(self, topic: str, number: int) -> Replica | None:
         """Return the replica of a partition in any role, None if there is none."""
@@ -134,7 +157,7 @@ class Replicas:
         """Return the replica of a partition, created if it is new; None if the directory has no log for it."""
         replica = self.get(topic, number)
         if replica is None and (log := self._directory.log(topic, number)) is not None:
-            replica = Replica(log, partial(self._changed_role, (topic, number)))
+            replica = self._new_replica((topic, number), log, partial(self._changed_role, (topic, number)))
             self._hosted.setdefault(topic, {})[number] = replica
         return replica
 
