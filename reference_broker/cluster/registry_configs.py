@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from kafkawire.reference_broker.cluster.controller.topic_changes import change_broker_config, change_topic_config
 from kafkawire.reference_broker.cluster.registry_failures import broker_error
+from kafkawire.reference_broker.cluster.startup import BrokerConfigs
 from kafkawire.reference_broker.config.broker_configs import without_listener
 from kafkawire.reference_broker.config.config_values import InvalidConfig
 from kafkawire.reference_broker.config.topic_configs import check_topic_config
@@ -33,7 +34,7 @@ from kafkawire.sdk.registry.content import DamagedZnode
 from kafkawire.sdk.registry.registry import Data, GetData, Outcome, Registry, RegistryError
 from kafkawire.sdk.registry.steps import BATCH_MAX, Steps, across_sessions, found, run
 
-__all__ = ["ConfigResource", "RegistryConfigs"]
+__all__ = ["ConfigResource", "RegistryConfigs", "usable_configs"]
 
 _log = logging.getLogger("kafkawire.broker")
 
@@ -83,6 +84,18 @@ class RegistryConfigs:
         self._topics: dict[str, Mapping[str, str]] = {}
         #: Those of this broker and of all brokers; none is empty.
         self._brokers: dict[str, Mapping[str, str]] = {}
+
+    def expect(self, topics: Mapping[str, Mapping[str, str]], own: BrokerConfigs) -> None:
+        """Take over what was read at startup; later reads tell the listener of differences.
+
+        Args:
+            topics: the configurations of topics.
+            own: the configurations of this broker.
+        """
+        self._topics.update({name: usable_configs(name, configs) for name, configs in topics.items()})
+        for resource, configs in zip(self._own, (own.defaults, own.own), strict=True):
+            if configs:
+                self._brokers[resource.name] = configs
 
     def of(self, kind: ConfigResourceType, name: str) -> Mapping[str, str]:
         return self.resources(kind).get(name, NO_CONFIGS)
@@ -169,7 +182,7 @@ class RegistryConfigs:
             return
         before = self.of(*resource)
         if resource.kind is _TOPIC:
-            self._topics[resource.name] = after = _usable(resource.name, stored)
+            self._topics[resource.name] = after = usable_configs(resource.name, stored)
         elif stored:
             self._brokers[resource.name] = after = stored
         else:
@@ -182,7 +195,7 @@ class RegistryConfigs:
                 _log.exception("a listener failed to apply %s", resource.path)
 
 
-def _usable(topic: str, stored: Mapping[str, str]) -> Mapping[str, str]:
+def usable_configs(topic: str, stored: Mapping[str, str]) -> Mapping[str, str]:
     """Return the configurations of a topic that this broker accepts."""
     usable: dict[str, str] = {}
     for name, value in stored.items():

@@ -465,7 +465,7 @@ Outcome = Result | RegistryError
 Post = Callable[[Callable[[], None]], None]
 
 
-class SessionListener(Protocol):
+class SessionListener:
     """Follows the session. A derived class overrides only the methods that it needs.
 
     A session begins with `opened`. Then `suspended` and `connected` alternate. At its end `expired` is called, and

@@ -18,7 +18,7 @@ from kafkawire.sdk.storage.meta_properties import (
     parse_meta_properties,
 )
 
-__all__ = ["read_identity", "take_identity_alone", "write_identity"]
+__all__ = ["begin_in_cluster", "read_identity", "take_identity_alone", "write_identity"]
 
 
 def read_identity(disk: Disk) -> MetaProperties | None:
@@ -67,3 +67,20 @@ def take_identity_alone(disk: Disk, node_id: int, new_uuid: Callable[[], bytes])
     if known.node_id != str(node_id):
         raise ConfigurationError("node_id", node_id, f"{disk.describe('')} belongs to node {known.node_id}")
     return known
+
+
+def begin_in_cluster(disk: Disk, known: MetaProperties | None, identity: MetaProperties) -> None:
+    """Give a data directory its identity in a cluster, unless it has that already.
+
+    Args:
+        disk: the data directory.
+        known: the identity that it has; None if it is new.
+        identity: the identity that it is to have.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    if known is None:
+        write_offsets(disk, RECOVERY_POINTS, {})
+    if known != identity:
+        write_identity(disk, identity)

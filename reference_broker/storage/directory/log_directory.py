@@ -103,7 +103,7 @@ class LogDirectory:
         folders: see `PartitionFolders`.
         defaults: see above.
         was_clean: whether the last shutdown was clean.
-        producer_ids: see `ProducerIdFile`.
+        producer_ids: see `ProducerIdFile`; only a broker that is alone has it.
         dynamic_configs: content of the file of that name at startup.
         checkpoints: see `DirectoryCheckpoints`.
     """
@@ -166,8 +166,9 @@ class LogDirectory:
         self.folders.tell_strays({log.folder for _, _, log in self.logs()})
         if has_new_folders:
             self._disk.sync_folder("")
-        known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
-        self.producer_ids = ProducerIdFile(self._disk, known)
+        if not self._is_replicated:  # a cluster hands out producer ids itself
+            known = (producer.producer_id for _, _, log in self.logs() for producer in log.producers)
+            self.producer_ids = ProducerIdFile(self._disk, known)
         if retired := self.folders.retired():  # need not be queued: no other code knows these folders
             self.services.background(partial(self.folders.remove, retired), _removed)
 

@@ -1,0 +1,68 @@
+"""Tells the controller that logs of this broker have failed: a node under `/log_dir_event_notification`.
+
+The controller then asks this broker, with LeaderAndIsr, which of its partitions are offline. Failures that come
+together are told once.
+
+Source: `ReplicaManager.handleLogDirFailure`, `KafkaZkClient.propagateLogDirEvent` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kafkawire.reference_broker.cluster.controller.broker_requests import Later
+from kafkawire.reference_broker.cluster.startup import node_acl
+from kafkawire.sdk.protocol.tables.znodes import LOG_DIR_EVENT, LogDirEvent
+from kafkawire.sdk.registry.registry import CreateMode, Registry
+from kafkawire.sdk.registry.steps import Steps, across_sessions, create, run
+
+__all__ = ["BURST_MS", "LogFailures"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: Failures within this time are told together: a failed disk ends thousands of logs.
+BURST_MS: Final = 1_000
+
+
+class LogFailures:
+    """The failures of the logs of one broker.
+
+    Args:
+        registry: of the cluster.
+        broker_id: this broker.
+        later: the timer.
+        is_secure: whether only brokers may change the node (`zookeeper.set.acl`).
+    """
+
+    def __init__(self, registry: Registry, broker_id: int, later: Later, *, is_secure: bool = False) -> None:
+        self._registry = registry
+        self._broker_id = broker_id
+        self._later = later
+        self._acl = node_acl(LOG_DIR_EVENT, is_secure=is_secure)
+        self._stop: Callable[[], None] | None = None
+        self._is_closed = False
+
+    def lost(self, topic: str, number: int) -> None:
+        """Record that the log of a partition has failed."""
+        if self._stop is None and not self._is_closed:
+            self._stop = self._later(BURST_MS, self._tell)
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        self._is_closed = True
+        if self._stop is not None:
+            self._stop()
+
+    def _tell(self) -> None:
+        self._stop = None
+
+        def failed(error: Exception) -> None:
+            _log.error("the controller is not told of failed logs: %s", error)
+
+        run(self._registry, across_sessions(self._write), lambda path: None, failed)
+
+    def _write(self) -> Steps[None]:
+        content = LOG_DIR_EVENT.encode(LogDirEvent(self._broker_id))
+        yield from create(LOG_DIR_EVENT.prefix, content, CreateMode.PERSISTENT_SEQUENTIAL, self._acl)

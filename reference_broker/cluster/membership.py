@@ -1,0 +1,395 @@
+"""The membership of a broker in its cluster: everything of it that concerns the registry, the controller and the image.
+
+    registry ──▶ Registration, ConfigChanges, RegistryTopics
+       └───────▶ Controller ──BrokerChannels──▶ brokers
+    brokers ──UpdateMetadata──▶ ClusterMetadata ──brokers, controller──▶ links, ControllerClient
+
+The server takes the steps of a start and of a stop in their order. A lost session ends none of this: the broker goes
+on, and registers again in the next one; only the controller resigns.
+
+Source: `KafkaServer.startup`, `KafkaServer.shutdown` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from kafkawire.reference_broker.cluster.allocated_producer_ids import AllocatedProducerIds
+from kafkawire.reference_broker.cluster.broker_channels import BrokerChannels
+from kafkawire.reference_broker.cluster.config_changes import ConfigChanges
+from kafkawire.reference_broker.cluster.controller.broker_requests import ControlRequest, Later
+from kafkawire.reference_broker.cluster.controller.controller import Controller, ControllerSettings
+from kafkawire.reference_broker.cluster.controller.live_brokers import Endpoint
+from kafkawire.reference_broker.cluster.controller.replica_assignment import Start
+from kafkawire.reference_broker.cluster.controller_client import ControllerClient
+from kafkawire.reference_broker.cluster.links import Done, Links
+from kafkawire.reference_broker.cluster.log_failures import LogFailures
+from kafkawire.reference_broker.cluster.registration import BrokerDetails, Registration, registration_patience_ms
+from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
+from kafkawire.reference_broker.cluster.registry_topics import RandomChoices, RegistryTopics, ReplicationFactors
+from kafkawire.reference_broker.cluster.startup import Prepared, node_acl
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
+from kafkawire.reference_broker.config.listeners import ListenerRoles
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
+from kafkawire.reference_broker.metadata.image import MetadataDelta
+from kafkawire.reference_broker.work.timers import Timers
+from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, RemoteProtocolError
+from kafkawire.sdk.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest
+from kafkawire.sdk.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from kafkawire.sdk.protocol.schema import Message
+from kafkawire.sdk.protocol.tables.enums import NO_CONTROLLER_ID, ConfigResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.tables.znodes import BROKER, CONFIG_CHANGES, TOPIC
+from kafkawire.sdk.registry.registry import Post, Registry
+from kafkawire.sdk.registry.steps import across_sessions, run
+from kafkawire.sdk.routing.retry import Backoff
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["LEAVE_TIMEOUT_MS", "ClusterLinks", "Membership", "MembershipServices"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+#: The first and the longest pause before a request to the controller is repeated.
+_BACKOFF_MS: Final = (100, 1_000)
+
+#: How long the end of the session may take; ZooKeeper ends it by itself otherwise.
+LEAVE_TIMEOUT_MS: Final = 2_000
+
+#: The first version of ControlledShutdown with a broker epoch.
+_SHUTDOWN_VERSION: Final = 3
+
+
+class ClusterLinks(NamedTuple):
+    """The links to the other brokers.
+
+    Attributes:
+        control: for the requests of the controller on this broker.
+        peers: for all other requests; those of each fetcher number have links of their own, the first shares them.
+    """
+
+    control: Links
+    peers: tuple[Links, ...]
+
+
+class MembershipServices(NamedTuple):
+    """What a membership needs of its broker.
+
+    Attributes:
+        timers: those of the broker.
+        clock: the time of the broker.
+        post: calls a function in a later turn of the loop.
+        new_uuid: returns 16 random bytes.
+        fraction: returns a random number in [0, 1).
+    """
+
+    timers: Timers
+    clock: Callable[[], int]
+    post: Post
+    new_uuid: Callable[[], bytes]
+    fraction: Callable[[], float]
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
+        """Call an action after so many milliseconds; see `Later`."""
+        return self.timers.at(self.clock() + delay_ms, lambda now_ms: action()).cancel
+
+
+class Membership:
+    """A broker as a member of its cluster. All calls are made on the loop of the broker.
+
+    Args:
+        registry: the session of the broker, which is open.
+        prepared: what `prepare` has returned.
+        broker_id: the id of the broker.
+        options: of the broker.
+        cluster_options: of its membership.
+        endpoints: what it advertises, with actual ports.
+        roles: its listeners between brokers.
+        links: see `ClusterLinks`.
+        services: see `MembershipServices`.
+
+    Attributes:
+        broker_id, roles, links, services: see above.
+        options: the options of the membership.
+        image: the metadata, from the controller.
+        configs: the dynamic configurations.
+        topics: creates, changes and deletes topics.
+        producer_ids: reserves producer ids.
+        controller: stands for election.
+        client: asks the controller of the cluster.
+        registration: the registration of this broker.
+        log_failures: tells the controller of failed logs.
+        take: takes the requests of the controller on this broker; the broker sets it before it registers.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        prepared: Prepared,
+        broker_id: int,
+        options: BrokerOptions,
+        cluster_options: ClusterOptions,
+        endpoints: tuple[Endpoint, ...],
+        roles: ListenerRoles,
+        links: ClusterLinks,
+        services: MembershipServices,
+    ) -> None:
+        self.broker_id = broker_id
+        self.options = cluster_options
+        self.roles = roles
+        self.links = links
+        self.services = services
+        self.take: Callable[[ControlRequest, Done], None] = _refuse
+        self._registry = registry
+        self._is_secure = cluster_options.zookeeper_set_acl
+        self._announced: Callable[[], None] | None = None
+        self._known: tuple[Mapping[int, Address], int] | None = None
+        timers, clock = services.timers, services.clock
+        self.configs = RegistryConfigs(registry, broker_id, is_secure=self._is_secure)
+        expected = {each.topic: each.configs for each in prepared.expected}
+        self.configs.expect(expected, prepared.broker_configs)
+        of_topic = partial(self.configs.of, ConfigResourceType.TOPIC)
+        self.image = ClusterMetadata(prepared.identity.cluster_id, broker_id, of_topic)
+        self.image.metadata.publish(features=prepared.features)
+        self.registration = self._registration(endpoints)
+        self.controller = self._controller(prepared, options)
+        self.client = ControllerClient(
+            broker_id,
+            links.peers[0],
+            self._ask_own,
+            services.later,
+            clock,
+            Backoff(*_BACKOFF_MS, services.fraction),
+            cluster_options.request_timeout_ms,
+        )
+        self.producer_ids = AllocatedProducerIds(self.client, broker_id, lambda: self.epoch, clock)
+        self.topics = self._topics(options)
+        acl = node_acl(CONFIG_CHANGES, is_secure=self._is_secure)
+        self._config_changes = ConfigChanges(registry, self.configs, timers, clock, acl)
+        self.log_failures = LogFailures(registry, broker_id, services.later, is_secure=self._is_secure)
+
+    def _registration(self, endpoints: tuple[Endpoint, ...]) -> Registration:
+        details = BrokerDetails(self.broker_id, endpoints, self.options.broker_rack)
+        services, acl = self.services, node_acl(BROKER, is_secure=self._is_secure)
+        return Registration(self._registry, details, services.later, services.clock, acl)
+
+    def _controller(self, prepared: Prepared, options: BrokerOptions) -> Controller:
+        cluster, services = self.options, self.services
+        settings = ControllerSettings(
+            self.broker_id,
+            self.roles.between_brokers,
+            cluster.delete_topic_enable,
+            cluster.auto_leader_rebalance_enable,
+            cluster.leader_imbalance_per_broker_percentage,
+            cluster.leader_imbalance_check_interval_seconds * 1_000,
+            node_acl(TOPIC, is_secure=self._is_secure),
+        )
+        channels = BrokerChannels(
+            self.broker_id,
+            self.roles.controller,
+            self.links.control,
+            lambda request, done: self.take(request, done),
+            services.post,
+            cluster.controller_socket_timeout_ms,
+        )
+        return Controller(
+            settings,
+            self._registry,
+            channels,
+            later=services.later,
+            now_ms=services.clock,
+            register=self.registration.register,
+            new_topic_id=services.new_uuid,
+            is_unclean_allowed=lambda: options.topic_defaults.get("unclean.leader.election.enable") == "true",
+        )
+
+    def _topics(self, options: BrokerOptions) -> RegistryTopics:
+        cluster, services = self.options, self.services
+        factors = ReplicationFactors(
+            cluster.default_replication_factor,
+            cluster.offsets_topic_replication_factor,
+            cluster.transaction_state_log_replication_factor,
+        )
+
+        def start(count: int) -> Start:
+            return Start(int(services.fraction() * count), int(services.fraction() * count))
+
+        return RegistryTopics(
+            self._registry,
+            self.image.metadata,
+            self.configs,
+            options,
+            factors,
+            RandomChoices(services.new_uuid, start),
+            services.timers,
+            services.clock,
+            is_secure=self._is_secure,
+        )
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last registration, -1 before the first."""
+        return self.registration.epoch
+
+    # The start, in this order.
+
+    def follow_configs(self, ready: Callable[[Exception | None], None]) -> None:
+        """Read all configurations and follow their changes; see `ConfigChanges.start`."""
+        self._config_changes.start(ready)
+
+    def register(self, done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
+        """Register; see `Registration.register_first`."""
+        patience_ms = registration_patience_ms(self.options.zookeeper_session_timeout_ms)
+        self.registration.register_first(patience_ms, done, failed)
+
+    def stand(self, announced: Callable[[], None]) -> None:
+        """Stand for election.
+
+        Args:
+            announced: called once the controller of the cluster has announced this broker.
+        """
+        self._announced = announced
+        self.controller.begin()
+
+    # The image.
+
+    def changed(self, delta: MetadataDelta) -> None:
+        """Take a change of the image, which other parts of the broker have taken before."""
+        self.configs.changed(delta)
+        image = delta.after
+        listener = self.roles.between_brokers
+        addresses = {
+            broker_id: broker.listeners[listener]
+            for broker_id, broker in image.brokers.items()
+            if broker_id != self.broker_id and listener in broker.listeners
+        }
+        if self._known != (addresses, image.controller_id):
+            self._known = addresses, image.controller_id
+            controller_id = None if image.controller_id == NO_CONTROLLER_ID else image.controller_id
+            for links in self.links.peers:
+                links.know(addresses, controller_id)
+            self.client.moved(controller_id)
+        self.topics.changed(delta)
+        if self._announced is not None and self.broker_id in image.brokers:
+            announced, self._announced = self._announced, None
+            announced()
+
+    def read(self, topics: Collection[str], done: Callable[[], None]) -> None:
+        """Read the configurations of topics; see `TopicConfigs`."""
+
+        def failed(error: Exception) -> None:
+            _log.error("the configurations of %d topics stay as they were: %s", len(topics), error)
+            done()
+
+        steps = across_sessions(lambda: self.configs.read_topics(topics))
+        run(self._registry, steps, lambda _: done(), failed)
+
+    def of(self, topic: str) -> Mapping[str, str]:
+        """Return the configurations of a topic, as far as they have been read; see `TopicConfigs`."""
+        return self.configs.of(ConfigResourceType.TOPIC, topic)
+
+    # Requests.
+
+    def _ask_own(self, message: Message, done: Done) -> None:
+        """Have a request carried out by the controller on this broker."""
+        if isinstance(message, AlterPartitionRequest):
+            is_by_name = any(topic.topic_name for topic in message.topics)
+            self.controller.alter_partitions(message, _BY_NAME if is_by_name else _BY_ID, done)
+        elif isinstance(message, AllocateProducerIdsRequest):
+            self.controller.allocate_producer_ids(message, done)
+        elif isinstance(message, ControlledShutdownRequest):
+            self.controller.shut_down_broker(message, done)
+        else:
+            raise TypeError(f"{type(message).__name__} is no request of a broker to the controller")
+
+    # The end.
+
+    def shut_down(self, done: Callable[[], None]) -> None:
+        """Have the leaderships of this broker moved to others, while it still serves.
+
+        Args:
+            done: called once none is left, or no more attempt is made.
+        """
+        if not self.options.controlled_shutdown_enable or self.epoch < 0:
+            done()
+            return
+        _Shutdown(self.client, self.options, self.services.later, self.broker_id, lambda: self.epoch, done).ask()
+
+    def end_control(self) -> None:
+        """Stop to be the controller, to follow configurations, and to ask the controller."""
+        self.controller.close()
+        self.client.close(Closed("the broker stops"))
+        self._config_changes.close()
+        self.registration.close()
+        self.log_failures.close()
+
+    def leave(self) -> None:
+        """End the session: the cluster knows that the broker is gone."""
+        self._registry.close(LEAVE_TIMEOUT_MS)
+
+    def abandon(self) -> None:
+        """Drop everything as a crash would: the session ends after its timeout."""
+        self.end_control()
+        self._registry.abandon()
+
+
+class _Shutdown:
+    """The attempts of a controlled shutdown; see `ClusterOptions` for their number and pauses."""
+
+    def __init__(
+        self,
+        client: ControllerClient,
+        options: ClusterOptions,
+        later: Later,
+        broker_id: int,
+        epoch: Callable[[], int],
+        done: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._later = later
+        self._broker_id = broker_id
+        self._epoch = epoch
+        self._done = done
+        self._retries = 0
+
+    def ask(self) -> None:
+        """Ask the controller."""
+        request = ControlledShutdownRequest(self._broker_id, self._epoch())
+        timeout_ms = self._options.controller_socket_timeout_ms
+        self._client.ask(request, self._answered, timeout_ms, _SHUTDOWN_VERSION)
+
+    def _answered(self, outcome: Message | Exception) -> None:
+        problem: object = outcome
+        if isinstance(outcome, ControlledShutdownResponse):
+            led = len(outcome.remaining_partitions)
+            if outcome.error_code == ErrorCode.NONE and not led:
+                self._done()
+                return
+            problem = BrokerError(outcome.error_code) if outcome.error_code else f"it still leads {led} partitions"
+        if self._retries == self._options.controlled_shutdown_max_retries:
+            _log.warning("the broker stops, although its leaderships were not moved: %s", problem)
+            self._done()
+            return
+        self._retries += 1
+        _log.info("the leaderships are not moved yet, which is repeated: %s", problem)
+        self._later(self._options.controlled_shutdown_retry_backoff_ms, self.ask)
+
+
+def _refuse(request: ControlRequest, done: Done) -> None:
+    """Refuse the requests of the controller, until the broker takes them."""
+    error: KafkaWireError = RemoteProtocolError("the broker takes no requests of the controller yet")
+    done(error)
+
+
+#: The versions of AlterPartition with topic ids and with names, as `AlterPartition` of the replicas sends them.
+_BY_ID: Final = next(
+    each.versions.first for each in AlterPartitionRequest.PartitionData.FIELDS if each.name == "new_isr_with_epochs"
+)
+_BY_NAME: Final = next(
+    each.versions.last for each in AlterPartitionRequest.TopicData.FIELDS if each.name == "topic_name"
+)

@@ -1,0 +1,175 @@
+"""The options of a broker in a cluster with ZooKeeper: its membership, replication and the controller.
+
+They are read beside `BrokerOptions`, and only if `zookeeper.connect` is given. Names and defaults are those of Apache
+Kafka 3.9, except for `broker.id`, which is unset here where Kafka has -1.
+
+Source: `ZkConfigs`, `ReplicationConfigs`, `ServerConfigs`, `KafkaConfig` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.options import INT32_MAX, INT64_MAX, Options, flag, number, option, text
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+
+__all__ = ["RACK_AWARE_SELECTOR", "ClusterOptions", "split_options"]
+
+#: The only selector of replicas for consumers, by the name of Kafka's class.
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+#: The first release whose controller takes part in all of this: AllocateProducerIds, topic ids, AlterPartition.
+_PROTOCOL_VERSION_MIN: Final = (3, 4)
+_PROTOCOL_VERSION_MAX: Final = (3, 9)
+
+
+def _kafka_number(name: str, low: int, high: int = INT32_MAX) -> Any:
+    """Declare a number that Kafka still has, with its default."""
+    return number(int(BROKER_CONFIGS[name].default or 0), low, high, kafka=name)
+
+
+def _protocol_version(name: str, value: object) -> str:
+    written = str(value)
+    parts = written.split("-")[0].split(".")
+    if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts) or len(parts) < 2:
+        raise ConfigurationError(name, value, "expected a release of Kafka, such as 3.9")
+    if not _PROTOCOL_VERSION_MIN <= (int(parts[0]), int(parts[1])) <= _PROTOCOL_VERSION_MAX:
+        raise ConfigurationError(name, value, "expected 3.4 to 3.9")
+    return written
+
+
+def _selector(name: str, value: object) -> str | None:
+    if value not in (None, RACK_AWARE_SELECTOR):
+        raise ConfigurationError(name, value, f"expected {RACK_AWARE_SELECTOR}")
+    return RACK_AWARE_SELECTOR if value is not None else None
+
+
+class ClusterOptions(Options, from_text=True):
+    """The options of a broker's membership in a cluster.
+
+    Attributes:
+        zookeeper_connect: the ZooKeeper, as `host:port,host:port/chroot`.
+        zookeeper_session_timeout_ms: how long the broker may be silent before the cluster takes it for dead.
+        zookeeper_connection_timeout_ms: how long a starting broker waits for ZooKeeper; None for the session timeout.
+        zookeeper_set_acl: whether only brokers may change the nodes that this broker creates.
+        broker_id: the id of this broker; None to generate one, or to take that of the data directory.
+        broker_id_generation_enable: whether the cluster may generate the id.
+        reserved_broker_max_id: the highest id that is not generated.
+        broker_rack: the rack of this broker, by which replicas are spread.
+        inter_broker_listener_name: the listener between brokers; None for that of `security.inter.broker.protocol`.
+        security_inter_broker_protocol: the security protocol whose name the listener between brokers has.
+        control_plane_listener_name: the listener for the requests of the controller; None for that between brokers.
+        inter_broker_protocol_version: the release of Kafka whose protocol brokers speak to each other.
+        controlled_shutdown_enable: whether a stopping broker first gives its leaderships to others.
+        controlled_shutdown_max_retries: how often it asks the controller again.
+        controlled_shutdown_retry_backoff_ms: the pause before it asks again.
+        controller_socket_timeout_ms: how long the controller waits for the response of a broker.
+        auto_leader_rebalance_enable: whether the controller gives leadership back to preferred replicas.
+        leader_imbalance_per_broker_percentage: how many partitions of a broker may be led by others before that.
+        leader_imbalance_check_interval_seconds: how often the controller looks for them.
+        delete_topic_enable: whether the controller deletes topics.
+        default_replication_factor: the replicas of each partition of a topic that is created without a number.
+        offsets_topic_replication_factor: the replicas of each partition of `__consumer_offsets`.
+        transaction_state_log_replication_factor: the replicas of each partition of `__transaction_state`.
+        replica_lag_time_max_ms: the time after which a follower that has not caught up is out of sync.
+        replica_fetch_wait_max_ms: how long a leader may wait for records before it answers a follower.
+        replica_fetch_min_bytes: the bytes that it waits for.
+        replica_fetch_max_bytes: the bytes that a follower asks for of one partition.
+        replica_fetch_response_max_bytes: the bytes that it asks for of all partitions together.
+        replica_fetch_backoff_ms: the pause of a follower after a failure.
+        replica_socket_timeout_ms: how long a follower waits for a response.
+        replica_high_watermark_checkpoint_interval_ms: how often high watermarks are written to disk.
+        replica_selector_class: which replicas consumers read from; None for leaders only.
+        num_replica_fetchers: how many fetchers a follower has for each leader.
+        request_timeout_ms: how long a broker waits for the response of another broker, or of the controller.
+    """
+
+    zookeeper_connect: str = text("", kafka="zookeeper.connect")
+    zookeeper_session_timeout_ms: int = number(18_000, 1, kafka="zookeeper.session.timeout.ms")
+    zookeeper_connection_timeout_ms: int | None = number(None, 1, kafka="zookeeper.connection.timeout.ms")
+    zookeeper_set_acl: bool = flag(False, kafka="zookeeper.set.acl")
+    broker_id: int | None = number(None, 0, also=-1, kafka="broker.id")
+    broker_id_generation_enable: bool = flag(True, kafka="broker.id.generation.enable")
+    reserved_broker_max_id: int = number(1_000, 0, kafka="reserved.broker.max.id")
+    broker_rack: str | None = text(None, kafka="broker.rack")
+    inter_broker_listener_name: str | None = text(None, kafka="inter.broker.listener.name")
+    security_inter_broker_protocol: str | None = text(None, kafka="security.inter.broker.protocol")
+    control_plane_listener_name: str | None = text(None, kafka="control.plane.listener.name")
+    inter_broker_protocol_version: str = option(
+        "3.9", _protocol_version, "str", kafka="inter.broker.protocol.version", limits="3.4 to 3.9"
+    )
+    controlled_shutdown_enable: bool = flag(True, kafka="controlled.shutdown.enable")
+    controlled_shutdown_max_retries: int = number(3, 0, kafka="controlled.shutdown.max.retries")
+    controlled_shutdown_retry_backoff_ms: int = number(5_000, 0, kafka="controlled.shutdown.retry.backoff.ms")
+    controller_socket_timeout_ms: int = _kafka_number("controller.socket.timeout.ms", 1)
+    auto_leader_rebalance_enable: bool = flag(True, kafka="auto.leader.rebalance.enable")
+    leader_imbalance_per_broker_percentage: int = number(10, 0, kafka="leader.imbalance.per.broker.percentage")
+    leader_imbalance_check_interval_seconds: int = _kafka_number("leader.imbalance.check.interval.seconds", 1)
+    delete_topic_enable: bool = flag(True, kafka="delete.topic.enable")
+    default_replication_factor: int = _kafka_number("default.replication.factor", 1, 2**15 - 1)
+    offsets_topic_replication_factor: int = _kafka_number("offsets.topic.replication.factor", 1, 2**15 - 1)
+    transaction_state_log_replication_factor: int = _kafka_number(
+        "transaction.state.log.replication.factor", 1, 2**15 - 1
+    )
+    replica_lag_time_max_ms: int = _kafka_number("replica.lag.time.max.ms", 2, INT64_MAX)
+    replica_fetch_wait_max_ms: int = _kafka_number("replica.fetch.wait.max.ms", 0)
+    replica_fetch_min_bytes: int = _kafka_number("replica.fetch.min.bytes", 0)
+    replica_fetch_max_bytes: int = _kafka_number("replica.fetch.max.bytes", 0)
+    replica_fetch_response_max_bytes: int = _kafka_number("replica.fetch.response.max.bytes", 0)
+    replica_fetch_backoff_ms: int = _kafka_number("replica.fetch.backoff.ms", 0)
+    replica_socket_timeout_ms: int = _kafka_number("replica.socket.timeout.ms", 1)
+    replica_high_watermark_checkpoint_interval_ms: int = _kafka_number(
+        "replica.high.watermark.checkpoint.interval.ms", 1, INT64_MAX
+    )
+    replica_selector_class: str | None = option(None, _selector, "str | None", kafka="replica.selector.class")
+    num_replica_fetchers: int = _kafka_number("num.replica.fetchers", 1)
+    request_timeout_ms: int = _kafka_number("request.timeout.ms", 1)
+
+    def check(self, given: Collection[str]) -> None:
+        """Check the values against each other; see `Options.check`."""
+        super().check(given)
+        if not self.zookeeper_connect.strip():
+            raise ConfigurationError("zookeeper.connect", self.zookeeper_connect, "expected host:port,host:port/chroot")
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            reason = f"expected at most {self.shown('replica_lag_time_max_ms', given)}; otherwise followers fall behind"
+            raise ConfigurationError("replica.fetch.wait.max.ms", self.replica_fetch_wait_max_ms, reason)
+        if self.replica_fetch_wait_max_ms > self.replica_socket_timeout_ms:
+            reason = f"expected at most {self.shown('replica_socket_timeout_ms', given)}; otherwise fetches time out"
+            raise ConfigurationError("replica.fetch.wait.max.ms", self.replica_fetch_wait_max_ms, reason)
+
+    @property
+    def configured_broker_id(self) -> int | None:
+        """The id of this broker, None if it is not configured."""
+        return None if self.broker_id == -1 else self.broker_id
+
+    @property
+    def connection_timeout_ms(self) -> int:
+        """How long a starting broker waits for ZooKeeper."""
+        return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
+
+
+def split_options(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object] | None]:
+    """Return the options of a broker, and those of its membership; None for a broker that is alone.
+
+    Args:
+        given: all options, under Kafka's names or those of this broker.
+
+    Raises:
+        ConfigurationError: an option of a cluster is given without `zookeeper.connect`.
+    """
+    own: dict[str, object] = {}
+    cluster: dict[str, object] = {}
+    for name, value in given.items():
+        known = ClusterOptions.KAFKA_NAMES.get(name, name)
+        (cluster if known in ClusterOptions.OPTIONS else own)[name] = value
+    if not cluster:
+        return own, None
+    if not any(ClusterOptions.KAFKA_NAMES.get(name, name) == "zookeeper_connect" for name in cluster):
+        name, value = next(iter(cluster.items()))
+        raise ConfigurationError(name, value, "only a broker with zookeeper.connect has this option")
+    for name in ("node.id", "node_id"):  # another name of broker.id
+        if name in own:
+            cluster.setdefault("broker.id", own.pop(name))
+    return own, cluster
