@@ -7,42 +7,38 @@ It assembles the parts of the broker, and handlers get the parts that they name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
-from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.config.broker_configs import BrokerConfigs
 from kafkawire.reference_broker.config.config_values import trimmed
-from kafkawire.reference_broker.config.features import features
 from kafkawire.reference_broker.config.options import BrokerOptions
-from kafkawire.reference_broker.coordinators.local_elections import LocalElections
+from kafkawire.reference_broker.coordinators.elections import Elections
 from kafkawire.reference_broker.groups.coordinator import GroupCoordinator
 from kafkawire.reference_broker.groups.requests import GroupLimits
 from kafkawire.reference_broker.groups.topics import ClusterTopics
 from kafkawire.reference_broker.metadata.config_controller import ConfigController
 from kafkawire.reference_broker.metadata.config_rules import ConfigRules
-from kafkawire.reference_broker.metadata.image import TopicImage
 from kafkawire.reference_broker.metadata.internal_topics import warn_of_removal
-from kafkawire.reference_broker.metadata.sources import local_sources
-from kafkawire.reference_broker.metadata.topic_store import TopicStore
 from kafkawire.reference_broker.replicas.fetch_sessions import FetchSessions
-from kafkawire.reference_broker.replicas.local_roles import LocalRoles
 from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.requests.api_handlers import ServedApis
 from kafkawire.reference_broker.requests.call import RequestServices
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
+from kafkawire.reference_broker.standing.standing import Standing
 from kafkawire.reference_broker.storage.cleaning.upkeep import Upkeep, UpkeepLimits
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory
 from kafkawire.reference_broker.transactions.coordinator import TransactionCoordinator
 from kafkawire.reference_broker.transactions.limits import TransactionLimits
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.reference_broker.transactions.producer_ids import ProducerIds
+from kafkawire.reference_broker.transactions.transaction_verification import Verifier
 from kafkawire.reference_broker.work.background import Each, one_by_one
 from kafkawire.reference_broker.work.computations import Computations
 from kafkawire.reference_broker.work.round_robin import RoundRobin
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ConfigResourceType
-from kafkawire.sdk.transport.wire import Address
 
 __all__ = ["Core"]
 
@@ -56,19 +52,18 @@ class Core:
     """A broker.
 
     Args:
-        store: topics and logs; timers and background of the directory are shared by the whole broker.
-        options: see `BrokerOptions`.
+        standing: see `Standing`.
+        directory: the logs; its timers and its background are shared by the whole broker.
+        options: see `BrokerOptions`; dynamic configurations change them.
         new_id: returns a unique text for the ids of members and fetch sessions.
         now_ms: the current time.
-        listeners: the advertised address of each listener, by the listener's name.
-        served: the APIs to serve, from `load`; None for the broker's own APIs.
+        served: the APIs to serve, from `load`.
 
     Attributes:
         options: the current options; handlers and parts read them at every use.
         broker_configs: the broker's configurations.
         configs: changes configurations.
         dynamic_configs: dynamic configurations.
-        elections: elects the coordinators.
         on_options: called with the options when some of them have changed.
         groups: see `GroupCoordinator`.
         transactions: see `TransactionCoordinator`.
@@ -85,29 +80,25 @@ class Core:
 
     def __init__(
         self,
-        store: TopicStore,
+        standing: Standing,
+        directory: LogDirectory,
         options: BrokerOptions,
         new_id: Callable[[], str],
         now_ms: int,
-        listeners: Mapping[str, Address],
-        served: ServedApis | None = None,
+        served: ServedApis,
     ) -> None:
-        self._store = store
-        self.directory = directory = store.directory
+        self._standing = standing
+        self.directory = directory
         self.timers = directory.services.timers
-        self._static_options = options
-        self.options = options = options.with_values()
+        self._static_options = options.with_values()
+        self.options = options
         self.broker_configs = BrokerConfigs(self._static_options, {"log.dirs": directory.services.disk.describe("")})
-        served = load() if served is None else served
-        self._features = features(served.handlers)
-        levels = {feature.name: feature.finalized for feature in self._features}
-        sources = local_sources(store, options, listeners, levels, self._forget_topic)
+        self._sources = sources = standing.sources
         self.metadata, self.topics, self.dynamic_configs = sources.metadata, sources.topics, sources.configs
         self.on_options: Callable[[BrokerOptions], None] = lambda options: None
         self._take_broker_configs()
         computations = Computations(self.timers)
-        self.replicas = Replicas(directory, self.metadata, sources.lost)
-        roles = LocalRoles(options.node_id, self.replicas, self.metadata.image)
+        self.replicas = Replicas(directory, self.metadata, sources.lost, standing.new_replica)
         known_topics = ClusterTopics(self.metadata)
         self._group_limits = GroupLimits.of(options, self.dynamic_configs.resources(ConfigResourceType.GROUP))
         self.groups = GroupCoordinator(
@@ -116,26 +107,23 @@ class Core:
             self._group_limits,
             partial(self._size_of, CONSUMER_OFFSETS_TOPIC),
             known_topics,
-            partial(verify_commit, self.replicas, lambda: self.transactions),
+            partial(verify_commit, self.replicas, lambda: self._verifier),
             computations,
         )
         self.fetch_sessions = FetchSessions(options.max_incremental_fetch_session_cache_slots, new_id, computations)
         self.producer_ids = ProducerIds(sources.producer_ids)
+        transactions_size = partial(self._size_of, TRANSACTION_STATE_TOPIC)
         self.transactions: TransactionCoordinator = TransactionCoordinator(
             self.timers,
             TransactionLimits.of(options),
-            partial(self._size_of, TRANSACTION_STATE_TOPIC),
+            transactions_size,
             self.producer_ids,
-            partial(write_marker, self.replicas, self.groups),
+            standing.write_marker(partial(write_marker, self.replicas, self.groups)),
         )
-        coordinators = (self.groups, self.transactions)
-        self.elections = LocalElections(self.metadata, self.replicas, coordinators, directory.services.clock)
-        # Coordinators resign before roles end: they must not treat the end of their topic's logs as a failure.
+        self._verifier: Verifier = standing.verifier(self.transactions, transactions_size)
         self.metadata.listen(known_topics.changed)
-        self.elections.listen(roles.changed)
+        self.replicas.listen(Elections((self.groups, self.transactions), directory.services.clock).changed)
         warn_of_removal({name: topic.configs for name, topic in self.metadata.image.topics.items()}, options, _log)
-        self._expire_producers(now_ms)
-        self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
         self.configs = ConfigController(
             options,
             ConfigRules(self._static_options, self.broker_configs),
@@ -145,12 +133,14 @@ class Core:
             self.topics,
         )
         self.dynamic_configs.on_change = self._configs_changed
-        self.parts = self._parts(served)
+        more_parts = standing.begin(self.replicas, self.groups)
+        self._expire_producers(now_ms)
+        self.upkeep = Upkeep(directory, _upkeep_limits(options), now_ms)
+        self.parts = {**self._parts(served), **more_parts}
         # Repeated parts of responses may take half of the memory that all connections share.
         repeated_bytes_max = options.queued_max_request_bytes // 2
         services = RequestServices(self.timers, computations, RoundRobin(), LogLimit(_log), repeated_bytes_max)
         self.requests = Dispatcher(served, self.parts, services, options.max_frame_bytes, sources.is_controller)
-        self.elections.elect(now_ms)
 
     def _parts(self, served: ServedApis) -> dict[str, object]:
         """Return the parts that handlers may name."""
@@ -160,7 +150,7 @@ class Core:
             "configs": self.configs,
             "directory": self.directory,
             "dynamic_configs": self.dynamic_configs,
-            "features": self._features,
+            "features": self._standing.features,
             "fetch_sessions": self.fetch_sessions,
             "groups": self.groups,
             "metadata": self.metadata,
@@ -169,7 +159,7 @@ class Core:
             "replicas": self.replicas,
             "topics": self.topics,
             "transactions": self.transactions,
-            "verifier": self.transactions,
+            "verifier": self._verifier,
         }
 
     def advance(self, now_ms: int) -> None:
@@ -193,22 +183,21 @@ class Core:
             each: see `LogDirectory.close`.
         """
         self.begin_end()
+        self._standing.end()
         self.metadata.close()
         self.directory.close(each)
-        self._store.abandon()
+        self._standing.abandon()
         self.replicas.abandon()
 
     def abandon(self) -> None:
         """Release everything as a crash would, without further writes."""
+        self._standing.end()
         self.metadata.close()
         self.directory.abandon()
-        self._store.abandon()
+        self._standing.abandon()
         self.replicas.abandon()
 
     # Topics.
-
-    def _forget_topic(self, topic: TopicImage, done: Callable[[], None], now_ms: int) -> None:
-        self.groups.forget_topic(topic.name, topic.topic_id, done, now_ms)
 
     def _size_of(self, name: str) -> int:
         topic = self.metadata.newest.topics.get(name)
@@ -241,7 +230,7 @@ class Core:
                     _log.error("a configuration of the broker has no effect: %s", error)
         self.options.change(**values)
         if self.options.topic_defaults != before:
-            self._store.change_defaults(self.options.topic_defaults)
+            self._sources.change_defaults(self.options.topic_defaults)
 
     # Producers.
 

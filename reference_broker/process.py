@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 
+from kafkawire.reference_broker.config.cluster_options import split_options
 from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.server import Broker, Data
@@ -52,8 +53,10 @@ def serve(
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # not allowed everywhere; connections leave room for files anyway
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    read_options(options)  # first, because `port` or `handlers` is an argument of the broker instead of an option
-    broker = Broker(data, listen.host, listen.port, handlers=(), wall_ms=now_ms, **options)
+    read_options(
+        split_options(options)[0]
+    )  # first, because `port` or `handlers` is an argument of the broker instead of an option
+    broker = Broker(data, listen.host, listen.port, handlers=(), wall_ms=now_ms, registry=None, **options)
     collects = gc.isenabled()
     signals = _stop_signals()
 

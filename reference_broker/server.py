@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from kafkawire.reference_broker.apis import load
+from kafkawire.reference_broker.cluster_node import ClusterNode, OpenRegistry, zookeeper_of
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, BrokerOptions, read_options
 from kafkawire.reference_broker.core import Core
@@ -32,13 +34,15 @@ from kafkawire.reference_broker.network.descriptors import Descriptors
 from kafkawire.reference_broker.network.event_loop import loop_factory
 from kafkawire.reference_broker.network.memory_budget import MemoryBudget
 from kafkawire.reference_broker.network.request_frames import shared_buffer
-from kafkawire.reference_broker.requests.api_handlers import ApiHandler
+from kafkawire.reference_broker.requests.api_handlers import ApiHandler, Scope
 from kafkawire.reference_broker.requests.peer import Peer
 from kafkawire.reference_broker.requests.session import Session
+from kafkawire.reference_broker.standing.alone import Alone
 from kafkawire.reference_broker.storage.disk.disk import Disk
 from kafkawire.reference_broker.storage.disk.machine import MachineDisk
 from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
 from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.transport import fork
@@ -86,10 +90,12 @@ class Broker:
         port: the port to listen on; 0 for a free one.
         handlers: for APIs that are not Kafka's, or that have no handler here.
         wall_ms: returns the time, in ms since the epoch; it may jump without affecting time-outs.
-        options: the fields of `BrokerOptions`; the dotted names of Kafka's documentation are accepted too.
+        registry: opens the registry of the cluster; None for the ZooKeeper of `zookeeper_connect`.
+        options: the fields of `BrokerOptions`, and of `ClusterOptions` for a broker of a cluster; the dotted names of
+            Kafka's documentation are accepted too. With `zookeeper_connect`, the broker joins a cluster.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range.
+        ConfigurationError: an option is unknown or out of range, or kazoo is not installed.
         TypeError: `handlers` holds an object of another type.
         LocalProtocolError: handlers clash with each other, or with those of the broker.
 
@@ -106,17 +112,25 @@ class Broker:
         *,
         handlers: Iterable[ApiHandler] = (),
         wall_ms: Callable[[], int] = now_ms,
+        registry: OpenRegistry | None = None,
         **options: object,
     ) -> None:
         if not callable(wall_ms):
             raise ConfigurationError("wall_ms", wall_ms, "expected a function that returns ms since the epoch")
         if data == "":
             raise ConfigurationError("data", data, "expected a folder")
-        self.options = read_options(options)
-        self._served = load(handlers)
+        own, of_cluster = split_options(options)
+        self.options = read_options(own)
+        self._served = load(handlers, Scope.ALONE if of_cluster is None else Scope.CLUSTER)
         self._data: Disk | str | Path = MemoryDisk(self.options.memory_disk_bytes) if data is None else data
         self._listeners = read_listeners(self.options, host, port, socket.gethostname())
+        self._node: ClusterNode | None = None
+        if of_cluster is not None:
+            cluster_options = ClusterOptions.read(of_cluster.items())
+            names = tuple(listener.name for listener in self._listeners)
+            self._node = ClusterNode(cluster_options, registry or zookeeper_of(cluster_options), names)
         self._core: Core | None = None
+        self._timers: Timers | None = None
         self._acceptors: list[Acceptor] = []
         self._wires: dict[ClientWire, tuple[tuple[int, int], int]] = {}
         self._background = BackgroundWork()
@@ -166,9 +180,13 @@ class Broker:
     async def start(self) -> None:
         """Open the logs, recovering from a crash if there was one, and listen; wait for a stop in progress first.
 
+        A broker of a cluster also waits until the controller of the cluster has announced it.
+
         Raises:
             LocalProtocolError: the broker is already running, and keeps running.
-            ConfigurationError: the data directory belongs to another broker.
+            ConfigurationError: the data directory belongs to another broker, or another broker has the id.
+            RequestTimedOut: the registry cannot be reached, or the controller does not announce the broker.
+            RegistryError: the registry refuses an operation.
             OSError: the address is in use, or the directory cannot be written.
         """
         if not self._stopping.locked():
@@ -176,9 +194,9 @@ class Broker:
         async with self._stopping:
             if self._core is not None:
                 raise LocalProtocolError("the broker is running already")
-            self._start()
+            await self._start()
 
-    def _start(self) -> None:
+    async def _start(self) -> None:
         options = self.options
         self._background = BackgroundWork()
         overrides = read_overrides(options.max_connections_per_ip_overrides, _address_of)
@@ -193,10 +211,9 @@ class Broker:
             options = options.with_values(listeners=",".join(str(acceptor.listener) for acceptor in acceptors))
             disk = MachineDisk(self._data) if isinstance(self._data, str | Path) else self._data
             services = LogServices(disk, self._background, clock=self._clock)
-            store = open_alone(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
-            undo.callback(store.directory.abandon)
-            addresses = {acceptor.listener.name: acceptor.listener.advertised for acceptor in acceptors}
-            core = Core(store, options, lambda: str(uuid.uuid4()), self._clock(), addresses, self._served)
+            self._drive(services.timers)
+            undo.callback(self._stop_timers)
+            core = await self._open(services, options, acceptors)
             undo.pop_all()
         self._core = core
         static_text = self.options.max_connections_per_ip_overrides
@@ -209,18 +226,51 @@ class Broker:
 
         core.on_options = change_limits
         change_limits(core.options)
-        self._clock.on_jump = core.timers.shift
         budget = MemoryBudget(options.memory_of_connections_bytes, core.timers, self._clock)
         self._shared = Shared(shared_buffer(), budget, options.max_frame_bytes)
-        core.timers.on_earlier = self._wake_at
-        self._wake_next()
         self._check_idle()
         self._look_for_ends()
         # With actual ports, so that a restarted broker listens where its clients expect it.
         self._listeners = [acceptor.listener for acceptor in acceptors]
         self._acceptors = acceptors
-        for acceptor in acceptors:
-            acceptor.start()
+        try:
+            if self._node is not None:
+                await self._node.follow_configs()
+            for acceptor in acceptors:
+                acceptor.start()
+            if self._node is not None:
+                await self._node.join()
+        except BaseException:
+            await self.kill()
+            raise
+
+    async def _open(self, services: LogServices, options: BrokerOptions, acceptors: list[Acceptor]) -> Core:
+        """Open the logs and return the core."""
+        listeners = tuple(acceptor.listener for acceptor in acceptors)
+        if self._node is not None:
+            return await self._node.open(services, listeners, options, self._served)
+        store = open_alone(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
+        with contextlib.ExitStack() as undo:
+            undo.callback(store.directory.abandon)
+            addresses = {listener.name: listener.advertised for listener in listeners}
+            standing = Alone(store, options, addresses, self._served)
+            core = Core(standing, store.directory, options, _new_id, self._clock(), self._served)
+            undo.pop_all()
+        return core
+
+    def _drive(self, timers: Timers) -> None:
+        """Fire timers on the event loop."""
+        self._timers = timers
+        self._clock.on_jump = timers.shift
+        timers.on_earlier = self._wake_at
+        self._wake_next()
+
+    def _stop_timers(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._timers is not None:
+            self._timers.on_earlier = None
+            self._timers = None
 
     async def stop(self) -> None:
         """Answer requests whose data is stored, sync everything to disk, and close.
@@ -232,6 +282,10 @@ class Broker:
                 await self._stop(self._core)
 
     async def _stop(self, core: Core) -> None:
+        if self._node is not None:
+            await self._node.shut_down()
+            if self._core is None:  # killed
+                return
         await self._stop_listening()
         core.begin_end()
         for wire in self._wires:
@@ -242,7 +296,10 @@ class Broker:
             _log.warning("stopping although work has not ended for %d s", _LAST_WORK_SECONDS)
         if self._core is None:  # killed
             return
+        self._stop_timers()
         core.unload()
+        if self._node is not None:
+            self._node.end_control()
         await asyncio.sleep(0)  # responses are sent one iteration of the loop after their cause
         for wire in list(self._wires):
             wire.finish()
@@ -254,6 +311,8 @@ class Broker:
         if self._core is not None:
             self._core = None
             await self._close(core)
+            if self._node is not None:
+                await self._node.leave()
 
     async def _close(self, core: Core) -> None:
         """Sync everything on other threads, so that a hanging disk can be reported."""
@@ -280,6 +339,9 @@ class Broker:
             for wire in list(self._wires):
                 wire.abort()
             self._background.kill()
+            self._stop_timers()
+            if self._node is not None:
+                self._node.abandon()
             core.abandon()
 
     async def _stop_listening(self) -> None:
@@ -289,10 +351,6 @@ class Broker:
         for timer in (self._idle_timer, self._ends_timer):
             if timer is not None:
                 timer.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._core is not None:
-            self._core.timers.on_earlier = None
 
     # Connections.
 
@@ -341,12 +399,12 @@ class Broker:
 
     def _wake(self) -> None:
         self._timer = None
-        if self._core is not None:
-            self._core.advance(self._clock())
+        if self._timers is not None:
+            self._timers.fire(self._clock())
             self._wake_next()
 
     def _wake_next(self) -> None:
-        if (deadline_ms := self.core.timers.next_deadline_ms) is not None:
+        if self._timers is not None and (deadline_ms := self._timers.next_deadline_ms) is not None:
             self._wake_at(deadline_ms)
 
 
@@ -359,6 +417,7 @@ class BackgroundBroker:
         port: see `Broker`.
         handlers: see `Broker`; they are called in the broker's thread.
         wall_ms: see `Broker`; it is called in the broker's thread.
+        registry: see `Broker`; it is called in the broker's thread.
         options: see `Broker`.
 
     Raises:
@@ -375,9 +434,10 @@ class BackgroundBroker:
         *,
         handlers: Iterable[ApiHandler] = (),
         wall_ms: Callable[[], int] = now_ms,
+        registry: OpenRegistry | None = None,
         **options: object,
     ) -> None:
-        self._broker = Broker(data, host, port, handlers=handlers, wall_ms=wall_ms, **options)
+        self._broker = Broker(data, host, port, handlers=handlers, wall_ms=wall_ms, registry=registry, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._changing = threading.Lock()  # held while the thread is started or ended
@@ -461,6 +521,10 @@ class BackgroundBroker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
 
 
 def _address_of(host: str) -> str:

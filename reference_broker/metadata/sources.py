@@ -1,6 +1,6 @@
 """What a broker knows of its cluster and asks of it.
 
-A single broker is the source of everything itself.
+A single broker is the source of everything itself; a cluster has its registry and its controller.
 
 Source: `SharedServer`, `KafkaServer` in Apache Kafka, which fill such seats by the mode of the cluster.
 """
@@ -34,6 +34,7 @@ class Sources(NamedTuple):
         producer_ids: reserves producer ids.
         is_controller: returns whether this broker is the controller.
         lost: called with the topic and the number of a partition whose log has failed here.
+        change_defaults: changes the topic configurations of all logs whose topics do not override them.
     """
 
     metadata: MetadataCache
@@ -42,6 +43,7 @@ class Sources(NamedTuple):
     producer_ids: ProducerIdBlocks
     is_controller: Callable[[], bool]
     lost: Callable[[str, int], None]
+    change_defaults: Callable[[Mapping[str, str]], None]
 
 
 def local_sources(
@@ -65,4 +67,5 @@ def local_sources(
         LocalProducerIdBlocks(directory.producer_ids, directory.services),
         is_controller=lambda: True,
         lost=topics.lost,
+        change_defaults=store.change_defaults,
     )

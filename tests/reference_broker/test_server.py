@@ -51,9 +51,8 @@ def broker(tmp_path):
 def test_the_next_timer_is_set_once_those_that_are_due_have_fired(monkeypatch):
     """Requests may have set and cancelled other timers; no wake-up may remain for finished work."""
     broker, woken = Broker(MemoryDisk()), []
-    timers = SimpleNamespace(next_deadline_ms=5)
-    core = SimpleNamespace(timers=timers, advance=lambda now_ms: setattr(timers, "next_deadline_ms", 100))
-    monkeypatch.setattr(broker, "_core", core)
+    timers = SimpleNamespace(next_deadline_ms=5, fire=lambda now_ms: setattr(timers, "next_deadline_ms", 100))
+    monkeypatch.setattr(broker, "_timers", timers)
     monkeypatch.setattr(broker, "_wake_at", woken.append)
     broker._wake()
     assert woken == [100]

@@ -60,7 +60,7 @@ def test_every_type_of_group_says_what_it_is(groups):
         log = TopicLog(replicas[partition_of(key.group_id, len(replicas))])
         log.append([encode(CoordinatorRecord(key, value))], groups.now_ms, lambda end_offset: None)
     groups.core.groups.unload()
-    groups.core.elections.elect(groups.now_ms)
+    groups.elect()
     while groups.core.groups.is_loading:
         groups.advance(0)
     assert {
@@ -77,7 +77,7 @@ def test_every_type_of_group_says_what_it_is(groups):
 
 def test_groups_that_are_not_loaded_yet_are_not_left_out_in_silence(groups):
     groups.core.groups.unload()
-    groups.core.elections.elect(groups.now_ms)
+    groups.elect()
     answer = groups.ask(ListGroupsRequest())
     assert (answer.error_code, len(answer.groups)) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0)
     while groups.core.groups.is_loading:

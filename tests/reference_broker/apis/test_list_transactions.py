@@ -116,7 +116,7 @@ def test_ids_without_common_characters_are_matched_in_turns(filled):
 
 def test_while_loading(filled):
     filled.core.transactions.unload()
-    filled.core.elections.elect(filled.now_ms)
+    filled.elect()
     request = Request(APIS[ApiKey.LIST_TRANSACTIONS], 2, 0, "c", ListTransactionsRequest(), 10)
     answer = filled.core.requests.handle(filled.call(request), ListTransactionsRequest())
     assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

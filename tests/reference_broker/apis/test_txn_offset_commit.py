@@ -150,7 +150,7 @@ def test_pending_offsets_keep_a_group():
     bench.advance(600_000)
     assert [group.group_id for group in bench.core.groups.classic_groups()] == ["g"]
     assert x.fetch_offset(is_stable=False) == (7, NONE)
-    bench.core.elections.elect(bench.now_ms)
+    bench.elect()
     for _ in range(8):  # load, look, abort, look again
         bench.advance(600_000)
     assert list(bench.core.groups.classic_groups()) == []

@@ -183,7 +183,7 @@ class Simulation:
 
     def load(self) -> None:
         """Let the coordinators begin to load their lost partitions."""
-        self.bench.core.elections.elect(self.bench.now_ms)
+        self.bench.elect()
 
     def restart(self) -> None:
         """Stop the broker cleanly, and restart it."""

@@ -1,0 +1,356 @@
+"""A broker's way into its cluster and out of it: the steps of a start, of a stop and of a kill, on an event loop.
+
+    options, listeners ─▶ lock, folders ─▶ session ─▶ prepare ─▶ meta.properties ─▶ logs ─▶ core ─▶ links
+        ─▶ configurations ─▶ acceptors ─▶ registration ─▶ controller ─▶ announced by the controller
+
+Source: `KafkaServer.startup`, `KafkaServer.shutdown` in Apache Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from kafkawire.reference_broker.cluster.controller.live_brokers import Endpoint
+from kafkawire.reference_broker.cluster.membership import ClusterLinks, Membership, MembershipServices
+from kafkawire.reference_broker.cluster.registry_configs import usable_configs
+from kafkawire.reference_broker.cluster.startup import Prepared, StartupSettings, prepare
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
+from kafkawire.reference_broker.config.endpoints import Listener
+from kafkawire.reference_broker.config.listeners import ListenerRoles, read_listener_roles
+from kafkawire.reference_broker.config.options import BrokerOptions
+from kafkawire.reference_broker.core import Core
+from kafkawire.reference_broker.network.broker_links import BrokerLinks
+from kafkawire.reference_broker.requests.api_handlers import ServedApis
+from kafkawire.reference_broker.standing.cluster_member import ClusterMember
+from kafkawire.reference_broker.storage.checkpoints import DamagedFile
+from kafkawire.reference_broker.storage.directory.identity import begin_in_cluster, read_identity
+from kafkawire.reference_broker.storage.directory.log_directory import LogDirectory, LogPlace, lock_directory
+from kafkawire.reference_broker.storage.directory.partition_folders import PartitionFolders
+from kafkawire.reference_broker.storage.services import LogServices
+from kafkawire.sdk.errors import ConfigurationError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.protocol.tables.configs import BROKER_CONFIGS
+from kafkawire.sdk.protocol.uuids import format_uuid
+from kafkawire.sdk.registry.registry import Post, Registry, RegistryError, SessionListener
+from kafkawire.sdk.registry.steps import Steps, across_sessions, run
+from kafkawire.sdk.registry.zookeeper import ZooKeeperRegistry
+from kafkawire.sdk.storage.meta_properties import MetaProperties
+from kafkawire.sdk.storage.partitions import Partition
+from kafkawire.sdk.transport.connection import ConnectionSettings
+from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.timing import random_fraction
+
+__all__ = ["ANNOUNCEMENT_TIMEOUT_MS", "ClusterNode", "OpenRegistry", "zookeeper_of"]
+
+_log = logging.getLogger("kafkawire.broker")
+
+R = TypeVar("R")
+
+#: Opens a session with the registry of a cluster, given the `Post` of the broker.
+OpenRegistry = Callable[[Post], Registry]
+
+#: How long a starting broker waits for the controller to announce it: longer than an election after the end of the
+#: session of a controller that was killed, 18 s by default.
+ANNOUNCEMENT_TIMEOUT_MS: Final = 60_000
+
+#: How long a connection to another broker may take to open.
+_CONNECT_TIMEOUT_MS: Final = 10_000
+
+_PLAINTEXT: Final = BROKER_CONFIGS["security.inter.broker.protocol"].one_of.index("PLAINTEXT")
+
+
+def zookeeper_of(options: ClusterOptions) -> OpenRegistry:
+    """Return what opens a session with the ZooKeeper of `zookeeper.connect`."""
+
+    def open_registry(post: Post) -> Registry:
+        timeout_ms = options.zookeeper_session_timeout_ms
+        return ZooKeeperRegistry(options.zookeeper_connect, post, session_timeout_ms=timeout_ms)
+
+    return open_registry
+
+
+class _Opened(NamedTuple):
+    """A node that has opened its logs.
+
+    Attributes:
+        registry: its session.
+        membership: see `Membership`.
+        links: all links, to be closed.
+    """
+
+    registry: Registry
+    membership: Membership
+    links: tuple[BrokerLinks, ...]
+
+
+class ClusterNode:
+    """A broker on its way into the cluster, in it, or on its way out.
+
+    Args:
+        options: of the membership.
+        open_registry: see `OpenRegistry`.
+        names: the names of the broker's listeners.
+
+    Raises:
+        ConfigurationError: the listeners between brokers do not fit the listeners.
+    """
+
+    def __init__(self, options: ClusterOptions, open_registry: OpenRegistry, names: tuple[str, ...]) -> None:
+        self._options = options
+        self._open_registry = open_registry
+        self._roles: ListenerRoles = read_listener_roles(
+            names,
+            inter_broker_listener_name=options.inter_broker_listener_name,
+            security_inter_broker_protocol=options.security_inter_broker_protocol,
+            control_plane_listener_name=options.control_plane_listener_name,
+        )
+        self._opened: _Opened | None = None
+
+    @property
+    def membership(self) -> Membership | None:
+        """The membership; None while there is none."""
+        return None if self._opened is None else self._opened.membership
+
+    # The start.
+
+    async def open(
+        self, services: LogServices, listeners: tuple[Listener, ...], options: BrokerOptions, served: ServedApis
+    ) -> Core:
+        """Take the steps up to the core.
+
+        Args:
+            services: for the logs; their timers fire already.
+            listeners: with actual ports.
+            options: of the broker.
+            served: its APIs.
+
+        Raises:
+            ConfigurationError: the data directory is in use, or is of another broker; or see `prepare`.
+            RequestTimedOut: the registry cannot be reached.
+            RegistryError: the registry refuses an operation.
+            OSError: the disk failed.
+        """
+        disk = services.disk
+        with contextlib.ExitStack() as undo:
+            lock = lock_directory(disk)
+            undo.callback(lock.release)
+            registry = self._open_registry(_post())
+            undo.callback(registry.abandon)
+            try:
+                known = read_identity(disk)
+                await self._begin_session(registry)
+                endpoints = tuple(_endpoint(listener) for listener in listeners)
+                prepared = await self._prepare(registry, PartitionFolders(disk).found(), known, endpoints)
+                begin_in_cluster(disk, known, prepared.identity)
+                options.change(node_id=int(prepared.identity.node_id))
+                directory = LogDirectory(services, lock, options.topic_defaults, is_replicated=True)
+                directory.open(_places(directory, prepared))
+            except DamagedFile as error:
+                raise ConfigurationError("data_dir", disk.describe(""), str(error)) from error
+            links = self._links(options)
+            opened = self._opened = self._join_up(registry, prepared, options, endpoints, links, services)
+            member = ClusterMember(opened.membership, directory, prepared.expected)
+            core = Core(member, directory, options, lambda: str(uuid.uuid4()), services.clock(), served)
+            undo.pop_all()
+        for each in links:
+            each.start()
+        return core
+
+    async def _begin_session(self, registry: Registry) -> None:
+        opened = asyncio.Event()
+        listener = _Opening(opened.set)
+        registry.add_listener(listener)
+        registry.start()
+        timeout_ms = self._options.connection_timeout_ms
+        try:
+            await asyncio.wait_for(opened.wait(), timeout_ms / 1_000)
+        except TimeoutError:
+            reason = f"{registry.describe()}: no session within {timeout_ms} ms (zookeeper.connection.timeout.ms)"
+            raise RequestTimedOut(reason if listener.error is None else f"{reason}: {listener.error}") from None
+        finally:
+            registry.remove_listener(listener)
+
+    async def _prepare(
+        self,
+        registry: Registry,
+        folders: Mapping[Partition, bytes | None],
+        known: MetaProperties | None,
+        endpoints: tuple[Endpoint, ...],
+    ) -> Prepared:
+        options = self._options
+        settings = StartupSettings(
+            options.configured_broker_id,
+            endpoints,
+            options.broker_id_generation_enable,
+            options.reserved_broker_max_id,
+            options.zookeeper_set_acl,
+        )
+        prepared = await _carried_out(
+            registry, across_sessions(lambda: prepare(known, settings, folders, lambda: uuid.uuid4().bytes))
+        )
+        identity = prepared.identity
+        directory_id = identity.directory_id or format_uuid(uuid.uuid4().bytes)
+        return prepared._replace(identity=identity._replace(directory_id=directory_id))
+
+    def _links(self, options: BrokerOptions) -> tuple[BrokerLinks, ...]:
+        """Return the links for control, and those for each fetcher number."""
+        settings = ConnectionSettings(
+            f"broker-{options.node_id}", _CONNECT_TIMEOUT_MS, self._options.request_timeout_ms
+        )
+        network = TcpNetwork()
+        count = 1 + self._options.num_replica_fetchers
+        return tuple(BrokerLinks(network, settings, _post(), _tell_defect) for _ in range(count))
+
+    def _join_up(
+        self,
+        registry: Registry,
+        prepared: Prepared,
+        options: BrokerOptions,
+        endpoints: tuple[Endpoint, ...],
+        links: tuple[BrokerLinks, ...],
+        services: LogServices,
+    ) -> _Opened:
+        membership = Membership(
+            registry,
+            prepared,
+            options.node_id,
+            options,
+            self._options,
+            endpoints,
+            self._roles,
+            ClusterLinks(links[0].links, tuple(each.links for each in links[1:])),
+            MembershipServices(services.timers, services.clock, _post(), lambda: uuid.uuid4().bytes, random_fraction),
+        )
+        return _Opened(registry, membership, links)
+
+    async def follow_configs(self) -> None:
+        """Read all configurations, before clients are accepted."""
+        membership = self._member()
+        ready: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        membership.follow_configs(lambda error: _settle(ready, error))
+        error = await ready
+        if error is not None:
+            _log.warning("the broker starts without some configurations, which are read again later: %s", error)
+
+    async def join(self) -> None:
+        """Register, stand for election, and wait until the controller has announced this broker.
+
+        Raises:
+            ConfigurationError: another broker has registered the id.
+            RegistryError: the registry refuses the registration.
+            RequestTimedOut: the controller has not announced this broker.
+        """
+        membership = self._member()
+        loop = asyncio.get_running_loop()
+        registered: asyncio.Future[Exception | None] = loop.create_future()
+        membership.register(lambda epoch: _settle(registered, None), lambda error: _settle(registered, error))
+        error = await registered
+        if error is not None:
+            raise error
+        announced = asyncio.Event()
+        membership.stand(announced.set)
+        try:
+            await asyncio.wait_for(announced.wait(), ANNOUNCEMENT_TIMEOUT_MS / 1_000)
+        except TimeoutError:
+            controller_id = membership.controller.controller_id
+            who = "there is no controller" if controller_id < 0 else f"the controller is broker {controller_id}"
+            reason = (
+                f"no UpdateMetadata with broker {membership.broker_id} has come within {ANNOUNCEMENT_TIMEOUT_MS} ms"
+            )
+            raise RequestTimedOut(f"{reason}: {who}") from None
+
+    # The end.
+
+    async def shut_down(self) -> None:
+        """Have the leaderships moved to other brokers, while this one still serves."""
+        if self._opened is not None:
+            over = asyncio.Event()
+            self._opened.membership.shut_down(over.set)
+            await over.wait()
+
+    def end_control(self) -> None:
+        """Be the controller no longer, and ask it for nothing more."""
+        if self._opened is not None:
+            self._opened.membership.end_control()
+
+    async def leave(self) -> None:
+        """Close the links and the session, after the logs are closed."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            for each in opened.links:
+                await each.close()
+            opened.membership.leave()
+
+    def abandon(self) -> None:
+        """Drop everything, as a crash would."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.membership.abandon()
+            for each in opened.links:
+                each.close()
+
+    def _member(self) -> Membership:
+        if self._opened is None:
+            raise RuntimeError("the broker has not opened its logs")
+        return self._opened.membership
+
+
+class _Opening(SessionListener):
+    """Waits for the first session."""
+
+    def __init__(self, when_opened: Callable[[], None]) -> None:
+        self._when_opened = when_opened
+        self.error: RegistryError | None = None
+
+    def opened(self) -> None:
+        self._when_opened()
+
+    def refused(self, error: RegistryError) -> None:
+        self.error = error
+
+
+def _post() -> Post:
+    """Return the `Post` of the running loop; what is posted after its end is dropped."""
+    loop = asyncio.get_running_loop()
+
+    def post(call: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(call)
+
+    return post
+
+
+def _tell_defect(error: KafkaWireError) -> None:
+    _log.error("the links to other brokers have ended: %s", error)
+
+
+def _endpoint(listener: Listener) -> Endpoint:
+    return Endpoint(listener.name, listener.advertised.host, listener.advertised.port, _PLAINTEXT)
+
+
+def _places(directory: LogDirectory, prepared: Prepared) -> list[LogPlace]:
+    """Return the partitions to open; a configuration that cannot be used is left out."""
+    configs: Mapping[str, Mapping[str, str]] = {each.topic: each.configs for each in prepared.expected}
+    usable = {topic: directory.config_of(usable_configs(topic, each)) for topic, each in configs.items()}
+    return [LogPlace(each.topic, each.number, each.topic_id, usable[each.topic]) for each in prepared.expected]
+
+
+async def _carried_out(registry: Registry, steps: Steps[R]) -> R:
+    """Carry out a sequence of operations, and return its result."""
+    future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+
+    def failed(error: Exception) -> None:
+        if not future.done():
+            future.set_exception(error)
+
+    run(registry, steps, lambda result: _settle(future, result), failed)
+    return await future
+
+
+def _settle(future: asyncio.Future[R], result: R) -> None:
+    if not future.done():  # it is cancelled with the start
+        future.set_result(result)

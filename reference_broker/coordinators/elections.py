@@ -1,0 +1,67 @@
+"""The elections of coordinators: the broker that leads a partition of a coordinator's topic coordinates its keys.
+
+    Replicas ──role──▶ Elections ──elected, resigned──▶ GroupCoordinator, TransactionCoordinator
+
+A coordinator is elected when the replica begins to lead, and resigns before anybody who waits for the log of a former
+leader is told: it must not treat the end of the role as a failure of the log. A log that fails ends its coordinator by
+itself.
+
+Source: `RequestHandlerHelper.onLeadershipChange`, `BrokerMetadataPublisher.updateCoordinator` in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from kafkawire.reference_broker.coordinators.shard import CoordinatorLog
+from kafkawire.reference_broker.coordinators.topic_log import TopicLog
+from kafkawire.reference_broker.replicas.replica import Replica
+from kafkawire.reference_broker.replicas.roles import Role
+from kafkawire.sdk.storage.partitions import Partition
+
+__all__ = ["Electable", "Elections"]
+
+#: The roles without which a broker coordinates nothing. One that is promoted again has not lost its log to anybody.
+_RESIGNED: Final = frozenset({Role.FOLLOWER, Role.STOPPED})
+
+
+class Electable(Protocol):
+    """A coordinator."""
+
+    @property
+    def topic(self) -> str:
+        """The name of its topic."""
+        ...
+
+    def elected(self, number: int, log: CoordinatorLog, leader_epoch: int, now_ms: int) -> None:
+        """Serve a partition; see `CoordinatorRuntime.elected`."""
+
+    def resigned(self, number: int, epoch: int | None = None) -> None:
+        """Stop serving a partition; see `CoordinatorRuntime.resigned`."""
+
+
+class Elections:
+    """The elections of the coordinators of one broker.
+
+    Args:
+        coordinators: the coordinators, each of another topic.
+        clock: returns the time in milliseconds.
+    """
+
+    def __init__(self, coordinators: Iterable[Electable], clock: Callable[[], int]) -> None:
+        self._coordinators = {coordinator.topic: coordinator for coordinator in coordinators}
+        self._clock = clock
+
+    def changed(self, partition: Partition, replica: Replica, before: Role) -> None:
+        """Follow a step of a replica's role; see `RoleListener`."""
+        topic, number = partition
+        coordinator = self._coordinators.get(topic)
+        if coordinator is None:
+            return
+        if replica.role is Role.LEADER:
+            coordinator.elected(number, TopicLog(replica), replica.leader_epoch, self._clock())
+        elif replica.role is Role.GONE:
+            coordinator.resigned(number)
+        elif replica.role in _RESIGNED:
+            coordinator.resigned(number, replica.leader_epoch)
