@@ -83,8 +83,7 @@ def serve(
             await stopped.wait()
         finally:
             await broker.stop()
-            if broker.is_stuck:
-                os._exit(1)  # any other exit would wait for threads that wait for the disk
+            _end_if_stuck(broker)
 
     before, interval = [signal.getsignal(number) for number in signals], sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -100,6 +99,11 @@ def serve(
             gc.enable()
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)
+
+
+def _end_if_stuck(broker: Broker) -> None:
+    if broker.is_stuck:
+        os._exit(1)  # any other exit would wait for threads that wait for the disk
 
 
 def _stop_signals() -> list[signal.Signals]:

@@ -16,10 +16,9 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kafkawire.reference_broker.apis import load
-from kafkawire.reference_broker.cluster_node import ClusterNode, OpenRegistry, zookeeper_of
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions, split_options
 from kafkawire.reference_broker.config.listeners import read_listeners
 from kafkawire.reference_broker.config.options import NO_LIMIT, BrokerOptions, read_options
@@ -48,6 +47,9 @@ from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.io_thread import check_threads
 from kafkawire.sdk.transport.wire import Address, Wire
+
+if TYPE_CHECKING:
+    from kafkawire.reference_broker.cluster_node import ClusterNode, OpenRegistry
 
 __all__ = ["BackgroundBroker", "Broker", "Data"]
 
@@ -126,6 +128,8 @@ class Broker:
         self._listeners = read_listeners(self.options, host, port, socket.gethostname())
         self._node: ClusterNode | None = None
         if of_cluster is not None:
+            from kafkawire.reference_broker.cluster_node import ClusterNode, zookeeper_of  # others start faster
+
             cluster_options = ClusterOptions.read(of_cluster.items())
             names = tuple(listener.name for listener in self._listeners)
             self._node = ClusterNode(cluster_options, registry or zookeeper_of(cluster_options), names)

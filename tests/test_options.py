@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.sdk.client.options import CLIENTS, ConsumerOptions
 from kafkawire.sdk.options import Options, number, option
@@ -44,7 +45,7 @@ def test_drift_is_noticed_and_mended(
 
 def test_the_page_lists_every_option_with_what_it_does() -> None:
     page = options.generated_files()[PAGE]
-    for kind in (*CLIENTS.values(), BrokerOptions):
+    for kind in (*CLIENTS.values(), BrokerOptions, ClusterOptions):
         for name, declared in kind.OPTIONS.items():
             assert f"| `{name}` | {f'`{declared.kafka_name}`' if declared.kafka_name else ''} |" in page
     assert "| `linger_ms` | `linger.ms` | `int`, 0 to 2,147,483,647 | 5 | how long a batch that" in page

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kafkawire.codegen import SCHEMAS
 from kafkawire.codegen.configs import ConfigSpec, load_configs
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.options import TOPIC_DEFAULTS, BrokerOptions
 from kafkawire.sdk.client.option_hints import MISSING, ON_THE_ROADMAP, synonyms
 from kafkawire.sdk.client.options import CLIENTS, ClientOptions
@@ -89,8 +90,13 @@ def generated_files() -> dict[Path, str]:
         Path("reference_broker/config/keywords.py"): _module(
             "The keywords of a broker, for type checkers.",
             _BROKER_IMPORTS,
-            [_typed_dict("BrokerKeywords", "TypedDict", "Options of a broker.", BrokerOptions.OPTIONS)],
-            ["BrokerKeywords"],
+            [
+                _typed_dict(
+                    "ClusterKeywords", "TypedDict", "Options of a broker in a cluster.", ClusterOptions.OPTIONS
+                ),
+                _typed_dict("BrokerKeywords", "ClusterKeywords", "Options of a broker.", BrokerOptions.OPTIONS),
+            ],
+            ["BrokerKeywords", "ClusterKeywords"],
         ),
         Path("docs/options.md"): _page(),
     }
@@ -180,6 +186,7 @@ def _page() -> str:
             "`kafkawire.testing.Broker`, `kafkawire broker --option NAME=VALUE`", BrokerOptions, _own_of_the_broker()
         ),
         _topic_defaults(configs),
+        _table("A broker of a cluster with ZooKeeper", ClusterOptions, ClusterOptions.OPTIONS),
         _of_kafka(configs),
         _other_names(),
     ]

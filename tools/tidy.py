@@ -42,6 +42,7 @@ IMPURE_ALLOWED = {
     "sdk/clock.py": {"time", "random"},
     "sdk/registry/kazoo_client.py": {"socket"},
     "reference_broker/server.py": IMPURE,
+    "reference_broker/cluster_node.py": {"asyncio"},
     "reference_broker/process.py": {"asyncio"},
     "reference_broker/network/*": IMPURE,
     "reference_broker/storage/disk/*": {"random"},  # by seed: the data that a power failure loses, the call that fails
@@ -60,6 +61,7 @@ HOUSES = {"src": "src/kafkawire", "tools": "tools"}
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("names", "conformance/vectors/misc.jsonl.gz"): "the vector format names its files",
     ("sleeping", "tests/kafka/test_cluster.py"): "its nodes are processes that do not report when a leader has moved",
+    ("sleeping", "tests/reference_broker/broker_cluster.py"): "a broker does not report when another one has caught up",
     ("sleeping", "tests/kafka/test_troubles.py"): "brokers do not report when a topic is deleted or created",
     ("sleeping", "tests/kafka/test_hanging.py"): "a stopped process does not report it",
     ("sleeping", "tests/kafka/cleaning.py"): "a broker does not report when its cleaner is done",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
@@ -22,7 +22,7 @@ __all__ = ["handle"]
 
 @serves(ApiKey.ALLOCATE_PRODUCER_IDS, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: AllocateProducerIdsRequest, *, controller: Controller
+    call: Call, request: AllocateProducerIdsRequest, *, controller: AskedController
 ) -> AllocateProducerIdsResponse | DelayedOperation:
     """Handle AllocateProducerIds; the response waits until the ids are stored as those of the broker."""
     return given_later(partial(controller.allocate_producer_ids, request))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
@@ -20,7 +20,7 @@ __all__ = ["handle"]
 
 @serves(ApiKey.ALTER_PARTITION, KNOWN_APIS[ApiKey.ALTER_PARTITION].known_versions, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: AlterPartitionRequest, *, controller: Controller
+    call: Call, request: AlterPartitionRequest, *, controller: AskedController
 ) -> AlterPartitionResponse | DelayedOperation:
     """Handle AlterPartition; the response waits until the ISRs are stored."""
     return given_later(partial(controller.alter_partitions, request, call.version))

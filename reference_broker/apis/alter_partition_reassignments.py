@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
 from kafkawire.reference_broker.requests.call import Call
@@ -36,7 +36,7 @@ _VERSIONS = VersionRange(
 
 @serves(ApiKey.ALTER_PARTITION_REASSIGNMENTS, _VERSIONS, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: AlterPartitionReassignmentsRequest, *, controller: Controller
+    call: Call, request: AlterPartitionReassignmentsRequest, *, controller: AskedController
 ) -> Work[AlterPartitionReassignmentsResponse | DelayedOperation]:
     """Handle AlterPartitionReassignments; the response waits until the assignments are stored."""
     wanted: dict[TopicPartition, Sequence[int] | None] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation, given_later
@@ -23,7 +23,7 @@ __all__ = ["handle"]
 
 @serves(ApiKey.CONTROLLED_SHUTDOWN, KNOWN_APIS[ApiKey.CONTROLLED_SHUTDOWN].known_versions, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: ControlledShutdownRequest, *, controller: Controller
+    call: Call, request: ControlledShutdownRequest, *, controller: AskedController
 ) -> ControlledShutdownResponse | DelayedOperation:
     """Handle ControlledShutdown; the response waits until other leaders are stored."""
 

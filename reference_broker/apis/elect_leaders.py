@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.cluster.controller.refusals import ACCEPTED, Refusal
 from kafkawire.reference_broker.cluster.image_waits import ImageWaits
 from kafkawire.reference_broker.metadata.image import UNKNOWN_PARTITION, MetadataImage, TopicImage
@@ -40,7 +40,7 @@ def handle(
     call: Call,
     request: ElectLeadersRequest,
     *,
-    controller: Controller,
+    controller: AskedController,
     image_waits: ImageWaits,
     metadata: MetadataCache,
 ) -> Work[ElectLeadersResponse | DelayedOperation]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.cluster.controller.context import ReplicaAssignment
-from kafkawire.reference_broker.cluster.controller.controller import Controller
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves
 from kafkawire.reference_broker.requests.call import Call
@@ -32,7 +32,7 @@ Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
 
 @serves(ApiKey.LIST_PARTITION_REASSIGNMENTS, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: ListPartitionReassignmentsRequest, *, controller: Controller
+    call: Call, request: ListPartitionReassignmentsRequest, *, controller: AskedController
 ) -> Work[ListPartitionReassignmentsResponse | DelayedOperation]:
     """Handle ListPartitionReassignments."""
     wanted: dict[TopicPartition, None] = {}

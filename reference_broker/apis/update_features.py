@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.asked_controller import AskedController
 from kafkawire.reference_broker.cluster.controller.feature_updates import FeatureUpdate
 from kafkawire.reference_broker.cluster.controller.refusals import Refusal
 from kafkawire.reference_broker.requests.api_handlers import Scope, serves, since
@@ -34,7 +34,7 @@ _KINDS_SINCE = since(UpdateFeaturesRequest.FeatureUpdateKey, "upgrade_type")
 
 @serves(ApiKey.UPDATE_FEATURES, _VERSIONS, scope=Scope.CLUSTER)
 def handle(
-    call: Call, request: UpdateFeaturesRequest, *, controller: Controller
+    call: Call, request: UpdateFeaturesRequest, *, controller: AskedController
 ) -> Work[UpdateFeaturesResponse | DelayedOperation]:
     """Handle UpdateFeatures; the response waits until the features are stored."""
     updates = []

@@ -24,6 +24,9 @@ RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSe
 _PROTOCOL_VERSION_MIN: Final = (3, 4)
 _PROTOCOL_VERSION_MAX: Final = (3, 9)
 
+#: Each fetcher of a leader has connections of its own to every broker.
+_FETCHERS_MAX: Final = 100
+
 
 def _kafka_number(name: str, low: int, high: int = INT32_MAX) -> Any:
     """Declare a number that Kafka still has, with its default."""
@@ -124,7 +127,7 @@ class ClusterOptions(Options, from_text=True):
         "replica.high.watermark.checkpoint.interval.ms", 1, INT64_MAX
     )
     replica_selector_class: str | None = option(None, _selector, "str | None", kafka="replica.selector.class")
-    num_replica_fetchers: int = _kafka_number("num.replica.fetchers", 1)
+    num_replica_fetchers: int = _kafka_number("num.replica.fetchers", 1, _FETCHERS_MAX)
     request_timeout_ms: int = _kafka_number("request.timeout.ms", 1)
 
     def check(self, given: Collection[str]) -> None:

@@ -1,9 +1,10 @@
 """A broker's configuration file in the format of Kafka's `server.properties`: its names become options.
 
-Files of Apache Kafka are accepted: controller listeners are left out, and times may be in hours or minutes. Names that
-this broker does not have are collected, so that they can be reported.
+Files of Apache Kafka are accepted: controller listeners are left out, and times may be in hours or minutes. With
+`zookeeper.connect`, the broker belongs to a cluster and has its options, too. Names that this broker does not have are
+collected, so that they can be reported.
 
-Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs` in Apache Kafka.
+Source: `KafkaConfig`, `ServerLogConfigs`, `KRaftConfigs`, `ZkConfigs` in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.sdk.errors import ConfigurationError
 from kafkawire.sdk.options import INT32_MAX, parse_integer
@@ -32,6 +34,10 @@ _SYNONYMS: Final = {"broker.id": "node.id"}
 #: Names for the data directory; the first one given counts.
 _DATA: Final = ("log.dirs", "log.dir")
 
+#: With the first one, the broker belongs to a cluster with ZooKeeper; the second one is of a cluster without.
+_ZOOKEEPER: Final = "zookeeper.connect"
+_ROLES: Final = "process.roles"
+
 _CONTROLLERS: Final = "controller.listener.names"
 _LISTENERS: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
@@ -41,7 +47,7 @@ class ConfigFile(NamedTuple):
 
     Attributes:
         path: the file.
-        options: see `BrokerOptions`, by Kafka's names.
+        options: see `BrokerOptions` and `ClusterOptions`, by Kafka's names.
         data_dir: the folder of the broker's files, None if not given.
         without_effect: names that this broker does not know, in order.
         lines: the line number of each name.
@@ -55,7 +61,8 @@ class ConfigFile(NamedTuple):
 
     def placed(self, error: ConfigurationError) -> ConfigurationError:
         """Return an error with the location of its option as a prefix, if the file sets the option."""
-        names = (name for name, own in BrokerOptions.KAFKA_NAMES.items() if error.option in (name, own))
+        known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}
+        names = (name for name, own in known.items() if error.option in (name, own))
         name = next(names, error.option)
         if name not in self.options:
             return error
@@ -76,11 +83,12 @@ def read_config(path: str | Path) -> ConfigFile:
         raise ConfigurationError("--config", str(path), str(error)) from None
     lines = {name: entry.line for name, entry in entries.items()}
     values = {name: entry.value.strip() for name, entry in entries.items()}
+    of_cluster = _of_cluster(path, entries)
     found: dict[str, str] = {}
     without_effect = []
     for name, value in values.items():
-        known = _SYNONYMS.get(name, name)
-        if known in BrokerOptions.KAFKA_NAMES:
+        known = name if name in of_cluster else _SYNONYMS.get(name, name)
+        if known in BrokerOptions.KAFKA_NAMES or known in of_cluster:
             found[known] = value
             lines[known] = lines[name]
         elif name not in (*_DATA, _CONTROLLERS, *(other for _, other, _ in _TIMES)):
@@ -93,10 +101,21 @@ def read_config(path: str | Path) -> ConfigFile:
     for name, value in found.items():
         try:
             # Values that contradict each other may be corrected on the command line.
-            BrokerOptions.read_value(name, value)
+            (ClusterOptions if name in of_cluster else BrokerOptions).read_value(name, value)
         except ConfigurationError as error:
             raise _placed(path, lines[name], name, value, error.reason) from None
     return ConfigFile(str(path), found, _data_dir(path, entries), tuple(without_effect), lines)
+
+
+def _of_cluster(path: str | Path, entries: Mapping[str, Property]) -> Mapping[str, str]:
+    """Return the names of the options of a cluster, none for a broker that is alone."""
+    zookeeper, roles = entries.get(_ZOOKEEPER), entries.get(_ROLES)
+    if zookeeper is None:
+        return {}
+    if roles is not None and roles.value.strip():
+        reason = f"a broker with {_ZOOKEEPER} has no roles; leave one of the two out"
+        raise _placed(path, roles.line, _ROLES, roles.value.strip(), reason)
+    return ClusterOptions.KAFKA_NAMES
 
 
 def _placed(path: str | Path, line: int, name: str, value: str, reason: str) -> ConfigurationError:

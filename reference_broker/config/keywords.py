@@ -7,10 +7,52 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-__all__ = ["BrokerKeywords"]
+__all__ = [
+    "BrokerKeywords",
+    "ClusterKeywords",
+]
 
 
-class BrokerKeywords(TypedDict, total=False):
+class ClusterKeywords(TypedDict, total=False):
+    """Options of a broker in a cluster."""
+
+    zookeeper_connect: str
+    zookeeper_session_timeout_ms: int
+    zookeeper_connection_timeout_ms: int | None
+    zookeeper_set_acl: bool
+    broker_id: int | None
+    broker_id_generation_enable: bool
+    reserved_broker_max_id: int
+    broker_rack: str | None
+    inter_broker_listener_name: str | None
+    security_inter_broker_protocol: str | None
+    control_plane_listener_name: str | None
+    inter_broker_protocol_version: str
+    controlled_shutdown_enable: bool
+    controlled_shutdown_max_retries: int
+    controlled_shutdown_retry_backoff_ms: int
+    controller_socket_timeout_ms: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_per_broker_percentage: int
+    leader_imbalance_check_interval_seconds: int
+    delete_topic_enable: bool
+    default_replication_factor: int
+    offsets_topic_replication_factor: int
+    transaction_state_log_replication_factor: int
+    replica_lag_time_max_ms: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_min_bytes: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    replica_selector_class: str | None
+    num_replica_fetchers: int
+    request_timeout_ms: int
+
+
+class BrokerKeywords(ClusterKeywords, total=False):
     """Options of a broker."""
 
     node_id: int

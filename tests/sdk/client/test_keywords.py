@@ -10,6 +10,7 @@ import typing
 
 import pytest
 
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.keywords import BrokerKeywords
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.sdk.client import keywords
@@ -101,14 +102,14 @@ broker(num_partition=3)  # refused
 
 
 @pytest.mark.parametrize(
-    ("kind", "typed"),
+    ("kinds", "typed"),
     [
-        *((options, getattr(keywords, f"{name}Keywords")) for name, options in CLIENTS.items()),
-        (BrokerOptions, BrokerKeywords),
+        *(((options,), getattr(keywords, f"{name}Keywords")) for name, options in CLIENTS.items()),
+        ((BrokerOptions, ClusterOptions), BrokerKeywords),
     ],
 )
-def test_every_option_is_a_keyword_with_a_type(kind: type[Options], typed: type) -> None:
+def test_every_option_is_a_keyword_with_a_type(kinds: tuple[type[Options], ...], typed: type) -> None:
     hints = typing.get_type_hints(typed)
-    assert hints.keys() == kind.OPTIONS.keys()
+    assert hints.keys() == {name for kind in kinds for name in kind.OPTIONS}
     assert object not in hints.values()
     assert not typed.__required_keys__  # type: ignore[attr-defined]  # every TypedDict has it

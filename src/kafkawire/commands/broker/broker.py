@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from kafkawire.commands.arguments import Parser
 from kafkawire.commands.streams import say
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.config_file import ConfigFile, read_config
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.process import serve
@@ -82,14 +83,15 @@ def _settings(
     """Return the options, in which the command line overrides the file, and the folder, None for no files."""
     if config is not None and config.without_effect:
         _log.warning("%s: without effect here: %s", config.path, ", ".join(config.without_effect))
-    own = {BrokerOptions.KAFKA_NAMES.get(name, name) for name, _ in given.option}
+    known = {**BrokerOptions.KAFKA_NAMES, **ClusterOptions.KAFKA_NAMES}
+    own = {known.get(name, name) for name, _ in given.option}
     if given.listen is not None:
         own.add("listeners")
         if any(name == "listeners" for name, _ in given.option):
             parser.error("--listen and --option listeners=… say the same")
     options: dict[str, object] = {}
     if config is not None:
-        options = {name: value for name, value in config.options.items() if BrokerOptions.KAFKA_NAMES[name] not in own}
+        options = {name: value for name, value in config.options.items() if known[name] not in own}
     options.update(given.option)
     data = given.data or (None if config is None else config.data_dir)
     if given.ephemeral:
