@@ -103,6 +103,7 @@ class Broker:
 
     Attributes:
         options: see above.
+        node: the way into a cluster; None for a broker that is alone.
         is_stuck: whether the disk hung when the broker stopped, so that threads still wait for it.
     """
 
@@ -126,13 +127,13 @@ class Broker:
         self._served = load(handlers, Scope.ALONE if of_cluster is None else Scope.CLUSTER)
         self._data: Disk | str | Path = MemoryDisk(self.options.memory_disk_bytes) if data is None else data
         self._listeners = read_listeners(self.options, host, port, socket.gethostname())
-        self._node: ClusterNode | None = None
+        self.node: ClusterNode | None = None
         if of_cluster is not None:
             from kafkawire.reference_broker.cluster_node import ClusterNode, zookeeper_of  # others start faster
 
             cluster_options = ClusterOptions.read(of_cluster.items())
             names = tuple(listener.name for listener in self._listeners)
-            self._node = ClusterNode(cluster_options, registry or zookeeper_of(cluster_options), names)
+            self.node = ClusterNode(cluster_options, registry or zookeeper_of(cluster_options), names)
         self._core: Core | None = None
         self._timers: Timers | None = None
         self._acceptors: list[Acceptor] = []
@@ -238,12 +239,12 @@ class Broker:
         self._listeners = [acceptor.listener for acceptor in acceptors]
         self._acceptors = acceptors
         try:
-            if self._node is not None:
-                await self._node.follow_configs()
+            if self.node is not None:
+                await self.node.follow_configs()
             for acceptor in acceptors:
                 acceptor.start()
-            if self._node is not None:
-                await self._node.join()
+            if self.node is not None:
+                await self.node.join()
         except BaseException:
             await self.kill()
             raise
@@ -251,8 +252,8 @@ class Broker:
     async def _open(self, services: LogServices, options: BrokerOptions, acceptors: list[Acceptor]) -> Core:
         """Open the logs and return the core."""
         listeners = tuple(acceptor.listener for acceptor in acceptors)
-        if self._node is not None:
-            return await self._node.open(services, listeners, options, self._served)
+        if self.node is not None:
+            return await self.node.open(services, listeners, options, self._served)
         store = open_alone(services, options.node_id, lambda: uuid.uuid4().bytes, options.topic_defaults)
         with contextlib.ExitStack() as undo:
             undo.callback(store.directory.abandon)
@@ -286,8 +287,8 @@ class Broker:
                 await self._stop(self._core)
 
     async def _stop(self, core: Core) -> None:
-        if self._node is not None:
-            await self._node.shut_down()
+        if self.node is not None:
+            await self.node.shut_down()
             if self._core is None:  # killed
                 return
         await self._stop_listening()
@@ -302,8 +303,8 @@ class Broker:
             return
         self._stop_timers()
         core.unload()
-        if self._node is not None:
-            self._node.end_control()
+        if self.node is not None:
+            self.node.end_control()
         await asyncio.sleep(0)  # responses are sent one iteration of the loop after their cause
         for wire in list(self._wires):
             wire.finish()
@@ -315,8 +316,8 @@ class Broker:
         if self._core is not None:
             self._core = None
             await self._close(core)
-            if self._node is not None:
-                await self._node.leave()
+            if self.node is not None:
+                await self.node.leave()
 
     async def _close(self, core: Core) -> None:
         """Sync everything on other threads, so that a hanging disk can be reported."""
@@ -344,8 +345,8 @@ class Broker:
                 wire.abort()
             self._background.kill()
             self._stop_timers()
-            if self._node is not None:
-                self._node.abandon()
+            if self.node is not None:
+                self.node.abandon()
             core.abandon()
 
     async def _stop_listening(self) -> None:

@@ -389,8 +389,12 @@ def _failures_of(begin: Callable[[_Failed], None]) -> _Steps[Mapping[Partition, 
 
 
 def _tell(name: str, controller_id: int, codes: Mapping[Partition, ErrorCode]) -> None:
-    """Log the partitions that are not changed, in one line."""
-    refused = [(partition, code) for partition, code in codes.items() if code != ErrorCode.NONE]
+    """Log the partitions that are not changed, in one line.
+
+    A new controller repeats the states of all partitions. Those that are known already are answered as stale.
+    """
+    expected = (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)
+    refused = [(partition, code) for partition, code in codes.items() if code not in expected]
     if refused:
         (topic, number), code = refused[0]
         text = "%s of controller %d: %d of %d partitions are refused, the first is %s-%d with %s"

@@ -142,6 +142,12 @@ class Fetchers:
                 self._running[place].fetcher.remove(key)
                 self._wake(place)
 
+    def close(self) -> None:
+        """Abandon all requests and all partitions: the broker stops."""
+        self._places.clear()
+        for place, running in list(self._running.items()):
+            self._end(place, running)
+
     def moved(self, partition: Partition) -> None:
         """Record that the log of a follower has changed: more of it can be acknowledged, or it begins later.
 

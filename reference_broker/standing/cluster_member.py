@@ -177,8 +177,7 @@ class ClusterMember:
     def end(self) -> None:
         if self._requests is not None:
             self._requests.close()
-        if self._replicas is not None:
-            self._fetchers.forget([partition for partition, _ in self._replicas.all()])
+        self._fetchers.close()
         self._isr_requests.close()
 
     def abandon(self) -> None:

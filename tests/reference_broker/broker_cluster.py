@@ -106,6 +106,12 @@ class BrokerCluster:
         (controller_id,) = {broker.core.metadata.image.controller_id for broker in self.brokers.values()}
         return controller_id
 
+    def epoch_of(self, broker_id: int) -> int:
+        """Return the epoch of the registration that a broker has heard of."""
+        node = self.brokers[broker_id].node
+        assert node is not None and node.membership is not None
+        return node.membership.epoch
+
     def leader_of(self, topic: str, number: int = 0) -> int:
         """Return the leader of a partition, as the first broker knows it."""
         image = next(iter(self.brokers.values())).core.metadata.image

@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from kafkawire import Admin, Consumer, NewTopic, Producer
-from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC
-from tests.reference_broker.broker_cluster import PATIENCE_SECONDS, BrokerCluster
+from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ConfigResourceType
+from tests.reference_broker.broker_cluster import PATIENCE_SECONDS, BrokerCluster, until
 
 
 def in_cluster(story: Callable[[BrokerCluster], Awaitable[None]], **options: object) -> None:
@@ -49,6 +52,15 @@ async def consumed(cluster: BrokerCluster, topic: str, count: int, **options: ob
     return values
 
 
+async def configure(cluster: BrokerCluster, topic: str, configs: dict[str, str]) -> None:
+    """Change the configurations of a topic on one of the brokers."""
+    done: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
+    core = cluster.brokers[1].core
+    core.dynamic_configs.change(ConfigResourceType.TOPIC, topic, lambda before: {**before, **configs}, done.set_result)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await done is None
+
+
 def test_life_of_a_partition() -> None:
     async def story(cluster: BrokerCluster) -> None:
         await create(cluster, "t")
@@ -65,5 +77,113 @@ def test_life_of_a_partition() -> None:
         await cluster.alike("t", [0])
         assert cluster.content(leader, ("t", 0)).count(b"") > 0
         await cluster.alike(CONSUMER_OFFSETS_TOPIC, [0, 1])
+
+    in_cluster(story)
+
+
+def test_transactions_over_several_brokers() -> None:
+    """Coordinators and partitions are led by different brokers, and one of them is lost between two transactions."""
+
+    async def story(cluster: BrokerCluster) -> None:
+        await create(cluster, "t", partitions=6)
+        expected = set()
+        for number in range(4):
+            values = [b"%d-%d" % (number, each) for each in range(12)]
+            async with Producer(cluster.bootstrap, transactional_id=f"x{number}") as producer:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    async with producer.transaction():
+                        for each, value in enumerate(values):
+                            producer.send("t", value, partition=each % 6)
+                    expected.update(values)
+                    if number == 1:
+                        leader = cluster.leader_of(TRANSACTION_STATE_TOPIC, 0)
+                        await cluster.kill(leader)
+                        await cluster.led("t", range(6), isr=2)
+                        await cluster.led(TRANSACTION_STATE_TOPIC, range(3), isr=2)
+                    await producer.begin_transaction()
+                    producer.send("t", b"never", partition=0)
+                    await producer.flush()
+                    await producer.abort_transaction()
+        leaders = {cluster.leader_of("t", number) for number in range(6)}
+        assert len(leaders) > 1
+        await cluster.start(leader)
+        await cluster.led("t", range(6), isr=3)
+        got = await consumed(cluster, "t", len(expected), isolation_level="read_committed")
+        assert set(got) == expected
+        await cluster.alike("t", range(6))
+        await cluster.alike(TRANSACTION_STATE_TOPIC, range(3))
+
+    in_cluster(story)
+
+
+def test_controlled_shutdown_of_the_controller() -> None:
+    async def story(cluster: BrokerCluster) -> None:
+        await create(cluster, "t", partitions=6)
+        controller_id = cluster.controller_id
+        await produce(cluster, "t", [b"1"] * 6)
+        await cluster.stop(controller_id)
+        await cluster.led("t", range(6), isr=2)
+        await until(lambda: cluster.controller_id in cluster.brokers, "another broker is the controller")
+        await produce(cluster, "t", [b"2"] * 6)
+        await create(cluster, "u", replicas=2)
+        await cluster.start(controller_id)
+        await cluster.led("t", range(6), isr=3)
+        await cluster.alike("t", range(6))
+        assert cluster.controller_id != controller_id
+        log = cluster.brokers[controller_id].core.directory
+        assert log.was_clean
+
+    in_cluster(story)
+
+
+@pytest.mark.parametrize("is_controller", [False, True])
+def test_a_session_that_ends(is_controller: bool) -> None:
+    """The broker goes on with its logs, and registers again; a controller resigns."""
+
+    async def story(cluster: BrokerCluster) -> None:
+        await create(cluster, "t", partitions=3)
+        await produce(cluster, "t", [b"1"] * 3)
+        broker_id = next(each for each in cluster.brokers if (each == cluster.controller_id) == is_controller)
+        before = cluster.epoch_of(broker_id)
+        cluster.expire(broker_id)
+        await until(lambda: cluster.epoch_of(broker_id) > before, "the broker is registered again")
+        await cluster.led("t", range(3), isr=3)
+        await produce(cluster, "t", [b"2"] * 3)
+        await cluster.alike("t", range(3))
+        assert len(await consumed(cluster, "t", 6)) == 6
+
+    in_cluster(story)
+
+
+def test_configurations_and_deletions_reach_all_brokers() -> None:
+    async def story(cluster: BrokerCluster) -> None:
+        await create(cluster, "t")
+        logs = [broker.core.directory.log("t", 0) for broker in cluster.brokers.values()]
+        async with Admin(cluster.bootstrap) as admin, asyncio.timeout(PATIENCE_SECONDS):
+            await configure(cluster, "t", {"retention.ms": "1234"})
+            await until(lambda: all(log.config.retention_ms == 1234 for log in logs), "all logs have the configuration")
+            await admin.delete_topics(["t"])
+            await until(
+                lambda: all(broker.core.directory.log("t", 0) is None for broker in cluster.brokers.values()),
+                "no broker has the log",
+            )
+        await create(cluster, "t")
+        await produce(cluster, "t", [b"1"])
+        assert await consumed(cluster, "t", 1) == [b"1"]
+
+    in_cluster(story)
+
+
+def test_all_brokers_lost() -> None:
+    async def story(cluster: BrokerCluster) -> None:
+        await create(cluster, "t", partitions=2)
+        await produce(cluster, "t", [b"1", b"2", b"3"])
+        for broker_id in list(cluster.brokers):
+            await cluster.kill(broker_id)
+        for broker_id in cluster.disks:
+            await cluster.start(broker_id)
+        await cluster.led("t", range(2), isr=3)
+        assert sorted(await consumed(cluster, "t", 3)) == [b"1", b"2", b"3"]
+        await cluster.alike("t", range(2))
 
     in_cluster(story)
