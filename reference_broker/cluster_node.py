@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from kafkawire.reference_broker.cluster.controller.live_brokers import Endpoint
-from kafkawire.reference_broker.cluster.membership import ClusterLinks, Membership, MembershipServices
+from kafkawire.reference_broker.cluster.membership import LEAVE_TIMEOUT_MS, ClusterLinks, Membership, MembershipServices
 from kafkawire.reference_broker.cluster.registry_configs import usable_configs
 from kafkawire.reference_broker.cluster.startup import Prepared, StartupSettings, prepare
 from kafkawire.reference_broker.config.cluster_options import ClusterOptions
@@ -102,6 +102,7 @@ class ClusterNode:
     def __init__(self, options: ClusterOptions, open_registry: OpenRegistry, names: tuple[str, ...]) -> None:
         self._options = options
         self._open_registry = open_registry
+        self._names = names
         self._roles: ListenerRoles = read_listener_roles(
             names,
             inter_broker_listener_name=options.inter_broker_listener_name,
@@ -109,6 +110,13 @@ class ClusterNode:
             control_plane_listener_name=options.control_plane_listener_name,
         )
         self._opened: _Opened | None = None
+
+    @property
+    def listeners_between_brokers(self) -> frozenset[str]:
+        """The names of the listeners that clients do not use; none if they share one with the brokers."""
+        if len(self._names) == 1:
+            return frozenset()
+        return frozenset({self._roles.between_brokers, self._roles.controller})
 
     @property
     def membership(self) -> Membership | None:
@@ -139,7 +147,7 @@ class ClusterNode:
             lock = lock_directory(disk)
             undo.callback(lock.release)
             registry = self._open_registry(_post())
-            undo.callback(registry.abandon)
+            undo.callback(registry.close, LEAVE_TIMEOUT_MS)
             try:
                 known = read_identity(disk)
                 await self._begin_session(registry)

@@ -44,6 +44,7 @@ from kafkawire.reference_broker.storage.services import LogServices
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.clock import monotonic_ms, now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
+from kafkawire.sdk.options import INT32_MAX, INT64_MAX
 from kafkawire.sdk.transport import fork
 from kafkawire.sdk.transport.io_thread import check_threads
 from kafkawire.sdk.transport.wire import Address, Wire
@@ -182,6 +183,11 @@ class Broker:
             raise Closed("the broker is not running")
         return self._core
 
+    @property
+    def _between_brokers(self) -> frozenset[str]:
+        """The names of listeners that only brokers use, and that have no limits."""
+        return frozenset() if self.node is None else self.node.listeners_between_brokers
+
     async def start(self) -> None:
         """Open the logs, recovering from a crash if there was one, and listen; wait for a stop in progress first.
 
@@ -209,8 +215,12 @@ class Broker:
         limits = ConnectionLimits(options.max_connections, options.max_connections_per_ip, overrides, shortage)
         acceptors: list[Acceptor] = []
         with contextlib.ExitStack() as undo:
+            # Brokers must reach each other whatever clients do.
+            between = self._between_brokers
+            no_limits = ConnectionLimits(INT32_MAX, INT32_MAX, {}, shortage)
             for listener in self._listeners:
-                acceptors.append(Acceptor(listener, limits, self._connect, self._clock, options.socket_buffers))
+                of_listener = no_limits if listener.name in between else limits
+                acceptors.append(Acceptor(listener, of_listener, self._connect, self._clock, options.socket_buffers))
                 undo.callback(acceptors[-1].abandon)
             # The --listen argument counts as given.
             options = options.with_values(listeners=",".join(str(acceptor.listener) for acceptor in acceptors))
@@ -233,6 +243,7 @@ class Broker:
         change_limits(core.options)
         budget = MemoryBudget(options.memory_of_connections_bytes, core.timers, self._clock)
         self._shared = Shared(shared_buffer(), budget, options.max_frame_bytes)
+        self._shared_between = self._shared._replace(budget=MemoryBudget(INT64_MAX, core.timers, self._clock))
         self._check_idle()
         self._look_for_ends()
         # With actual ports, so that a restarted broker listens where its clients expect it.
@@ -371,7 +382,8 @@ class Broker:
             del self._wires[wire]
             gone()
 
-        wire = ClientWire(client, session, self._shared, closed)
+        shared = self._shared_between if peer.listener.name in self._between_brokers else self._shared
+        wire = ClientWire(client, session, shared, closed)
         self._wires[wire] = wire.progress, monotonic_ms()
         return wire
 

@@ -156,7 +156,7 @@ class Membership:
         self.image = ClusterMetadata(prepared.identity.cluster_id, broker_id, of_topic)
         self.image.metadata.publish(features=prepared.features)
         self.registration = self._registration(endpoints)
-        self.controller = self._controller(prepared, options)
+        self.controller = self._controller()
         self.client = ControllerClient(
             broker_id,
             links.peers[0],
@@ -177,7 +177,7 @@ class Membership:
         services, acl = self.services, node_acl(BROKER, is_secure=self._is_secure)
         return Registration(self._registry, details, services.later, services.clock, acl)
 
-    def _controller(self, prepared: Prepared, options: BrokerOptions) -> Controller:
+    def _controller(self) -> Controller:
         cluster, services = self.options, self.services
         settings = ControllerSettings(
             self.broker_id,
@@ -204,7 +204,7 @@ class Membership:
             now_ms=services.clock,
             register=self.registration.register,
             new_topic_id=services.new_uuid,
-            is_unclean_allowed=lambda: options.topic_defaults.get("unclean.leader.election.enable") == "true",
+            is_unclean_allowed=lambda: cluster.unclean_leader_election_enable,
         )
 
     def _topics(self, options: BrokerOptions) -> RegistryTopics:
@@ -213,6 +213,7 @@ class Membership:
             cluster.default_replication_factor,
             cluster.offsets_topic_replication_factor,
             cluster.transaction_state_log_replication_factor,
+            cluster.transaction_state_log_min_isr,
         )
 
         def start(count: int) -> Start:

@@ -76,6 +76,8 @@ class ClusterOptions(Options, from_text=True):
         default_replication_factor: the replicas of each partition of a topic that is created without a number.
         offsets_topic_replication_factor: the replicas of each partition of `__consumer_offsets`.
         transaction_state_log_replication_factor: the replicas of each partition of `__transaction_state`.
+        transaction_state_log_min_isr: how many replicas of `__transaction_state` have to be in sync for a write.
+        unclean_leader_election_enable: whether a replica that is not in sync may lead, unless the topic says otherwise.
         replica_lag_time_max_ms: the time after which a follower that has not caught up is out of sync.
         replica_fetch_wait_max_ms: how long a leader may wait for records before it answers a follower.
         replica_fetch_min_bytes: the bytes that it waits for.
@@ -116,6 +118,8 @@ class ClusterOptions(Options, from_text=True):
     transaction_state_log_replication_factor: int = _kafka_number(
         "transaction.state.log.replication.factor", 1, 2**15 - 1
     )
+    transaction_state_log_min_isr: int = _kafka_number("transaction.state.log.min.isr", 1)
+    unclean_leader_election_enable: bool = flag(False, kafka="unclean.leader.election.enable")
     replica_lag_time_max_ms: int = _kafka_number("replica.lag.time.max.ms", 2, INT64_MAX)
     replica_fetch_wait_max_ms: int = _kafka_number("replica.fetch.wait.max.ms", 0)
     replica_fetch_min_bytes: int = _kafka_number("replica.fetch.min.bytes", 0)

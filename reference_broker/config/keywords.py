@@ -39,6 +39,8 @@ class ClusterKeywords(TypedDict, total=False):
     default_replication_factor: int
     offsets_topic_replication_factor: int
     transaction_state_log_replication_factor: int
+    transaction_state_log_min_isr: int
+    unclean_leader_election_enable: bool
     replica_lag_time_max_ms: int
     replica_fetch_wait_max_ms: int
     replica_fetch_min_bytes: int

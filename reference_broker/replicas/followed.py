@@ -65,7 +65,7 @@ FOLLOWED_EDGES: Final = Edges(
         },
         FollowedState.APPENDING: {
             FollowedState.FETCHING: "the log has all of it",
-            FollowedState.TRUNCATING: "all that it has was deleted, and the leader's log begins in the middle of a batch",
+            FollowedState.TRUNCATING: "all of it was deleted, and the leader's log begins within a batch",
             FollowedState.PAUSED: "the log refuses it",
         },
         FollowedState.TRUNCATING: {

@@ -95,6 +95,10 @@ class BrokerCluster:
         """End the session of a broker that goes on."""
         self.registry.expire(self._sessions[broker_id].session_id)
 
+    def has_node(self, path: str) -> bool:
+        """Return whether the registry has a node."""
+        return any(node.path == path for node in self.registry.tree.nodes())
+
     @property
     def bootstrap(self) -> str:
         """The addresses of all brokers that are up."""

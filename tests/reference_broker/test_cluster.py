@@ -167,6 +167,7 @@ def test_configurations_and_deletions_reach_all_brokers() -> None:
                 lambda: all(broker.core.directory.log("t", 0) is None for broker in cluster.brokers.values()),
                 "no broker has the log",
             )
+            await until(lambda: not cluster.has_node("/admin/delete_topics/t"), "the controller has deleted the topic")
         await create(cluster, "t")
         await produce(cluster, "t", [b"1"])
         assert await consumed(cluster, "t", 1) == [b"1"]
