@@ -27,8 +27,8 @@ Watcher = Callable[[int], None]
 #: Higher than any fetch's `min_bytes`, an int32.
 COMPLETES_ANY_FETCH_BYTES = 2**31
 
-#: Batches whose sizes are kept while they are not readable: a leader with too few replicas in sync may append for hours.
-#: With more of them, each move of the high watermark completes any fetch until all are readable.
+#: Batches whose sizes are kept while they are not readable: a leader with too few replicas in sync may append for
+#: hours. With more of them, each move of the high watermark completes any fetch until all are readable.
 UNREADABLE_MAX = 10_000
 
 

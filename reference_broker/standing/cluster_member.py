@@ -21,7 +21,6 @@ from kafkawire.reference_broker.metadata.image import MetadataDelta
 from kafkawire.reference_broker.metadata.sources import Sources
 from kafkawire.reference_broker.replicas.cluster_replica import ClusterReplica, Surroundings
 from kafkawire.reference_broker.replicas.control_requests import ControlRequests
-from kafkawire.reference_broker.replicas.directory_logs import DirectoryLogs
 from kafkawire.reference_broker.replicas.fetcher import FetcherOptions
 from kafkawire.reference_broker.replicas.fetchers import Fetchers
 from kafkawire.reference_broker.replicas.followed import FollowerReplica
@@ -62,7 +61,7 @@ class ClusterMember:
     ) -> None:
         self._membership = membership
         self._directory = directory
-        self._logs = DirectoryLogs(directory, {(each.topic, each.number): each.topic_id for each in expected})
+        self._topic_ids = {(each.topic, each.number): each.topic_id for each in expected}
         self._replicas: Replicas | None = None
         self._groups: GroupCoordinator | None = None
         self._requests: ControlRequests | None = None
@@ -151,12 +150,13 @@ class ClusterMember:
             membership.broker_id,
             lambda: membership.epoch,
             replicas,
-            self._logs,
+            self._directory,
             membership,
             membership.image,
             self._fetchers,
             services.timers,
             services.clock,
+            self._topic_ids,
         )
         self._requests = requests
         membership.take = self._take

@@ -113,7 +113,8 @@ class BrokerCluster:
     def epoch_of(self, broker_id: int) -> int:
         """Return the epoch of the registration that a broker has heard of."""
         node = self.brokers[broker_id].node
-        assert node is not None and node.membership is not None
+        assert node is not None
+        assert node.membership is not None
         return node.membership.epoch
 
     def leader_of(self, topic: str, number: int = 0) -> int:

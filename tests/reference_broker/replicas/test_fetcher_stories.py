@@ -18,8 +18,8 @@ from tests.reference_broker.replicas.fetcher_stories import DAMAGES, Story
 from tests.thorough import sampled
 
 #: Edges that a story may not take: a disk that fails in these states is noticed later, or not at all; the others need a
-#: change of configuration, a leader that is wrong twice, or one that begins within a batch of an epoch that the follower
-#: lacks. `test_followed` takes them.
+#: change of configuration, a leader that is wrong twice, or one that begins within a batch of an epoch that the
+#: follower lacks. `test_followed` takes them.
 _RARE = {
     *((before, FollowedState.FAILED) for before in FollowedState),
     (FollowedState.APPENDING, FollowedState.TRUNCATING),
