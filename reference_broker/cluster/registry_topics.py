@@ -127,6 +127,9 @@ class RegistryTopics:
         timers: end waits.
         clock: returns the time in ms.
         is_secure: whether only brokers may change the nodes (`zookeeper.set.acl`).
+
+    Attributes:
+        waits: what waits for the image, here and in other parts of the broker.
     """
 
     def __init__(
@@ -150,7 +153,7 @@ class RegistryTopics:
         self._choices = choices
         self._clock = clock
         self._acl = default_acl(is_secure=is_secure)
-        self._waits = ImageWaits(metadata, timers, clock)
+        self.waits = ImageWaits(metadata, timers, clock)
         self._lines = LogLimit(_log)
         #: Topics that are being created here, with their waiting callbacks.
         self._creating: dict[str, list[TopicDone]] = {}
@@ -162,7 +165,7 @@ class RegistryTopics:
         for change in delta.topics:
             if change.is_deletion and change.before is not None:
                 self._sizes.pop((change.name, change.before.topic_id), None)
-        self._waits.changed(delta)
+        self.waits.changed(delta)
 
     # Creating.
 
@@ -302,7 +305,7 @@ class RegistryTopics:
         run(
             self._registry,
             self._mark(topic),
-            lambda _: self._waits.wait(topic.name, is_gone, done, WAIT_MS_MAX),
+            lambda _: self.waits.wait(topic.name, is_gone, done, WAIT_MS_MAX),
             failed,
         )
 
@@ -415,7 +418,7 @@ class RegistryTopics:
         def over(error: BrokerError | None) -> None:
             done(self._present(name) if error is None else error)
 
-        self._waits.wait(name, shows, over, timeout_ms)
+        self.waits.wait(name, shows, over, timeout_ms)
 
     def _present(self, name: str) -> TopicImage | BrokerError:
         topic = self._metadata.image.topics.get(name)

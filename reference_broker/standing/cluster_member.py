@@ -172,7 +172,11 @@ class ClusterMember:
         membership.configs.on_change = configured
         self._check_in_sync(services.clock())
         services.later(membership.options.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
-        return {"control_requests": requests, "controller": membership.controller}
+        return {
+            "control_requests": requests,
+            "controller": membership.controller,
+            "image_waits": membership.topics.waits,
+        }
 
     def end(self) -> None:
         if self._requests is not None:
