@@ -361,7 +361,8 @@ class ClusterReplica(Replica):
         change of the ISR that is under way, or was.
         """
         log, own_id = self.log, self._surroundings.broker_id
-        is_new_leader = self._in_sync is None
+        # Another broker may have led in an epoch in between, and a follower may have truncated its log.
+        is_new_leader = self._in_sync is None or term.leader_epoch > self.leader_epoch + 1
         is_new_epoch = is_new_leader or term.leader_epoch != self.leader_epoch
         self._positions.assign([each for each in term.replicas if each != own_id])
         if self._in_sync is None:

@@ -209,6 +209,19 @@ def test_who_waits_is_refused_when_the_log_fails(acks):
     assert bench.replica.isr == ()
 
 
+@pytest.mark.parametrize(("epochs", "expected"), [(1, ErrorCode.NONE), (2, None)])
+def test_what_a_follower_had_before_an_epoch_of_another_leader_proves_nothing(epochs, expected):
+    """If there may have been one in between, the follower may have truncated its log."""
+    bench = LeaderBench().lead()
+    bench.produce()
+    bench.fetch_all(2)
+    bench.lead(EPOCH + epochs, isr=(1, 2))
+    assert bench.acknowledged == [expected]
+    bench.fetch(2, 0)
+    bench.fetch_all(2)
+    assert bench.acknowledged == [ErrorCode.NONE]
+
+
 def test_a_later_epoch_of_the_same_leader_keeps_those_who_wait():
     bench = LeaderBench().lead()
     bench.produce()
