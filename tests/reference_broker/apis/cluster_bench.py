@@ -12,7 +12,7 @@ from kafkawire.reference_broker.replicas.replicas import CurrentLeader
 from kafkawire.reference_broker.requests.delayed_operations import DelayedOperation
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.messages.fetch import FetchRequest, FetchResponse
-from kafkawire.sdk.protocol.tables.enums import NO_PARTITION_LEADER_EPOCH
+from kafkawire.sdk.protocol.tables.enums import NO_LEADER_ID, NO_PARTITION_LEADER_EPOCH
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.transport.wire import Address
 from tests.reference_broker.broker_bench import BrokerBench
@@ -43,7 +43,8 @@ class _Replicas:
 
     def current_leader(self, topic: str, number: int) -> CurrentLeader:
         term = self._replica.term
-        assert term is not None
+        if term is None:
+            return CurrentLeader(NO_LEADER_ID, NO_PARTITION_LEADER_EPOCH, None)
         broker = BrokerRegistration(term.leader, {"PLAINTEXT": Address(f"host{term.leader}", 9000)}, "b")
         return CurrentLeader(term.leader, term.leader_epoch, broker if term.leader == 2 else None)
 
