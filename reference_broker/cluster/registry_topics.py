@@ -67,6 +67,12 @@ WAIT_MS_MAX: Final = 600_000
 #: How long a topic that a broker creates by itself waits for the image: the default of Kafka's `request.timeout.ms`.
 AUTOMATIC_WAIT_MS: Final = 30_000
 
+#: The size of an internal topic that could not be read is read again, when it is asked for, after this pause.
+_READ_AGAIN_MS: Final = 1_000
+
+#: Later than any time: the size is being read.
+_NOT_AGAIN_MS: Final = 2**63
+
 
 def _default(name: str) -> int:
     return int(BROKER_CONFIGS[name].default or 1)
@@ -157,14 +163,20 @@ class RegistryTopics:
         self._lines = LogLimit(_log)
         #: Topics that are being created here, with their waiting callbacks.
         self._creating: dict[str, list[TopicDone]] = {}
-        #: The stored number of partitions of internal topics, by name and id.
-        self._sizes: dict[tuple[str, bytes], int] = {}
+        #: The stored number of partitions of internal topics, by name and id; None if the registry does not tell.
+        self._sizes: dict[tuple[str, bytes], int | None] = {}
+        #: For each internal topic, when its size may be read again.
+        self._read_again_ms: dict[tuple[str, bytes], int] = {}
 
     def changed(self, delta: MetadataDelta) -> None:
         """Take a change of the image."""
         for change in delta.topics:
             if change.is_deletion and change.before is not None:
-                self._sizes.pop((change.name, change.before.topic_id), None)
+                key = change.name, change.before.topic_id
+                self._sizes.pop(key, None)
+                self._read_again_ms.pop(key, None)
+            elif change.after is not None:
+                self.size_of(change.after)
         self.waits.changed(delta)
 
     # Creating.
@@ -191,18 +203,27 @@ class RegistryTopics:
         topic = self._metadata.image.topics.get(name)
         if topic is None:
             self._create_automatically(name, done)
-        elif name not in INTERNAL_TOPICS or (name, topic.topic_id) in self._sizes:
+        elif name not in INTERNAL_TOPICS or self._sizes.get((name, topic.topic_id)) is not None:
             done(topic)
         else:
-            known = topic
-
-            def failed(error: Exception) -> None:
-                done(broker_error(error, f"the number of partitions of topic {name} is unknown"))
-
-            run(self._registry, across_sessions(lambda: self._measure(known)), lambda _: done(known), failed)
+            self._measure(topic, done)
 
     def size_of(self, topic: TopicImage) -> int:
-        return self._sizes.get((topic.name, topic.topic_id), len(topic.partitions))
+        if topic.name not in INTERNAL_TOPICS:
+            return len(topic.partitions)
+        key = topic.name, topic.topic_id
+        if key in self._sizes:
+            size = self._sizes[key]
+            return len(topic.partitions) if size is None else size
+
+        def ended(made: TopicImage | BrokerError) -> None:
+            self._read_again_ms[key] = self._clock() + _READ_AGAIN_MS
+
+        now_ms = self._clock()
+        if now_ms >= self._read_again_ms.get(key, now_ms):
+            self._read_again_ms[key] = _NOT_AGAIN_MS
+            self._measure(topic, ended)
+        return 0
 
     def _create_automatically(self, name: str, done: TopicDone) -> None:
         def created(made: TopicImage | BrokerError) -> None:
@@ -287,11 +308,18 @@ class RegistryTopics:
         brokers = self._metadata.image.brokers
         return [CandidateBroker(broker_id, brokers[broker_id].rack) for broker_id in sorted(brokers)]
 
-    def _measure(self, topic: TopicImage) -> Steps[None]:
+    def _measure(self, topic: TopicImage, done: TopicDone) -> None:
         """Read the number of partitions of an internal topic."""
+
+        def failed(error: Exception) -> None:
+            done(broker_error(error, f"the number of partitions of topic {topic.name} is unknown"))
+
+        run(self._registry, across_sessions(lambda: self._count(topic)), lambda _: done(topic), failed)
+
+    def _count(self, topic: TopicImage) -> Steps[None]:
         stored = stored_topic(topic.name, (yield from read(TOPIC.path(topic.name))))
-        if stored is not None and (stored.topic_id or ZERO_UUID) == topic.topic_id:
-            self._sizes[topic.name, topic.topic_id] = len(stored.assignments)
+        is_here = stored is not None and (stored.topic_id or ZERO_UUID) == topic.topic_id
+        self._sizes[topic.name, topic.topic_id] = len(stored.assignments) if stored is not None and is_here else None
 
     # Deleting.
 

@@ -55,9 +55,10 @@ class TopicController(Protocol):
         """Create an internal topic if it does not exist."""
 
     def size_of(self, topic: TopicImage) -> int:
-        """Return the number of partitions of an internal topic, which places its coordinators.
+        """Return the number of partitions of an internal topic, which places its coordinators; 0 until it is known.
 
-        The image of the topic may lack partitions with the highest numbers: see `UNKNOWN_PARTITION`.
+        It is known once `ensure` is done. The image of the topic may lack partitions with the highest numbers: see
+        `UNKNOWN_PARTITION`.
         """
         ...
 

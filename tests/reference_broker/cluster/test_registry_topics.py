@@ -656,14 +656,30 @@ def test_the_size_of_an_internal_topic_is_that_of_the_registry(registry: Bench) 
     registry.topic(CONSUMER_OFFSETS_TOPIC, dict.fromkeys(range(5), (0,)))
     registry.show(CONSUMER_OFFSETS_TOPIC, count=3)
     topic = registry.present(CONSUMER_OFFSETS_TOPIC)
-    assert registry.topics.size_of(topic) == 3, "it was not read yet"
+    assert registry.topics.size_of(topic) == 0, "it was not read yet, and a wrong size would place groups wrongly"
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
     registry.owner.run_all()
     assert (registry.ended, registry.topics.size_of(topic)) == ([topic], 5)
+    before = registry.embedded.calls
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
-    assert registry.ended == [topic, topic], "it is read once"
+    registry.owner.run_all()
+    assert (registry.ended, registry.embedded.calls) == ([topic, topic], before), "it is read once"
     registry.hide(CONSUMER_OFFSETS_TOPIC)
-    assert registry.topics.size_of(topic) == 3
+    assert registry.topics.size_of(topic) == 0
+
+
+def test_the_size_of_an_internal_topic_is_read_although_nobody_looks_for_a_coordinator_here(registry: Bench) -> None:
+    registry.topic(CONSUMER_OFFSETS_TOPIC, dict.fromkeys(range(5), (0,)))
+    fault_at(registry, 1, RegistryCode.NO_AUTH)
+    registry.show(CONSUMER_OFFSETS_TOPIC, count=3)
+    registry.owner.run_all()
+    registry.embedded.plan = None
+    topic = registry.present(CONSUMER_OFFSETS_TOPIC)
+    for milliseconds, size in ((0, 0), (999, 0), (1, 5)):
+        registry.advance(milliseconds)
+        registry.topics.size_of(topic)
+        registry.owner.run_all()
+        assert registry.topics.size_of(topic) == size
 
 
 def test_the_size_of_an_internal_topic_that_was_created_here(registry: Bench) -> None:
@@ -690,7 +706,7 @@ def test_the_size_of_an_internal_topic_that_cannot_be_read(registry: Bench, cont
 
 def test_an_internal_topic_while_the_registry_refuses(registry: Bench) -> None:
     registry.existing(CONSUMER_OFFSETS_TOPIC, (0,))
-    fault_at(registry, 1, RegistryCode.NO_AUTH)
+    registry.embedded.plan = lambda call: RegistryCode.NO_AUTH
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
     registry.owner.run_all()
     assert registry.code() is ErrorCode.UNKNOWN_SERVER_ERROR
