@@ -280,6 +280,9 @@ class ControlRequests:
         failed = yield from _failures_of(partial(self._logs.create, places))
         for partition, error in failed.items():
             changes.answer(partition, error.code)
+        for topic in topics:  # they may have changed meanwhile, when there was no log that could be told
+            if self._logs.config_of(self._configs.of(topic)) != configs[topic]:
+                self._replicas.configure(topic, self._configs.of(topic))
 
     def _apply(self, changes: RoleChanges) -> Work[None]:
         """Change the roles; yield after each."""

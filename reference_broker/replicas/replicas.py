@@ -206,15 +206,15 @@ class Replicas:
             self._hosted.pop(topic, None)
 
     def configure(self, topic: str, configs: Mapping[str, str]) -> None:
-        """Use other configurations for the logs of a topic.
+        """Use other configurations for the logs of a topic, also for those whose replicas have no role yet.
 
         Args:
             topic: its name.
             configs: configurations that differ from the defaults, by Kafka's names.
         """
         config = self._directory.config_of(configs)
-        for replica in self.of(topic):
-            replica.log.configure(config)
+        for log in self._directory.of(topic).values():
+            log.configure(config)
 
     def _online(self, topic: str, number: int) -> Replica:
         replica = self.host(topic, number)

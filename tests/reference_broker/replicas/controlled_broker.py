@@ -72,6 +72,9 @@ class Logs:
     def log(self, topic: str, partition: int) -> PartitionLog | None:
         return self.hosted.get((topic, partition))
 
+    def of(self, topic: str) -> Mapping[int, PartitionLog]:
+        return {number: log for (name, number), log in self.hosted.items() if name == topic}
+
     def config_of(self, configs: Mapping[str, str]) -> LogConfig:
         return log_config(configs)
 

@@ -29,6 +29,7 @@ from tests.reference_broker.replicas.controlled_broker import (
     state,
     stop_by_partition,
 )
+from tests.reference_broker.storage.held_work import HeldWork
 
 P0, P1 = ("t", 0), ("t", 1)
 
@@ -121,6 +122,35 @@ def test_logs_in_a_directory() -> None:
     assert (directory.log("t", 0), log.config.retention_ms, log.leader_epoch) == (log, 5, 3)
     broker.ask(stop_by_partition((0, -2, True)), 4)
     assert (directory.log("t", 0), broker.role()) == (None, None)
+
+
+def test_configurations_that_change_before_a_log_has_a_role() -> None:
+    """A broker opens its logs long before the controller gives them roles."""
+    disk = MemoryDisk()
+    directory = LogDirectory(LogServices(disk), lock_directory(disk), is_replicated=True)
+    directory.open([])
+    directory.create([LogPlace("t", 0, ID, log_config({}))], lambda failed: None)
+    broker = Controlled({P0: ID}, directory)
+    broker.replicas.configure("t", {"retention.ms": "5"})
+    assert codes(broker.ask(leader_and_isr(state(0)), 7)) == [ErrorCode.NONE]
+    assert broker.replicas.leader("t", 0).log.config.retention_ms == 5
+
+
+def test_configurations_that_change_while_a_log_is_created() -> None:
+    work = HeldWork()
+    disk = MemoryDisk()
+    directory = LogDirectory(LogServices(disk, work), lock_directory(disk), is_replicated=True)
+    directory.open([])
+    broker = Controlled(directory=directory)
+    broker.topic_configs["t"] = {"retention.ms": "1"}
+    broker.send(leader_and_isr(state(0)), 7)
+    broker.run()
+    assert directory.log("t", 0) is None, "the disk is slow"
+    broker.topic_configs["t"] = {"retention.ms": "5"}
+    broker.replicas.configure("t", {"retention.ms": "5"})
+    work.run()
+    broker.run()
+    assert broker.replicas.leader("t", 0).log.config.retention_ms == 5
 
 
 def test_a_partition_without_a_leader_that_is_alive_gets_its_log_alone(broker: Controlled) -> None:
