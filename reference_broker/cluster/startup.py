@@ -5,7 +5,7 @@ configurations and the topics that the broker needs to start. Each step may be d
 way, the whole may be done again in the next one.
 
 Source: `KafkaServer.startup`, `getOrGenerateClusterId`, `getOrGenerateBrokerId`, `createBrokerInfo`; `KafkaZkClient`;
-`MetaPropertiesEnsemble.verify` in Apache Kafka 3.9.
+`KafkaConfig.validateValues`; `MetaPropertiesEnsemble.verify` in Apache Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def prepare(
 
     Raises:
         ConfigurationError: the data directory is of another cluster, of another broker, or of one without ZooKeeper;
-            there is no id; or another broker advertises one of the endpoints.
+            there is no id, or another broker may get the same one; or another broker advertises one of the endpoints.
         DamagedZnode: the id of the cluster or the configurations of the broker cannot be read, or the cluster has
             agreed to use a feature that this broker does not have.
         RegistryError: the session has ended, or the registry refuses an operation.
@@ -231,6 +231,10 @@ def _broker_id(known: MetaProperties | None, settings: StartupSettings) -> Steps
     """Return the id that is configured, that of the data directory, or a new one."""
     own = None if known is None else _stored_id(known)
     if settings.broker_id is not None:
+        if settings.generates_id and settings.broker_id > settings.reserved_id_max:
+            limit = f"reserved.broker.max.id={settings.reserved_id_max}"
+            reason = f"higher ids than {limit} are generated for other brokers (broker.id.generation.enable)"
+            raise ConfigurationError("broker.id", settings.broker_id, reason)
         if own not in (None, settings.broker_id):
             reason = f"{META_PROPERTIES} has broker.id={own}, so the data directory is of another broker"
             raise ConfigurationError("broker.id", settings.broker_id, reason)

@@ -164,6 +164,12 @@ def test_a_node_that_may_not_be_made(bench: Bench) -> None:
     [
         (KNOWN._replace(cluster_id="other"), SETTINGS, "cluster.id='other'", f"the cluster is {CLUSTER}"),
         (KNOWN._replace(version=WITH_NODE_ID), SETTINGS, "node.id='1'", "a broker without ZooKeeper"),
+        (
+            None,
+            SETTINGS._replace(broker_id=1001),
+            "broker.id=1001",
+            "than reserved.broker.max.id=1000 are generated",
+        ),
         (KNOWN._replace(node_id="2"), SETTINGS, "broker.id=1", "broker.id=2, so the data directory is of another"),
         (
             None,
@@ -477,7 +483,7 @@ def plan_of(number: int, fault: Fault, met: list[Operation]) -> Plan:
 
 @pytest.mark.parametrize("fault", Fault)
 def test_each_operation_meets_each_fault(fault: Fault) -> None:
-    settings = SETTINGS._replace(broker_id=1001)
+    settings = SETTINGS._replace(broker_id=1001, generates_id=False)
     bench = Bench()
     bench.put(CONTENTS)
     before = bench.embedded.calls
