@@ -35,7 +35,7 @@ from kafkawire.reference_broker.config.cluster_options import ClusterOptions
 from kafkawire.reference_broker.config.listeners import ListenerRoles
 from kafkawire.reference_broker.config.options import BrokerOptions
 from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
-from kafkawire.reference_broker.metadata.image import MetadataDelta
+from kafkawire.reference_broker.metadata.image import MetadataDelta, MetadataImage
 from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError, Closed, KafkaWireError, RemoteProtocolError
 from kafkawire.sdk.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -255,6 +255,7 @@ class Membership:
         """
         self._announced = announced
         self.controller.begin()
+        self._tell_announced(self.image.metadata.image)  # the controller may have been faster
 
     # The image.
 
@@ -275,6 +276,9 @@ class Membership:
                 links.know(addresses, controller_id)
             self.client.moved(controller_id)
         self.topics.changed(delta)
+        self._tell_announced(image)
+
+    def _tell_announced(self, image: MetadataImage) -> None:
         if self._announced is not None and self.broker_id in image.brokers:
             announced, self._announced = self._announced, None
             announced()

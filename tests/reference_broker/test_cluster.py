@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kafkawire import Admin, Consumer, NewTopic, Producer
+from kafkawire.reference_broker.cluster.membership import Membership
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ConfigResourceType
 from tests.reference_broker.broker_cluster import PATIENCE_SECONDS, BrokerCluster, until
@@ -171,6 +172,31 @@ def test_configurations_and_deletions_reach_all_brokers() -> None:
         await create(cluster, "t")
         await produce(cluster, "t", [b"1"])
         assert await consumed(cluster, "t", 1) == [b"1"]
+
+    in_cluster(story)
+
+
+def test_a_broker_that_is_announced_before_it_stands_for_election(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy broker may hear of the controller before it goes on with its own start."""
+    register = Membership.register
+
+    def register_late(membership: Membership, done: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
+        def registered(epoch: int) -> None:
+            if membership.broker_id == 1:
+                done(epoch)
+            else:
+                brokers = membership.image.metadata
+                waiting = asyncio.ensure_future(
+                    until(lambda: membership.broker_id in brokers.image.brokers, "it is up")
+                )
+                waiting.add_done_callback(lambda _: done(epoch))
+
+        register(membership, registered, failed)
+
+    monkeypatch.setattr(Membership, "register", register_late)
+
+    async def story(cluster: BrokerCluster) -> None:
+        assert sorted(cluster.brokers) == [1, 2, 3]
 
     in_cluster(story)
 
