@@ -38,6 +38,7 @@ NOT_NEEDED = {
     ("Consumer.records", "BoundedRecords"): "iterated over, and closed",
     ("ConsumerBatch.to_arrow", "RecordBatch"): "of pyarrow",
     ("ConsumerBatch.to_arrow", "pyarrow"): "a library",
+    ("FeatureMetadata", "VersionRange"): "a pair of numbers, in kafkawire.protocol",
     ("Network.open", "ConnectionState"): "only who writes a network needs it",
     ("Network.open", "Wire"): "only who writes a network needs it",
 }

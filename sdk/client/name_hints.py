@@ -28,7 +28,9 @@ NAMES: Final[Mapping[str, str]] = {
     "use RebalanceListener of kafkawire, whose methods are on_assigned, on_revoked and on_lost": (
         "AbstractConsumerRebalanceListener ConsumerRebalanceListener"
     ),
-    "use describe_configs(ConfigResourceType.TOPIC, name) of Admin": "ConfigResource ResourceType",
+    "use describe_configs(ConfigResourceType.TOPIC, name) of Admin, or incremental_alter_configs": (
+        "ConfigResource ResourceType"
+    ),
     "use OffsetTimestamp of kafkawire": "OffsetSpec",
     "use seek_to_beginning and seek_to_end of Consumer": "OFFSET_BEGINNING OFFSET_END",
     "use TimestampType of kafkawire": "TIMESTAMP_CREATE_TIME TIMESTAMP_LOG_APPEND_TIME TIMESTAMP_NOT_AVAILABLE",
@@ -37,9 +39,8 @@ NAMES: Final[Mapping[str, str]] = {
         "Deserializer JSONSerializer Serializer StringDeserializer StringSerializer"
     ),
     "use Broker of kafkawire.testing": "Broker EmbeddedKafka KafkaBroker MockCluster",
-    "not yet; on the roadmap: everything beyond topics, groups, offsets and reading configurations": (
-        "AclBinding NewPartitions"
-    ),
+    "use ConfigChange of kafkawire": "AlterConfigOp",
+    "not yet; on the roadmap: quotas, users, ACLs, transactions, deleting records, changing groups": "AclBinding",
     "catch KafkaWireError of kafkawire, the base of all errors": "KafkaError KafkaException",
     "catch RequestTimedOut or DeliveryTimedOut of kafkawire.errors": "KafkaTimeoutError",
     "catch ConnectFailed or ConnectionLost of kafkawire.errors": "KafkaConnectionError NoBrokersAvailable",
