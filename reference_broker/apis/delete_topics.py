@@ -1,6 +1,7 @@
 """DeleteTopics: delete topics and their data.
 
-1: lowest version of Kafka 4. 4: flexible. 5: error texts. 6: by topic id too.
+1: lowest version of Kafka 4. 3: an error code of brokers that delete no topics. 4: flexible. 5: error texts. 6: by
+topic id too.
 
 A topic named twice is refused and gets one response. Internal topics can be deleted too, as in Kafka: their coordinator
 then starts over.
@@ -25,6 +26,9 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.protocol.uuids import ZERO_UUID
 
 __all__ = ["handle"]
+
+#: Since version 3, a client learns that topics are not deleted here.
+_DELETION_DISABLED_SINCE = 3
 
 
 @serves(ApiKey.DELETE_TOPICS, only_on_controller=True)
@@ -89,9 +93,11 @@ def _delete(
         return result
 
     def deleted(error: BrokerError | None) -> None:
-        result.error_code, result.error_message = (
-            (ErrorCode.NONE, None) if error is None else (error.code, error.detail)
-        )
+        result.error_code, result.error_message = ErrorCode.NONE, None
+        if error is not None:
+            result.error_code, result.error_message = error.code, error.detail
+            if error.code is ErrorCode.TOPIC_DELETION_DISABLED and call.version < _DELETION_DISABLED_SINCE:
+                result.error_code = ErrorCode.INVALID_REQUEST
         parts.arrived()
 
     # Sent to the client on timeout.

@@ -133,6 +133,7 @@ class RegistryTopics:
         timers: end waits.
         clock: returns the time in ms.
         is_secure: whether only brokers may change the nodes (`zookeeper.set.acl`).
+        deletes_topics: `delete.topic.enable`.
 
     Attributes:
         waits: what waits for the image, here and in other parts of the broker.
@@ -150,8 +151,10 @@ class RegistryTopics:
         clock: Callable[[], int],
         *,
         is_secure: bool = False,
+        deletes_topics: bool = True,
     ) -> None:
         self._registry = registry
+        self._deletes_topics = deletes_topics
         self._metadata = metadata
         self._configs = configs
         self._options = options
@@ -330,6 +333,9 @@ class RegistryTopics:
         def failed(error: Exception) -> None:
             done(broker_error(error, f"the topic {topic.name} is not deleted"))
 
+        if not self._deletes_topics:
+            done(BrokerError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."))
+            return
         run(
             self._registry,
             self._mark(topic),

@@ -69,7 +69,7 @@ class TopicController(Protocol):
             topic: to be deleted.
             now_ms: the current time.
             done: called with None once the deletion is durable, or with the error, UNKNOWN_TOPIC_OR_PARTITION if the
-                topic was deleted before.
+                topic was deleted before, TOPIC_DELETION_DISABLED if topics are not deleted.
         """
 
     def check_partitions(self, topic: TopicImage, count: int) -> int:
