@@ -10,7 +10,11 @@ from typing import Any
 
 from kafkawire.reference_broker.apis import load
 from kafkawire.reference_broker.cluster.controller.controller import Controller
+from kafkawire.reference_broker.cluster.controller.replica_assignment import Start
 from kafkawire.reference_broker.cluster.image_waits import ImageWaits
+from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
+from kafkawire.reference_broker.cluster.registry_topics import RandomChoices, RegistryTopics, ReplicationFactors
+from kafkawire.reference_broker.config.options import read_options
 from kafkawire.reference_broker.metadata.cluster_metadata import ClusterMetadata
 from kafkawire.reference_broker.requests.api_handlers import CLUSTER_PARTS, PARTS, Scope
 from kafkawire.reference_broker.requests.call import Call, RequestServices
@@ -37,6 +41,7 @@ class ControllingBroker:
 
     Args:
         broker_ids: the brokers of the cluster, broker 0 first.
+        deletes_topics: whether topics are deleted.
 
     Attributes:
         cluster: the registry, the brokers, and their controllers.
@@ -44,9 +49,10 @@ class ControllingBroker:
         now_ms: the time.
     """
 
-    def __init__(self, *broker_ids: int) -> None:
+    def __init__(self, *broker_ids: int, deletes_topics: bool = True) -> None:
         tree: Any = EmbeddedTree()
         self.cluster = Cluster(*broker_ids, tree=tree)
+        options = read_options({})
         self.now_ms = NOW_MS
         self._timers = Timers()
         self._image = ClusterMetadata("cluster", 0, lambda name: {})
@@ -56,9 +62,31 @@ class ControllingBroker:
         self.metadata.listen(waits.changed)
         lines = LogLimit(logging.getLogger("kafkawire.broker"))
         self._services = RequestServices(self._timers, Computations(self._timers), RoundRobin(), lines, 1_000_000)
-        own = {"controller": self.controller, "image_waits": waits, "metadata": self.metadata}
+        registry: Any = self.cluster.brokers[0].registry
+        topics = RegistryTopics(
+            registry,
+            self.metadata,
+            RegistryConfigs(registry, 0),
+            options,
+            ReplicationFactors(2, 2, 2),
+            RandomChoices(self.cluster.new_topic_id, lambda count: Start(0, 0)),
+            self._timers,
+            lambda: self.now_ms,
+            deletes_topics=deletes_topics,
+        )
+        self.metadata.listen(topics.changed)
+        own = {
+            "controller": self.controller,
+            "image_waits": waits,
+            "metadata": self.metadata,
+            "options": options,
+            "topics": topics,
+        }
         parts = {**dict.fromkeys(PARTS | CLUSTER_PARTS), **own}
-        self._dispatcher = Dispatcher(load(scope=Scope.CLUSTER), parts, self._services, 1_000_000)
+        self._dispatcher = Dispatcher(
+            load(scope=Scope.CLUSTER), parts, self._services, 1_000_000, lambda: self.controller.is_active
+        )
+        self.show()
 
     @property
     def controller(self) -> Controller:
