@@ -229,6 +229,7 @@ class Membership:
             services.timers,
             services.clock,
             is_secure=self._is_secure,
+            deletes_topics=cluster.delete_topic_enable,
         )
 
     @property
