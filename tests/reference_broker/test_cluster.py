@@ -7,14 +7,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 
 from kafkawire import Admin, Consumer, NewTopic, Producer
 from kafkawire.reference_broker.cluster.membership import Membership
 from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.protocol.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafkawire.sdk.protocol.schema import Message
 from kafkawire.sdk.protocol.tables.enums import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, ConfigResourceType
+from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.transport.connection import BrokerConnection, ConnectionSettings
+from kafkawire.sdk.transport.stream import TcpNetwork
+from kafkawire.sdk.transport.wire import Address
 from tests.reference_broker.broker_cluster import PATIENCE_SECONDS, BrokerCluster, until
+from tests.sdk.transport.responses import response_to
+
+R = TypeVar("R", bound=Message)
 
 
 def in_cluster(story: Callable[[BrokerCluster], Awaitable[None]], **options: object) -> None:
@@ -159,6 +176,7 @@ def test_a_session_that_ends(is_controller: bool) -> None:
 def test_configurations_and_deletions_reach_all_brokers() -> None:
     async def story(cluster: BrokerCluster) -> None:
         await create(cluster, "t")
+        await cluster.led("t", [0], isr=3)
         logs = [broker.core.directory.log("t", 0) for broker in cluster.brokers.values()]
         async with Admin(cluster.bootstrap) as admin, asyncio.timeout(PATIENCE_SECONDS):
             await configure(cluster, "t", {"retention.ms": "1234"})
@@ -197,6 +215,63 @@ def test_a_broker_that_is_announced_before_it_stands_for_election(monkeypatch: p
 
     async def story(cluster: BrokerCluster) -> None:
         assert sorted(cluster.brokers) == [1, 2, 3]
+
+    in_cluster(story)
+
+
+async def ask(cluster: BrokerCluster, broker_id: int, request: Message, kind: type[R]) -> R:
+    """Send a request to a broker."""
+    host, _, port = cluster.brokers[broker_id].bootstrap.rpartition(":")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        connection = await BrokerConnection.open(TcpNetwork(), Address(host, int(port)), ConnectionSettings())
+        try:
+            return await response_to(connection, request, kind)
+        finally:
+            connection.close()
+
+
+def test_a_move_and_an_election() -> None:
+    async def story(cluster: BrokerCluster) -> None:
+        await create(cluster, "t", replicas=2)
+        await produce(cluster, "t", [b"1"])
+        leader = cluster.leader_of("t")
+        (joining,) = {1, 2, 3} - set(cluster.brokers[leader].core.metadata.image.topics["t"].partition(0).replicas)
+        controller_id = cluster.controller_id
+        move = AlterPartitionReassignmentsRequest.ReassignablePartition(0, [joining, leader])
+        topic = AlterPartitionReassignmentsRequest.ReassignableTopic("t", [move])
+        moved = await ask(
+            cluster,
+            controller_id,
+            AlterPartitionReassignmentsRequest(topics=[topic]),
+            AlterPartitionReassignmentsResponse,
+        )
+        assert [part.error_code for each in moved.responses for part in each.partitions] == [ErrorCode.NONE]
+        await until(
+            lambda: all(
+                set(broker.core.metadata.image.topics["t"].partition(0).replicas) == {joining, leader}
+                for broker in cluster.brokers.values()
+            ),
+            "the partition has moved",
+        )
+        listed = await ask(
+            cluster, controller_id, ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse
+        )
+        assert listed.topics == ()
+        await cluster.led("t", [0], isr=2)
+        request = ElectLeadersRequest(topic_partitions=[ElectLeadersRequest.TopicPartitions("t", [0])])
+        elected = await ask(cluster, controller_id, request, ElectLeadersResponse)
+        assert [part.error_code for each in elected.replica_election_results for part in each.partition_result] == [
+            ErrorCode.NONE
+        ]
+        assert cluster.brokers[controller_id].core.metadata.image.topics["t"].partition(0).leader == joining
+        other = next(each for each in cluster.brokers if each != controller_id)
+        refused = await ask(cluster, other, request, ElectLeadersResponse)
+        assert [part.error_code for each in refused.replica_election_results for part in each.partition_result] == [
+            ErrorCode.NOT_CONTROLLER
+        ]
+        await produce(cluster, "t", [b"2"])
+        assert await consumed(cluster, "t", 2) == [b"1", b"2"]
+        assert cluster.content(joining, ("t", 0)) == cluster.content(leader, ("t", 0))
 
     in_cluster(story)
 
