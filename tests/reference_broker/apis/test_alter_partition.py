@@ -11,6 +11,7 @@ from kafkawire.reference_broker.requests.delayed_operations import DelayedOperat
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest
 from kafkawire.sdk.protocol.tables.apis import ApiKey
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
+from kafkawire.sdk.protocol.uuids import ZERO_UUID
 from tests.reference_broker.apis.controlled_apis import removed_versions
 from tests.reference_broker.apis.controlling_broker import ControllingBroker
 
@@ -23,7 +24,7 @@ def request(broker: ControllingBroker, isr: list[int], version: int) -> AlterPar
     (topic,) = wanted.topics
     (partition,) = topic.partitions
     if version < _BY_ID:
-        topic.topic_name, topic.topic_id = "t", bytes(16)
+        topic.topic_name, topic.topic_id = "t", ZERO_UUID
     if version < _WITH_EPOCHS:
         partition.new_isr, partition.new_isr_with_epochs = isr, ()
     return wanted
@@ -43,7 +44,7 @@ def test_every_version(broker: ControllingBroker, version: int) -> None:
     response = broker.read(answer, version)
     assert response.error_code == ErrorCode.NONE
     (topic,) = response.topics
-    assert topic.topic_id == (bytes(16) if version < _BY_ID else broker.cluster.assignment("t").topic_id)
+    assert topic.topic_id == (ZERO_UUID if version < _BY_ID else broker.cluster.assignment("t").topic_id)
     assert topic.topic_name == ("t" if version < _BY_ID else "")
     (partition,) = topic.partitions
     found = (partition.error_code, partition.leader_id, list(partition.isr), partition.partition_epoch)

@@ -45,7 +45,7 @@ from kafkawire.sdk.protocol.tables.enums import (
     ConfigResourceType,
 )
 from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
-from kafkawire.sdk.protocol.tables.znodes import TOPIC, TOPIC_DELETION, TopicAssignment
+from kafkawire.sdk.protocol.tables.znodes import TOPIC, TopicAssignment
 from kafkawire.sdk.protocol.uuids import ZERO_UUID, parse_uuid
 from kafkawire.sdk.registry.registry import (
     Check,
@@ -250,18 +250,6 @@ def test_only_brokers_may_change_topics() -> None:
     topics.create(NewTopic("t", 1, 1), bench.ended.append)
     bench.owner.run_all()
     assert bench.code() is ErrorCode.UNKNOWN_SERVER_ERROR, "this session has no identity"
-
-
-def test_a_cluster_that_deletes_no_topics() -> None:
-    bench = Bench()
-    topics = RegistryTopics(
-        bench.one, bench.metadata, bench.configs, read_options({}), ReplicationFactors(),
-        RandomChoices(lambda: TOPIC_ID, lambda count: Start(0, 0)), bench.timers, lambda: 0, deletes_topics=False,
-    )  # fmt: skip
-    topics.delete(bench.existing("t", (0,)), 0, bench.ended.append)
-    bench.owner.run_all()
-    assert bench.code() is ErrorCode.TOPIC_DELETION_DISABLED
-    assert bench.data(TOPIC_DELETION.path("t")) is None
 
 
 # What is refused.

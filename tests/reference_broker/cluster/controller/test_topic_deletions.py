@@ -48,7 +48,7 @@ def trips_to_delete(count: int) -> int:
         trips.append(operations)
         submit(operations, done)
 
-    registry.submit = counted  # type: ignore[method-assign]
+    registry.submit = counted  # type: ignore[method-assign]  # counts the calls
     cluster.unreachable.clear()
     cluster.fire(RETRY_BACKOFF_MS)
     assert not [name for name in names if TOPIC.path(name) in cluster.tree.nodes]
