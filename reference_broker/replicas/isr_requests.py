@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from kafkawire.reference_broker.replicas.follower_positions import UNKNOWN_BROKER_EPOCH
 from kafkawire.reference_broker.replicas.in_sync import CommittedIsr, ProposedIsr
 from kafkawire.reference_broker.work.background import call
-from kafkawire.sdk.errors import BrokerError
+from kafkawire.sdk.errors import BrokerError, Closed
 from kafkawire.sdk.log_limit import LogLimit
 from kafkawire.sdk.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kafkawire.sdk.protocol.schema import Message
@@ -147,8 +147,8 @@ class AlterPartition:
         names: dict[bytes, str],
         outcome: Message | Exception,
     ) -> None:
-        if self._is_closed:
-            return
+        if self._is_closed or isinstance(outcome, Closed):
+            return  # the broker stops
         has_errors = True
         if isinstance(outcome, AlterPartitionResponse) and outcome.error_code == ErrorCode.NONE:
             has_errors = self._tell(sent, _answers(outcome, names))

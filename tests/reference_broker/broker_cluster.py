@@ -74,7 +74,8 @@ class BrokerCluster:
             self._sessions[broker_id] = session = self.registry.session(post, name=f"broker {broker_id}")
             return session
 
-        broker = Broker(self.disks[broker_id], registry=open_registry, broker_id=broker_id, **self._options)
+        own = {"broker_id": broker_id, "broker_rack": f"rack{broker_id}"}
+        broker = Broker(self.disks[broker_id], registry=open_registry, **{**own, **self._options})
         async with asyncio.timeout(PATIENCE_SECONDS):
             await broker.start()
         self.brokers[broker_id] = broker

@@ -56,6 +56,21 @@ def test_the_file_that_comes_with_kafka(written):
     assert not {"node.id", "log.dirs", "controller.listener.names", "log.retention.hours"} & set(config.without_effect)
 
 
+def test_a_broker_of_a_cluster(written):
+    text = "broker.id=7\nzookeeper.connect=host:2181\nbroker.rack=a\nreserved.broker.max.id=5\nnum.io.threads=3"
+    config = read_config(written(text))
+    assert config.options == {
+        "broker.id": "7",
+        "zookeeper.connect": "host:2181",
+        "broker.rack": "a",
+        "reserved.broker.max.id": "5",
+    }
+    assert config.without_effect == ("num.io.threads",)
+    alone = read_config(written(text.replace("zookeeper.connect=host:2181", "")))
+    assert alone.options == {"node.id": "7"}
+    assert set(alone.without_effect) == {"broker.rack", "reserved.broker.max.id", "num.io.threads"}
+
+
 @pytest.mark.parametrize(
     ("text", "options"),
     [
@@ -95,6 +110,8 @@ def test_values(written, text, options):
         ("auto.create.topics.enable=maybe", 1, "expected True or False"),
         ("log.dirs=/a,/b", 1, "2 folders, this broker has one"),
         ("log.dir=", 1, "0 folders"),
+        ("zookeeper.connect=a:1\nprocess.roles=broker", 2, "a broker with zookeeper.connect has no roles"),
+        ("zookeeper.connect=a:1\nbroker.id=x", 2, "expected an integer"),
     ],
 )
 def test_mistakes_are_reported_with_their_place(written, text, line, reason):
