@@ -257,6 +257,9 @@ class Broker:
             if self.node is not None:
                 await self.node.join()
         except BaseException:
+            if self.node is not None:  # the next start need not wait for the end of this session
+                self.node.end_control()
+                await self.node.leave()
             await self.kill()
             raise
 

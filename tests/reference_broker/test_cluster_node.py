@@ -1,0 +1,220 @@
+"""A start that cannot succeed says why and leaves nothing behind; ids are generated and kept; a lost registry is told.
+
+Method: brokers in this process over one embedded registry, with other programs that hold nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkawire.reference_broker import cluster_node
+from kafkawire.reference_broker.cluster.embedded_registry import EmbeddedRegistry, EmbeddedSession
+from kafkawire.reference_broker.config.cluster_options import ClusterOptions
+from kafkawire.reference_broker.server import Broker
+from kafkawire.reference_broker.storage.disk.memory import MemoryDisk
+from kafkawire.sdk.clock import now_ms
+from kafkawire.sdk.errors import ConfigurationError, KafkaWireError, RequestTimedOut
+from kafkawire.sdk.protocol.tables.znodes import CONTROLLER, ControllerRegistration
+from kafkawire.sdk.registry.registry import Create, Post
+from kafkawire.sdk.registry.zookeeper import ZooKeeperRegistry
+
+PATIENCE_SECONDS = 30
+
+
+class Scene:
+    """A registry, and brokers on it.
+
+    Attributes:
+        registry: see above.
+        sessions: of the brokers, in order.
+    """
+
+    def __init__(self) -> None:
+        self.registry = EmbeddedRegistry(now_ms)
+        self.sessions: list[EmbeddedSession] = []
+
+    def open(self, post: Post) -> EmbeddedSession:
+        self.sessions.append(self.registry.session(post))
+        return self.sessions[-1]
+
+    def broker(self, disk: MemoryDisk | None = None, **options: object) -> Broker:
+        given = {"zookeeper_connect": "embedded", "controlled_shutdown_retry_backoff_ms": 1, **options}
+        return Broker(disk, registry=self.open, **given)
+
+    async def start(self, disk: MemoryDisk | None = None, **options: object) -> Broker:
+        broker = self.broker(disk, **options)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await broker.start()
+        return broker
+
+    def has_sessions(self) -> bool:
+        return bool(self.registry.tree.sessions)
+
+
+def told(story: Callable[[Scene], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await story(Scene())
+
+    asyncio.run(run())
+
+
+async def refused(broker: Broker, kind: type[KafkaWireError], text: str) -> None:
+    """Start a broker, which fails."""
+    with pytest.raises(kind, match=text):
+        await broker.start()
+    with pytest.raises(KafkaWireError, match="the broker is not running"):
+        _ = broker.core
+
+
+def test_ids_are_generated_and_kept() -> None:
+    async def story(scene: Scene) -> None:
+        disk = MemoryDisk()
+        broker = await scene.start(disk, reserved_broker_max_id=100)
+        other = await scene.start(None, reserved_broker_max_id=100)
+        assert [each.core.options.node_id for each in (broker, other)] == [101, 102]
+        await other.kill()
+        await broker.stop()
+        broker = await scene.start(disk)
+        assert broker.core.options.node_id == 101
+        await broker.stop()
+        await refused(scene.broker(disk, broker_id=7), ConfigurationError, "has broker.id=101")
+
+    told(story)
+
+
+def test_a_broker_starts_again() -> None:
+    async def story(scene: Scene) -> None:
+        broker = await scene.start(None, broker_id=1)
+        address = broker.address
+        for end in (broker.stop, broker.kill, broker.stop):
+            await end()
+            if end == broker.kill:
+                scene.registry.expire(scene.sessions[-1].session_id or scene.registry.tree.sessions[-1])
+            await broker.start()
+            assert broker.address == address
+        await broker.stop()
+        assert not scene.has_sessions()
+
+    told(story)
+
+
+def test_another_broker_has_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkawire.reference_broker.cluster.membership.registration_patience_ms", lambda timeout_ms: 1)
+
+    async def story(scene: Scene) -> None:
+        broker = await scene.start(None, broker_id=1)
+        await refused(scene.broker(None, broker_id=1), ConfigurationError, "another broker has registered this id")
+        assert scene.registry.tree.sessions == [scene.sessions[0].session_id], "the second one is closed"
+        await broker.stop()
+
+    told(story)
+
+
+def test_the_directory_of_another_cluster() -> None:
+    async def story(scene: Scene) -> None:
+        disk = MemoryDisk()
+        await (await scene.start(disk, broker_id=1)).stop()
+        other = Scene()
+        await (await other.start(None, broker_id=1)).stop()
+        await refused(other.broker(disk, broker_id=1), ConfigurationError, "zookeeper.connect may be wrong")
+        assert not other.has_sessions()
+        await (await scene.start(disk, broker_id=1)).stop()
+
+    told(story)
+
+
+def test_the_directory_of_a_broker_alone() -> None:
+    async def story(scene: Scene) -> None:
+        disk = MemoryDisk()
+        alone = Broker(disk)
+        await alone.start()
+        await alone.stop()
+        await refused(scene.broker(disk, broker_id=1), ConfigurationError, "of a broker without ZooKeeper")
+        assert not scene.has_sessions()
+        await (await scene.start(None, broker_id=1)).stop()
+        clustered = MemoryDisk()
+        await (await scene.start(clustered, broker_id=1)).stop()
+        await refused(Broker(clustered, node_id=1), ConfigurationError, "a cluster with ZooKeeper")
+
+    told(story)
+
+
+def test_a_registry_that_cannot_be_reached() -> None:
+    async def story(scene: Scene) -> None:
+        broker = Broker(
+            None, registry=_Silent, zookeeper_connect="embedded", broker_id=1, zookeeper_connection_timeout_ms=1
+        )
+        await refused(broker, RequestTimedOut, r"nowhere: no session within 1 ms .zookeeper.connection.timeout.ms.")
+
+    told(story)
+
+
+class _Silent(EmbeddedSession):
+    """A session that never opens."""
+
+    def __init__(self, post: Post) -> None:
+        super().__init__(EmbeddedRegistry(now_ms), post, "nobody", 1_000, ())
+
+    def start(self) -> None:
+        """Connect to nothing."""
+
+    def describe(self) -> str:
+        return "nowhere"
+
+
+@pytest.mark.parametrize(
+    ("controller_id", "who"), [(9, "the controller is broker 9"), (None, "there is no controller")]
+)
+def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, controller_id: int | None, who: str) -> None:
+    """The controller is another program, which announces nobody, or the registry answers nothing any more."""
+    monkeypatch.setattr(cluster_node, "ANNOUNCEMENT_TIMEOUT_MS", 20)
+
+    async def story(scene: Scene) -> None:
+        await (await scene.start(None, broker_id=1)).stop() if controller_id is None else None
+        program = scene.registry.session(asyncio.get_running_loop().call_soon)
+        program.start()
+        if controller_id is not None:
+            content = CONTROLLER.encode(ControllerRegistration(controller_id, 1))
+            program.submit([Create(CONTROLLER.path(), content)], lambda outcomes: None)
+        broker = scene.broker(None, broker_id=1)
+        if controller_id is None:
+            monkeypatch.setattr("kafkawire.reference_broker.cluster.membership.Membership.stand", lambda *given: None)
+        await refused(broker, RequestTimedOut, f"no UpdateMetadata with broker 1 has come within 20 ms: {who}")
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"inter_broker_listener_name": "OTHER"}, "there is no listener OTHER"),
+        ({"security_inter_broker_protocol": "SSL"}, "only PLAINTEXT is supported"),
+        ({"zookeeper_connect": ""}, "expected host:port"),
+        ({"zookeeper_session_timeout_ms": 0}, "expected 1 to"),
+    ],
+)
+def test_options_are_checked_at_once(options: dict[str, object], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Scene().broker(None, **options)
+
+
+def test_listeners_of_brokers_alone() -> None:
+    options = {"listeners": "A://127.0.0.1:0,B://127.0.0.1:0,C://127.0.0.1:0", "inter_broker_listener_name": "b"}
+    broker = Scene().broker(None, **options, control_plane_listener_name="C")
+    assert broker.node is not None
+    assert broker.node.listeners_between_brokers == {"B", "C"}
+    one = Scene().broker(None)
+    assert one.node is not None
+    assert one.node.listeners_between_brokers == frozenset()
+
+
+def test_the_zookeeper_of_the_options() -> None:
+    pytest.importorskip("kazoo")
+    options = ClusterOptions.read({"zookeeper_connect": "host:1/kafka", "zookeeper_session_timeout_ms": 5}.items())
+    registry = cluster_node.zookeeper_of(options)(lambda call: None)
+    assert isinstance(registry, ZooKeeperRegistry)
+    assert (registry.session_timeout_ms, "host:1" in registry.describe()) == (5, True)
