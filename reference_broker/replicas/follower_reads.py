@@ -99,7 +99,7 @@ def _assigned(replica: Replica, follower: Follower, wanted: FetchRequest.FetchPa
 
 
 def divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:
-    """Return the end of the last epoch that whoever fetches has in common with the log; None if they agree.
+    """Return the end of the last epoch that the fetching side has in common with the log; None if they agree.
 
     Args:
         log: the log.

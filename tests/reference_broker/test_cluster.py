@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -34,7 +34,7 @@ from tests.sdk.transport.responses import response_to
 R = TypeVar("R", bound=Message)
 
 
-def in_cluster(story: Callable[[BrokerCluster], Awaitable[None]], **options: object) -> None:
+def in_cluster(story: Callable[[BrokerCluster], Awaitable[None]], **options: Any) -> None:
     """Tell a story in a cluster of three brokers."""
 
     async def run() -> None:
@@ -49,14 +49,14 @@ async def create(cluster: BrokerCluster, name: str, partitions: int = 1, replica
         await admin.create_topics([NewTopic(name, partitions, replicas)])
 
 
-async def produce(cluster: BrokerCluster, topic: str, values: list[bytes], **options: object) -> None:
+async def produce(cluster: BrokerCluster, topic: str, values: list[bytes], **options: Any) -> None:
     async with Producer(cluster.bootstrap, acks="all", **options) as producer, asyncio.timeout(PATIENCE_SECONDS):
         for value in values:
             await producer.send(topic, value)
         await producer.flush()
 
 
-async def consumed(cluster: BrokerCluster, topic: str, count: int, **options: object) -> list[bytes]:
+async def consumed(cluster: BrokerCluster, topic: str, count: int, **options: Any) -> list[bytes]:
     """Return so many values of a topic, in a group."""
     values: list[bytes] = []
     given = {"group_id": "g", "auto_offset_reset": "earliest", **options}

@@ -175,7 +175,12 @@ def test_a_broker_that_is_not_announced(monkeypatch: pytest.MonkeyPatch, control
 
     async def story(scene: Scene) -> None:
         await (await scene.start(None, broker_id=1)).stop() if controller_id is None else None
-        program = scene.registry.session(asyncio.get_running_loop().call_soon)
+        loop = asyncio.get_running_loop()
+
+        def post(call: Callable[[], None]) -> None:
+            loop.call_soon(call)
+
+        program = scene.registry.session(post)
         program.start()
         if controller_id is not None:
             content = CONTROLLER.encode(ControllerRegistration(controller_id, 1))

@@ -5,9 +5,12 @@ Method: a broker without sockets; the test reads its logs.
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from kafkawire.reference_broker.groups.requests import TransactionalCommit
+from kafkawire.reference_broker.replicas.replicas import Replicas
 from kafkawire.reference_broker.storage.producers.producers import Marker
 from kafkawire.reference_broker.transactions.participants import verify_commit, write_marker
 from kafkawire.sdk.errors import BrokerError
@@ -53,24 +56,15 @@ def test_what_is_not_there(bench, partition):
 def test_markers_need_enough_replicas_in_sync():
     """A coordinator sends its marker again and again, and each attempt would lengthen the log."""
     leader = LeaderBench(isr=(1,), min_insync_replicas="2").lead()
-    outcomes = []
-    write_marker(_Hosting(leader.replica), None, ("t", 0), MARKER, 2, outcomes.append, leader.now_ms)
+    replicas, outcomes = Mock(Replicas), []
+    replicas.get.return_value = leader.replica
+    write_marker(replicas, Mock(), ("t", 0), MARKER, 2, outcomes.append, leader.now_ms)
     assert ([code_of(each) for each in outcomes], leader.log.next_offset) == ([ErrorCode.NOT_ENOUGH_REPLICAS], 0)
     leader.lead(EPOCH + 1, isr=(1, 2))
-    write_marker(_Hosting(leader.replica), None, ("t", 0), MARKER, 2, outcomes.append, leader.now_ms)
+    write_marker(replicas, Mock(), ("t", 0), MARKER, 2, outcomes.append, leader.now_ms)
     assert (len(outcomes), leader.log.next_offset) == (1, 1), "it waits for the other replica"
     leader.fetch_all(2)
     assert outcomes[1:] == [None]
-
-
-class _Hosting:
-    """The replicas of a broker that hosts one partition."""
-
-    def __init__(self, replica):
-        self._replica = replica
-
-    def get(self, topic, number):
-        return self._replica
 
 
 def test_markers_are_for_leaders_to_write(bench):

@@ -363,7 +363,7 @@ def test_a_session_to_continue_that_has_expired() -> None:
 
 
 def test_a_continued_session_hears_of_watches_that_another_connection_has_set() -> None:
-    """The server sends these events in answer to SetWatches, whoever has set the watches first."""
+    """The server sends these events in answer to SetWatches, no matter which connection has set the watches."""
     kinds = {1: "CREATED", 2: "DELETED", 3: "CHANGED", 4: "CHILD"}
 
     def fires(peer: ScriptedConnection) -> None:
