@@ -41,7 +41,7 @@ def handle(
     for topic in request.topics:
         asked.setdefault(topic.name, []).append(topic)
         yield
-    refusal = yield from _refusal(options, request, [same[0] for same in asked.values() if len(same) == 1])
+    refusal = yield from _refusal(options, topics, request, [same[0] for same in asked.values() if len(same) == 1])
     results = []
     for name, same in asked.items():
         try:
@@ -55,19 +55,24 @@ def handle(
             _refuse(result, error)
             results.append(result)
         yield
-    deadline_ms = call.now_ms + request.timeout_ms
-    return parts.respond_by(deadline_ms, call.timers, CreateTopicsResponse(topics=results))
+    response = CreateTopicsResponse(topics=results)
+    if request.validate_only and request.timeout_ms <= 0:
+        return parts.respond(response)  # nothing is changed that would take time
+    return parts.respond_by(call.now_ms + request.timeout_ms, call.timers, response)
 
 
 def _refusal(
-    options: BrokerOptions, request: CreateTopicsRequest, topics: Sequence[CreateTopicsRequest.CreatableTopic]
+    options: BrokerOptions,
+    topics: TopicController,
+    request: CreateTopicsRequest,
+    wanted: Sequence[CreateTopicsRequest.CreatableTopic],
 ) -> Work[BrokerError | None]:
     """Return why no topic of the request can be created, or None."""
     default = options.num_partitions
-    asked = yield from each(topics, lambda topic: len(topic.assignments) or topic.num_partitions)
+    asked = yield from each(wanted, lambda topic: len(topic.assignments) or topic.num_partitions)
     if sum(default if count == DEFAULT else max(count, 0) for count in asked) > PARTITIONS_MAX:
         return BrokerError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-    if request.timeout_ms <= 0:
+    if request.timeout_ms <= 0 and not topics.acts_without_time:
         return BrokerError(ErrorCode.REQUEST_TIMED_OUT)
     return None
 

@@ -40,7 +40,7 @@ def handle(
     by_state = (_Wanted(state.name, state.topic_id) for state in request.topics)
     by_name = (_Wanted(name, ZERO_UUID) for name in request.topic_names)
     counts = yield from counted(by_state if request.topics else by_name)
-    is_late = request.timeout_ms <= 0
+    is_late = request.timeout_ms <= 0 and not topics.acts_without_time
     results = []
     for wanted in counts:
         image = metadata.image

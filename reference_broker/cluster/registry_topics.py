@@ -136,6 +136,7 @@ class RegistryTopics:
         deletes_topics: `delete.topic.enable`.
 
     Attributes:
+        acts_without_time: see `TopicController`.
         waits: what waits for the image, here and in other parts of the broker.
     """
 
@@ -153,6 +154,7 @@ class RegistryTopics:
         is_secure: bool = False,
         deletes_topics: bool = True,
     ) -> None:
+        self.acts_without_time = True  # as in Apache Kafka 3 with ZooKeeper
         self._registry = registry
         self._deletes_topics = deletes_topics
         self._metadata = metadata

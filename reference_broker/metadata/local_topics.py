@@ -54,6 +54,7 @@ class LocalTopics:
         forget: called with a deleted topic, a callback for when all of its data is removed, and the time.
 
     Attributes:
+        acts_without_time: see `TopicController`.
         metadata: the image of a cluster with this broker alone.
     """
 
@@ -66,6 +67,7 @@ class LocalTopics:
         features: Mapping[str, int],
         forget: Callable[[TopicImage, Callable[[], None], int], None],
     ) -> None:
+        self.acts_without_time = False  # as in Apache Kafka 4
         self._store = store
         self._options = options
         self._timers = timers

@@ -25,7 +25,13 @@ TopicDone = Callable[[TopicImage | BrokerError], None]
 
 @runtime_checkable  # tests compare the parts of a broker with the names in handlers
 class TopicController(Protocol):
-    """Creates, changes and deletes topics. Completed changes are durable, and in the metadata image."""
+    """Creates, changes and deletes topics. Completed changes are durable, and in the metadata image.
+
+    Attributes:
+        acts_without_time: whether a change is made for a client that gives it no time, and gets REQUEST_TIMED_OUT.
+    """
+
+    acts_without_time: bool
 
     def check_name(self, name: str) -> None:
         """Check that a topic of this name can be created.

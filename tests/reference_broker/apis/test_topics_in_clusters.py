@@ -44,16 +44,18 @@ def assigned(*replicas: Sequence[int]) -> list[Assignment]:
     return [Assignment(number, each) for number, each in enumerate(replicas)]
 
 
+def _results_of(request: Message) -> str:
+    """Return the name of the field with the results of a request."""
+    if isinstance(request, CreateTopicsRequest):
+        return "topics"
+    return "responses" if isinstance(request, DeleteTopicsRequest) else "results"
+
+
 def outcome(broker: ControllingBroker, request: Message, version: int) -> Any:
     """Return the result of the only topic of a request, once the image shows all changes."""
     answer = broker.begin(request, version)
     broker.show()
-    response = broker.read(answer, version)
-    (result,) = (
-        response.responses
-        if isinstance(request, DeleteTopicsRequest)
-        else (response.topics if isinstance(request, CreateTopicsRequest) else response.results)
-    )
+    (result,) = getattr(broker.read(answer, version), _results_of(request))
     return result
 
 
@@ -191,3 +193,40 @@ def test_a_broker_that_is_not_the_controller(broker: ControllingBroker, request_
     broker.controller.close()
     result = outcome(broker, request_, version)
     assert (result.name, result.error_code) == ("t", ErrorCode.NOT_CONTROLLER)
+
+
+def test_clients_that_give_no_time(broker: ControllingBroker) -> None:
+    """A client of librdkafka takes REQUEST_TIMED_OUT for success if it has given no time, which is its default."""
+    late = ErrorCode.REQUEST_TIMED_OUT
+    assert soon(broker, CreateTopicsRequest([Creatable("t", 1, 1)], 0), CREATE) == late
+    assert broker.cluster.assignment("t").partitions == {0: (0,)}
+    assert soon(broker, CreateTopicsRequest([Creatable("u", 1, 9)], 0), CREATE) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert soon(broker, CreatePartitionsRequest([Growing("t", 2, None)], 0), GROW) == late
+    assert len(broker.cluster.assignment("t").partitions) == 2
+    request = deletion("t", DELETE)
+    request.timeout_ms = 0
+    assert soon(broker, request, DELETE) == late
+    assert TOPIC.path("t") not in broker.cluster.tree.nodes
+
+
+def soon(broker: ControllingBroker, request: Message, version: int) -> int:
+    """Return the code of the only topic of a request that is answered at once, and show the image afterwards."""
+    answer = broker.begin(request, version)
+    broker.advance(0)
+    (result,) = getattr(broker.read(answer, version), _results_of(request))
+    broker.show()
+    code: int = result.error_code
+    return code
+
+
+def test_validation_takes_no_time(broker: ControllingBroker) -> None:
+    broker.cluster.create("t", (0,))
+    broker.show()
+    requests: list[tuple[Message, int]] = [
+        (CreateTopicsRequest([Creatable("u", 1, 1)], 0, True), CREATE),
+        (CreatePartitionsRequest([Growing("t", 2, None)], 0, True), GROW),
+    ]
+    for request, version in requests:
+        assert soon(broker, request, version) == ErrorCode.NONE
+    assert TOPIC.path("u") not in broker.cluster.tree.nodes
+    assert len(broker.cluster.assignment("t").partitions) == 1
