@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from kafkawire.reference_broker.apis import load
-from kafkawire.reference_broker.requests.api_handlers import PARTS, Scope
+from kafkawire.reference_broker.requests.api_handlers import CLUSTER_PARTS, PARTS, Scope
 from kafkawire.reference_broker.requests.call import Call, RequestServices
 from kafkawire.reference_broker.requests.delayed_operations import Answer, DelayedOperation
 from kafkawire.reference_broker.requests.dispatcher import Dispatcher
@@ -41,7 +41,7 @@ class ControlledApis:
         timers = self.broker.timers
         lines = LogLimit(logging.getLogger("kafkawire.broker"))
         self._services = RequestServices(timers, Computations(timers), RoundRobin(), lines, 1_000_000)
-        parts = {**dict.fromkeys(PARTS), "control_requests": self.broker.requests}
+        parts = {**dict.fromkeys(PARTS | CLUSTER_PARTS), "control_requests": self.broker.requests}
         self._dispatcher = Dispatcher(load(scope=Scope.CLUSTER), parts, self._services, 1_000_000)
 
     def begin(self, message: Message, version: int) -> Answer:
