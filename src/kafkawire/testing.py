@@ -1,10 +1,11 @@
-"""A reference broker inside the test process.
+"""A reference broker inside the test process, and clusters of brokers in processes of their own.
 
     with Broker(num_partitions=2) as broker:
         host, port = broker.bootstrap.split(":")
 
 Its files are in Kafka's own formats, on disk, or in memory with `ephemeral=True`; `kill` and `start` show how a client
-copes with a crash. It has no TLS or SASL yet; docs/roadmap.md lists what is missing.
+copes with a crash. It has no TLS or SASL yet; docs/roadmap.md lists what is missing. `Cluster` starts several brokers
+and a ZooKeeper; a conftest.py that imports `kafka_cluster` has one as a fixture.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 from uuid import uuid4
 
+from kafkawire.local_cluster.cluster import Cluster
+from kafkawire.local_cluster.cluster_folder import ClusterError
 from kafkawire.reference_broker.config.keywords import BrokerKeywords
 from kafkawire.reference_broker.requests.api_handlers import ApiHandler
 from kafkawire.reference_broker.requests.call import Call
@@ -26,9 +29,22 @@ from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.client.method_hints import BROKER, Hinting
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
+from kafkawire.sdk.lazy_names import lazy_names
 from kafkawire.sdk.transport import fork
 
-__all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call"]
+if TYPE_CHECKING:
+    from kafkawire.local_cluster.pytest_fixture import kafka_cluster
+
+__all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call", "Cluster", "ClusterError", "kafka_cluster"]
+
+_load = lazy_names("kafkawire", {"kafka_cluster": "local_cluster.pytest_fixture"})
+
+
+def __getattr__(name: str) -> object:
+    """Load the fixture, which needs pytest, on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _load(name)
 
 
 class Broker(Hinting, hints=BROKER):

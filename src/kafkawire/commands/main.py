@@ -47,6 +47,12 @@ class Command(NamedTuple):
 
 COMMANDS: Final = {
     "broker": Command("kafkawire.commands.broker.broker", "Run the reference broker.", is_service=True),
+    "cluster": Command(
+        "kafkawire.commands.cluster.cluster",
+        "Run brokers and a ZooKeeper on this machine; kill, pause, restart them.",
+        "cli,zookeeper",
+        is_service=True,
+    ),
     "codegen": Command(
         "kafkawire.commands.schemas.codegen", "Schemas: import, generate, compare, document, explain bytes."
     ),

@@ -1,0 +1,1 @@
+"""`kafkawire cluster`: brokers in processes of this machine, with a ZooKeeper."""

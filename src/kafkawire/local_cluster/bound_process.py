@@ -1,0 +1,39 @@
+"""Run a program that ends with its parent: `python -I -S bound_process.py PARENT_PID COMMAND ARGUMENT…`.
+
+The kernel is asked to send SIGKILL to this process once its parent is gone, and the program then takes its place. Only
+Linux has such a request. This file is run as a script, for each member of a cluster, and imports little.
+
+Source: `PR_SET_PDEATHSIG` in prctl(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+__all__ = ["run_bound"]
+
+_PR_SET_PDEATHSIG = 1
+
+
+def run_bound(parent_pid: int, command: list[str]) -> None:
+    """Replace this process by a program, and end it with its parent.
+
+    Args:
+        parent_pid: the process that is this one's parent, or was.
+        command: the program, as a path, and its arguments.
+
+    Raises:
+        OSError: the program cannot be run.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:  # the parent was gone before the request
+        return
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    run_bound(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,263 @@
+"""A cluster of brokers in processes of this machine, started and stopped by this program.
+
+    with Cluster(brokers=3) as cluster:
+        cluster.kill(1)
+        cluster.restart(1)
+
+The supervisor runs on an event loop in a thread of its own, which the kernel takes for the parent of the members.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+from uuid import uuid4
+
+from kafkawire.local_cluster.cluster_folder import ClusterFolder
+from kafkawire.local_cluster.supervisor import ClusterSettings, Supervisor
+from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
+from kafkawire.sdk.transport import fork
+
+__all__ = ["Cluster"]
+
+#: An id of a broker, or the ZooKeeper that the cluster has started.
+Member = int | Literal["zookeeper"]
+
+#: A start or a stop of any member ends before this by itself.
+_TIMEOUT_SECONDS: Final = 200.0
+
+
+class Cluster:
+    """Run a cluster of brokers, each in a process of its own, with a ZooKeeper.
+
+    All methods block, may be called from any thread, and have the effect of the commands `kafkawire cluster …`, which
+    work on this cluster, too. The names of members are the ids of brokers, from 1 on, and "zookeeper".
+
+    Args:
+        data_dir: the folder of its files, created if it does not exist; None for a temporary one, created by `start`
+            and removed by `close` or at the end of the program.
+        brokers: the number of brokers; None for those that the folder has, or three.
+        zookeeper: where a ZooKeeper runs, as `host:port,host:port/chroot`; None to start one, which needs Java, and
+            the jars of pyspark or Debian's package `zookeeper`.
+        options: of all brokers, under the dotted names of Kafka's documentation.
+
+    Raises:
+        ConfigurationError: an argument is invalid, or an option is one that the cluster sets itself.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        brokers: int | None = None,
+        zookeeper: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        if data_dir is not None and (not isinstance(data_dir, str | os.PathLike) or data_dir == ""):
+            raise ConfigurationError("data_dir", data_dir, "expected the path of a folder")
+        texts = {name: str(value) for name, value in (options or {}).items()}
+        self._settings = ClusterSettings(brokers, zookeeper, texts)
+        self._temporary = Path(tempfile.gettempdir(), f"kafkawire-{uuid4().hex}") if data_dir is None else None
+        self._folder = ClusterFolder(self._temporary or Path(str(data_dir)))
+        Supervisor(self._folder, self._settings)  # checks the settings
+        self._supervisor: Supervisor | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._changing = threading.Lock()  # held while the cluster is started or ended
+        self._process = fork.generation()
+
+    def __repr__(self) -> str:
+        try:
+            return f"<{type(self).__name__} at {self.bootstrap}>"
+        except Closed:
+            return f"<{type(self).__name__}, not running>"
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of the cluster's files, with `cluster.json` and `logs/`."""
+        return self._folder.path
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers, as `host:port,host:port`; they stay the same over restarts.
+
+        Raises:
+            Closed: the cluster is not running.
+        """
+        return self._running.record.bootstrap
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """The address of each broker, as `host:port`, by its id.
+
+        Raises:
+            Closed: the cluster is not running.
+        """
+        return {int(broker.name): broker.address for broker in self._running.record.brokers}
+
+    @property
+    def zookeeper(self) -> str:
+        """The ZooKeeper of the cluster, as `zookeeper.connect`.
+
+        Raises:
+            Closed: the cluster is not running.
+        """
+        return self._running.record.zookeeper_connect
+
+    @property
+    def states(self) -> dict[int, str]:
+        """What each broker does, by its id: starting, running, paused, stopping, stopped, killed or ended.
+
+        Raises:
+            Closed: the cluster is not running.
+        """
+        return {int(broker.name): broker.state.value for broker in self._running.record.brokers}
+
+    def start(self) -> None:
+        """Start ZooKeeper, then all brokers, and wait until clients can connect; brokers keep their ports.
+
+        Raises:
+            LocalProtocolError: the cluster is already running.
+            ClusterError: another process runs a cluster in this folder, a member could not be started, or there is no
+                program for ZooKeeper on this machine; the text then says what to install.
+            ConfigurationError: the folder has more brokers, or nothing listens at the address of ZooKeeper.
+            OSError: the folder cannot be written.
+        """
+        with self._changing:
+            if self._loop is not None:
+                raise LocalProtocolError("the cluster is running already")
+            self._loop = asyncio.SelectorEventLoop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-cluster", daemon=True)
+            self._thread.start()
+            atexit.register(self._end)
+            supervisor = Supervisor(self._folder, self._settings)
+            try:
+                self._call(supervisor.start())
+            except BaseException:
+                self._end_thread()
+                self._remove_temporary()
+                raise
+            self._supervisor = supervisor
+
+    def stop(self, member: Member | None = None) -> None:
+        """Stop a member, or the whole cluster, as SIGTERM does; the files are kept.
+
+        Args:
+            member: the member; None for all.
+
+        Raises:
+            ClusterError: the member does not run.
+            Closed: the cluster is not running, and a member was named.
+        """
+        if member is not None:
+            self._act("stop", member)
+            return
+        with self._changing:
+            supervisor, self._supervisor = self._supervisor, None
+            if supervisor is not None and self._process == fork.generation():
+                self._call(supervisor.stop())
+                self._end_thread()
+
+    def kill(self, member: Member) -> None:
+        """End the process of a member as a crash would.
+
+        Raises:
+            ClusterError: the member has no process.
+            Closed: the cluster is not running.
+        """
+        self._act("kill", member)
+
+    def pause(self, member: Member) -> None:
+        """Stop the process of a member with SIGSTOP; its connections stay open.
+
+        Raises:
+            ClusterError: the member does not run.
+            Closed: the cluster is not running.
+        """
+        self._act("pause", member)
+
+    def resume(self, member: Member) -> None:
+        """Have a paused member go on.
+
+        Raises:
+            ClusterError: the member is not paused.
+            Closed: the cluster is not running.
+        """
+        self._act("resume", member)
+
+    def restart(self, member: Member) -> None:
+        """Start a member on its files and its port, and wait until it accepts connections; stop it first if it runs.
+
+        Raises:
+            ClusterError: the member could not be started; the text has the end of its log.
+            Closed: the cluster is not running.
+        """
+        self._act("restart", member)
+
+    def close(self) -> None:
+        """Stop the cluster, and remove its folder if it is temporary; in a forked child, leave both to the parent."""
+        self.stop()
+        self._remove_temporary()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _running(self) -> Supervisor:
+        supervisor = self._supervisor
+        if supervisor is None or supervisor.stopped.is_set() or self._process != fork.generation():
+            raise Closed("the cluster is not running")
+        return supervisor
+
+    def _act(self, action: str, member: Member) -> None:
+        self._call(self._running.act(action, str(member)))
+
+    def _call(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        loop = self._loop
+        if loop is None:
+            coroutine.close()
+            raise Closed("the cluster is not running")
+        asyncio.run_coroutine_threadsafe(coroutine, loop).result(_TIMEOUT_SECONDS)
+
+    def _end(self) -> None:
+        """Clean up at the end of the program."""
+        supervisor = self._supervisor
+        if supervisor is not None and self._process == fork.generation():
+            self._call(supervisor.kill())
+        self.close()
+
+    def _end_thread(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        atexit.unregister(self._end)
+        if loop is None or thread is None:
+            return
+
+        async def settle() -> None:
+            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(settle(), loop).result(_TIMEOUT_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_TIMEOUT_SECONDS)
+        loop.close()
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None and self._process == fork.generation():
+            shutil.rmtree(self._temporary, ignore_errors=True)

@@ -1,0 +1,251 @@
+"""A member of a cluster on this machine: one process at a time, its log and its state.
+
+All calls come from the thread of one event loop, which lives as long as the member has a process: on Linux, the kernel
+kills the process when the thread that started it ends. A thread beside it waits for the end of the process. While a
+member stops, only its process decides when that is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from kafkawire.local_cluster import bound_process
+from kafkawire.local_cluster.cluster_folder import ClusterError, MemberRecord
+from kafkawire.local_cluster.member_state import MEMBER_EDGES, MemberState
+from kafkawire.local_cluster.process_identity import ProcessIdentity, identify
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["Member"]
+
+#: A broker needs half a second on an idle machine, ZooKeeper one; a loaded machine takes longer.
+_START_SECONDS: Final = 60.0
+
+#: A broker gives its leaderships to others, and syncs its logs, for up to a minute altogether.
+_STOP_SECONDS: Final = 75.0
+
+#: A signal stops each thread of a process when that runs next, on a loaded machine later.
+_SIGNAL_SECONDS: Final = 10.0
+
+_ATTEMPT_SECONDS: Final = 0.02
+
+#: What an error shows of the end of a log.
+_LOG_BYTES: Final = 4_096
+_LOG_CHARACTERS: Final = 300
+
+
+class Member:
+    """A member of a cluster.
+
+    Args:
+        record: its name and its address; its state is that of a member without a process.
+        command: what runs it.
+        log: the file to which its output is appended.
+        on_change: called after each change of the record.
+
+    Attributes:
+        record: what it does now.
+        may_start: whether a process may be started; not while the cluster stops.
+    """
+
+    def __init__(
+        self, record: MemberRecord, command: Sequence[str], log: Path, on_change: Callable[[], None]
+    ) -> None:
+        self.record = record
+        self.may_start = True
+        self.log: Final = log
+        self._command: Final = tuple(command)
+        self._on_change = on_change
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._has_listened = False
+        self._is_killed = False
+        self._probe: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> MemberState:
+        """What it does now."""
+        return self.record.state
+
+    async def start(self) -> None:
+        """Start the process, and wait until it accepts connections.
+
+        Raises:
+            ClusterError: the member has a process already, or the new one ended or does not listen in time.
+            OSError: the process cannot be started.
+        """
+        if self.state.has_process:
+            raise ClusterError(f"{self.record.full_name} is {self.state.value}")
+        if not self.may_start:
+            raise ClusterError(f"{self.record.full_name} is not started: the cluster stops")
+        self._spawn()
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                while self.state in (MemberState.STARTING, MemberState.PAUSED) and not self._has_listened:
+                    await self._changed.wait()
+        except TimeoutError:
+            reason = f"does not listen on {self.record.address} after {_START_SECONDS:.0f} s"
+            raise ClusterError(f"{self.record.full_name} {reason}; its log is {self.log}") from None
+        if not self._has_listened:
+            raise ClusterError(self._failure())
+
+    async def stop(self) -> None:
+        """Have the process end as after SIGTERM; kill it if that takes too long. Do nothing if there is none."""
+        process = self._process
+        if process is None:
+            return
+        if self.state is not MemberState.STOPPING:
+            self._become(MemberState.STOPPING)
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGCONT)  # a paused process gets no other signal
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._ended.wait()
+        except TimeoutError:
+            await self.kill()
+
+    async def kill(self) -> None:
+        """End the process as a crash would. Do nothing if there is none."""
+        process = self._process
+        if process is not None:
+            self._is_killed = True
+            process.kill()
+            await self._ended.wait()
+
+    async def pause(self) -> None:
+        """Stop the process with SIGSTOP; its connections stay open.
+
+        Raises:
+            ClusterError: the member does not run, or ends.
+        """
+        if self.state not in (MemberState.STARTING, MemberState.RUNNING):
+            raise ClusterError(f"{self.record.full_name} is {self.state.value}")
+        await self._signal(signal.SIGSTOP, lambda: self.state is MemberState.PAUSED)
+
+    async def resume(self) -> None:
+        """Have a paused process go on.
+
+        Raises:
+            ClusterError: the member is not paused, or ends.
+        """
+        if self.state is not MemberState.PAUSED:
+            raise ClusterError(f"{self.record.full_name} is {self.state.value}")
+        await self._signal(signal.SIGCONT, lambda: self.state is not MemberState.PAUSED)
+
+    async def restart(self) -> None:
+        """Stop the process, if there is one, and start another on the same files; see `start`."""
+        await self.stop()
+        await self.start()
+
+    def observe(self) -> None:
+        """Take over whether signals of other programs have stopped the process, or had it go on."""
+        process = self._process
+        if process is None or self.state is MemberState.STOPPING or not hasattr(os, "waitid"):
+            return
+        try:
+            found = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
+        except ChildProcessError:  # its end is on the way
+            return
+        if found is None or process.returncode is not None:
+            return
+        if found.si_code == os.CLD_STOPPED and self.state is not MemberState.PAUSED:
+            self._become(MemberState.PAUSED)
+        elif found.si_code == os.CLD_CONTINUED and self.state is MemberState.PAUSED:
+            self._become(MemberState.RUNNING if self._has_listened else MemberState.STARTING)
+
+    def _spawn(self) -> None:
+        command = [*self._command]
+        if sys.platform == "linux":
+            bound = [sys.executable, "-I", "-S", bound_process.__file__, str(os.getpid())]
+            command = [*bound, *command]
+        with self.log.open("ab") as output:
+            # In a session of its own: Ctrl-C in a terminal reaches the supervisor alone, which stops all in their order.
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        self._process = process
+        self._ended = asyncio.Event()
+        self._has_listened = self._is_killed = False
+        self._become(MemberState.STARTING, identify(process.pid))
+        loop = asyncio.get_running_loop()
+
+        def wait() -> None:
+            status = process.wait()
+            with contextlib.suppress(RuntimeError):  # the loop was closed after a failure
+                loop.call_soon_threadsafe(self._end, process, status)
+
+        threading.Thread(target=wait, name=f"kafkawire-cluster-{self.record.name}", daemon=True).start()
+        self._probe = asyncio.create_task(self._listen(process))
+
+    async def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        """Connect until it works."""
+        address = Address.parse("address", self.record.address)
+        while process is self._process and self.state is not MemberState.STOPPING:
+            try:
+                _, writer = await asyncio.open_connection(address.host, address.port)
+            except OSError:
+                await asyncio.sleep(_ATTEMPT_SECONDS)
+                continue
+            writer.close()
+            self._has_listened = True
+            if process is self._process and self.state is MemberState.STARTING:
+                self._become(MemberState.RUNNING)
+            return
+
+    def _end(self, process: subprocess.Popen[bytes], status: int) -> None:
+        if self._probe is not None:
+            self._probe.cancel()
+        self._process = None
+        if self._is_killed:
+            state = MemberState.KILLED
+        elif self.state is MemberState.STOPPING:
+            state = MemberState.STOPPED
+        else:
+            state = MemberState.ENDED
+        self._become(state, None, status)
+        self._ended.set()
+
+    async def _signal(self, number: signal.Signals, is_done: Callable[[], bool]) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SIGNAL_SECONDS):
+                while self._process is not None and not is_done():
+                    self.observe()
+                    if not is_done():
+                        await asyncio.sleep(_ATTEMPT_SECONDS / 10)
+        if not is_done():
+            raise ClusterError(f"{self.record.full_name} is {self.state.value} after {number.name}")
+
+    def _become(
+        self, state: MemberState, process: ProcessIdentity | None = None, exit_status: int | None = None
+    ) -> None:
+        MEMBER_EDGES.follow(self.state, state)
+        if state.has_process and process is None:
+            process = self.record.process
+        self.record = self.record._replace(state=state, process=process, exit_status=exit_status)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        self._on_change()
+
+    def _failure(self) -> str:
+        status = self.record.exit_status
+        how = f"ended with exit status {status}" if status is not None else f"is {self.state.value}"
+        return f"{self.record.full_name} {how} during its start; its log {self.log} ends: {_last_line(self.log)}"
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size_bytes - _LOG_BYTES))
+        lines = file.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")[:_LOG_CHARACTERS]

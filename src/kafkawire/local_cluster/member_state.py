@@ -1,0 +1,64 @@
+"""The states of a member of a cluster on this machine: a broker, or its ZooKeeper."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from kafkawire.sdk.states import Edges
+
+__all__ = ["MEMBER_EDGES", "MemberState"]
+
+
+class MemberState(Enum):
+    """What a member does; the values are those in `cluster.json`."""
+
+    #: It has no process: it was not started yet, or was told to stop.
+    STOPPED = "stopped"
+    #: Its process runs, and does not accept connections yet.
+    STARTING = "starting"
+    #: It accepts connections.
+    RUNNING = "running"
+    #: A signal has stopped its process; its connections stay open.
+    PAUSED = "paused"
+    #: It was told to stop, and its process still runs.
+    STOPPING = "stopping"
+    #: It has no process: it was killed on request, or because it took too long to stop.
+    KILLED = "killed"
+    #: It has no process, and nobody asked for that: it failed, or another program ended it.
+    ENDED = "ended"
+
+    @property
+    def has_process(self) -> bool:
+        """Whether the member has a process."""
+        return self not in (MemberState.STOPPED, MemberState.KILLED, MemberState.ENDED)
+
+
+_START: Final = {MemberState.STARTING: "start, restart"}
+_ENDS: Final = {MemberState.STOPPING: "stop, restart", MemberState.KILLED: "kill", MemberState.ENDED: "it ends"}
+
+#: How a member changes.
+MEMBER_EDGES: Final = Edges(
+    "a member of a cluster",
+    (MemberState.STOPPED,),
+    {
+        MemberState.STOPPED: _START,
+        MemberState.STARTING: {
+            MemberState.RUNNING: "it accepts a connection",
+            MemberState.PAUSED: "pause, SIGSTOP",
+            **_ENDS,
+        },
+        MemberState.RUNNING: {MemberState.PAUSED: "pause, SIGSTOP", **_ENDS},
+        MemberState.PAUSED: {
+            MemberState.RUNNING: "resume, SIGCONT",
+            MemberState.STARTING: "resume, SIGCONT, before it accepted a connection",
+            **_ENDS,
+        },
+        MemberState.STOPPING: {
+            MemberState.STOPPED: "it ends",
+            MemberState.KILLED: "kill, or it does not end in time",
+        },
+        MemberState.KILLED: _START,
+        MemberState.ENDED: _START,
+    },
+)

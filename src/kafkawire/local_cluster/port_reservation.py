@@ -1,0 +1,87 @@
+"""Ports on loopback that stay with a cluster, also while one of its members is down.
+
+The kernel takes ports for outgoing connections, and for servers without a fixed port, from one range
+(`net.ipv4.ip_local_port_range`). A port that was found free there may be taken before its server listens, or while it
+is down between two starts; a client of the server then talks to another program. So these ports are below that range,
+and a locked file reserves each among the programs that use this module.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from kafkawire.local_cluster.cluster_folder import ClusterError
+
+__all__ = ["PORTS", "PortReservation", "reserve_free_port", "reserve_port"]
+
+#: Below the kernel's range, which begins at 32,768, and above the default ports of servers.
+PORTS: Final = range(20_000, 32_000)
+
+_HOST = "127.0.0.1"
+
+
+class PortReservation:
+    """A port that no other holder of a reservation uses; made by the functions of this module.
+
+    Args:
+        port: the port.
+        lock: the descriptor of the locked file, which now belongs to this object.
+    """
+
+    def __init__(self, port: int, lock: int) -> None:
+        self.port: Final = port
+        self._lock: int | None = lock
+
+    def close(self) -> None:
+        """Give the port up; may be called more than once."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+
+def reserve_port(port: int) -> PortReservation:
+    """Reserve one port.
+
+    Raises:
+        ClusterError: another program listens on it, or has reserved it.
+        OSError: the locks cannot be written.
+    """
+    reservation = _try_to_reserve(port)
+    if reservation is None:
+        raise ClusterError(f"another program uses port {port} of {_HOST}")
+    return reservation
+
+
+def reserve_free_port() -> PortReservation:
+    """Reserve a port on which nothing listens.
+
+    Raises:
+        ClusterError: every port is taken.
+        OSError: the locks cannot be written.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
+        reservation = _try_to_reserve(port)
+        if reservation is not None:
+            return reservation
+    raise ClusterError(f"no port of {PORTS.start} to {PORTS.stop - 1} is free")
+
+
+def _try_to_reserve(port: int) -> PortReservation | None:
+    folder = Path(tempfile.gettempdir()) / f"kafkawire-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((_HOST, port))
+    except OSError:
+        os.close(lock)
+        return None
+    return PortReservation(port, lock)

@@ -1,0 +1,90 @@
+"""Which process a stored pid means: a pid is used again after its process has ended, the time of its start is not.
+
+A signal goes to a process only if it is still the same one. On Linux, nothing can happen between the check and the
+signal; elsewhere, a pid would have to be used again within microseconds.
+
+Source: proc_pid_stat(5), pidfd_open(2).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["ProcessIdentity", "identify", "is_running", "send_signal"]
+
+_PROC = Path("/proc")
+
+#: The place of the start time in `stat` behind the name of the program, in clock ticks after the boot.
+_START_FIELD = 19
+
+
+class ProcessIdentity(NamedTuple):
+    """A process, distinct from all others of this machine.
+
+    Attributes:
+        pid: its number.
+        started: when it was started, in a form that only this module reads.
+    """
+
+    pid: int
+    started: str
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """Return the identity of the process that has a pid now, None if there is none or it has ended."""
+    if pid <= 0:
+        return None
+    started = _started(pid) if (_PROC / "self" / "stat").exists() else _started_by_ps(pid)
+    return ProcessIdentity(pid, started) if started else None
+
+
+def is_running(process: ProcessIdentity) -> bool:
+    """Return whether a process has not ended."""
+    return identify(process.pid) == process
+
+
+def send_signal(process: ProcessIdentity, number: signal.Signals) -> bool:
+    """Send a signal to a process, and return whether it was still there to get it.
+
+    Raises:
+        PermissionError: it belongs to another user.
+    """
+    try:
+        if not hasattr(os, "pidfd_open"):
+            if not is_running(process):
+                return False
+            os.kill(process.pid, number)
+            return True
+        handle = os.pidfd_open(process.pid)
+        try:
+            if not is_running(process):
+                return False
+            signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _started(pid: int) -> str:
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    fields = stat.rpartition(")")[2].split()  # the name of the program may contain spaces and brackets
+    if fields[0] in "ZX":  # it has ended, and its parent has not asked for its exit status
+        return ""
+    boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+    return f"{boot} {fields[_START_FIELD]}"
+
+
+def _started_by_ps(pid: int) -> str:
+    command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    state, _, started = told.partition(" ")
+    return "" if state.startswith("Z") else started.strip()

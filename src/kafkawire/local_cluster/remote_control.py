@@ -1,0 +1,71 @@
+"""What commands do with a cluster that another process runs, or ran: read its record, act on its members.
+
+Each first looks for the supervisor. Where there is none, members that a killed supervisor has left are ended, and
+`cluster.json` is corrected.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+from kafkawire.local_cluster.cluster_folder import ClusterError, ClusterFolder, ClusterRecord
+from kafkawire.local_cluster.control import request_action
+from kafkawire.local_cluster.supervisor import end_left_members
+
+__all__ = ["act_on", "current_record"]
+
+#: A supervisor takes requests some milliseconds after it has the lock, and gives the lock up as soon after its last.
+_PATIENCE_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.02
+
+
+def current_record(folder: ClusterFolder) -> tuple[ClusterRecord, bool]:
+    """Return what `cluster.json` says, and whether a supervisor keeps it true from now on.
+
+    Raises:
+        ClusterError: there is no cluster in the folder, or the file is damaged.
+        OSError: the file cannot be read or corrected.
+    """
+    if not folder.path.is_dir():
+        raise ClusterError(f"there is no cluster in {folder.path}")
+    lock = folder.lock(0)
+    try:
+        record = folder.read() if lock is None else end_left_members(folder)
+    finally:
+        if lock is not None:
+            os.close(lock)
+    if record is None:
+        raise ClusterError(f"there is no cluster in {folder.path}")
+    return record, lock is None
+
+
+def act_on(folder: ClusterFolder, action: str, member: str | None) -> None:
+    """Carry out an action on a member of a cluster that runs, and wait until it is done.
+
+    Args:
+        folder: the folder of the cluster.
+        action: kill, stop, pause, resume or restart.
+        member: the id of a broker, or "zookeeper"; None for a stop of the whole cluster.
+
+    Raises:
+        ClusterError: no cluster runs there, it refuses, or the action failed.
+        OSError: the folder cannot be read.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not _request(folder, action, member):
+        if time.monotonic() > deadline:
+            raise ClusterError(f"the cluster in {folder.path} takes no requests")
+        time.sleep(_PAUSE_SECONDS)
+    if member is None:  # until its process has let go of the folder
+        lock = folder.lock(_PATIENCE_SECONDS)
+        if lock is not None:
+            os.close(lock)
+
+
+def _request(folder: ClusterFolder, action: str, member: str | None) -> bool:
+    _, runs = current_record(folder)
+    if not runs:
+        raise ClusterError(f"no cluster runs in {folder.path}")
+    return request_action(folder, action, member)

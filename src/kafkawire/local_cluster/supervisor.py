@@ -1,0 +1,331 @@
+"""The supervisor of a cluster on this machine: it starts the members, keeps `cluster.json` true, and stops all.
+
+One supervisor owns a folder at a time. It starts ZooKeeper before the brokers and stops it after them. A member that
+ends by itself is shown as such, and not started again. If the supervisor itself is killed, Linux ends the members with
+it; on other systems, the next command for the folder does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+from kafkawire.local_cluster.broker_config import broker_properties, checked_options
+from kafkawire.local_cluster.cluster_folder import (
+    ZOOKEEPER,
+    ClusterError,
+    ClusterFolder,
+    ClusterRecord,
+    MemberRecord,
+    replace_file,
+)
+from kafkawire.local_cluster.control import ControlServer
+from kafkawire.local_cluster.member import Member
+from kafkawire.local_cluster.member_state import MemberState
+from kafkawire.local_cluster.port_reservation import PortReservation, reserve_free_port, reserve_port
+from kafkawire.local_cluster.process_identity import is_running, send_signal
+from kafkawire.local_cluster.zookeeper_server import find_zookeeper, zookeeper_properties
+from kafkawire.sdk.errors import ConfigurationError
+from kafkawire.sdk.near_names import did_you_mean
+from kafkawire.sdk.registry.connect_string import parse_connect
+from kafkawire.sdk.storage.properties import properties_content
+from kafkawire.sdk.transport.wire import Address
+
+__all__ = ["BROKERS_MAX", "BROKER_COMMAND", "ClusterSettings", "Supervisor", "end_left_members"]
+
+_log = logging.getLogger("kafkawire.cluster")
+
+#: What runs a broker, before `--config FILE`.
+BROKER_COMMAND: Final = (sys.executable, "-m", "kafkawire", "broker")
+
+#: Each is a process of some 60 MB; a machine runs tens of them.
+BROKERS_MAX: Final = 100
+
+#: The number of brokers of a new cluster.
+_BROKERS: Final = 3
+
+#: How often the supervisor looks for members that other programs have stopped with a signal.
+_OBSERVE_SECONDS: Final = 0.5
+
+#: How long a ZooKeeper elsewhere may take to accept a connection.
+_ZOOKEEPER_SECONDS: Final = 5.0
+
+#: How long processes may take to end after SIGKILL.
+_KILL_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.01
+
+
+class ClusterSettings(NamedTuple):
+    """What a cluster is started with.
+
+    Attributes:
+        brokers: the number of brokers; None for those that the folder has, or three.
+        zookeeper: where a ZooKeeper runs, as `host:port,host:port/chroot`; None for one of the cluster's own.
+        options: of all brokers, under Kafka's names.
+        broker_command: what runs a broker, before `--config FILE`; None for `BROKER_COMMAND`.
+    """
+
+    brokers: int | None = None
+    zookeeper: str | None = None
+    options: Mapping[str, str] = {}
+    broker_command: tuple[str, ...] | None = None
+
+
+class Supervisor:
+    """The supervisor of a cluster; its calls come from one event loop, whose thread outlives the members.
+
+    Args:
+        folder: the folder of the cluster.
+        settings: what it is started with.
+        on_change: called with a member after each change of its record.
+
+    Attributes:
+        folder: the folder of the cluster.
+        stopped: set once all members have stopped.
+
+    Raises:
+        ConfigurationError: a setting is invalid.
+    """
+
+    def __init__(
+        self,
+        folder: ClusterFolder,
+        settings: ClusterSettings,
+        on_change: Callable[[MemberRecord], None] = lambda member: None,
+    ) -> None:
+        if settings.brokers is not None and not 1 <= settings.brokers <= BROKERS_MAX:
+            raise ConfigurationError("brokers", settings.brokers, f"expected 1 to {BROKERS_MAX}")
+        if settings.zookeeper is not None:
+            parse_connect("zookeeper", settings.zookeeper)
+        checked_options(settings.options)
+        self.folder: Final = folder
+        self._settings = settings
+        self._on_change = on_change
+        self._lock: int | None = None
+        self._ports: list[PortReservation] = []
+        self._connect = settings.zookeeper or ""
+        self._members: dict[str, Member] = {}
+        self._busy: dict[str, asyncio.Lock] = {}
+        self._control = ControlServer(folder, self.act)
+        self._observer: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self.stopped: Final = asyncio.Event()
+
+    @property
+    def record(self) -> ClusterRecord:
+        """What `cluster.json` says now."""
+        records = {name: member.record for name, member in self._members.items()}
+        zookeeper = records.pop(ZOOKEEPER, None)
+        return ClusterRecord(tuple(records.values()), zookeeper, self._connect)
+
+    async def start(self) -> None:
+        """Start ZooKeeper, then all brokers, and wait until they accept connections; stop all if one fails.
+
+        A stop meanwhile ends the wait without an error.
+
+        Raises:
+            ClusterError: another process runs the cluster, a port is in use, there is no program for ZooKeeper here, or
+                a member failed.
+            ConfigurationError: the folder has more brokers, or nothing listens at the address of ZooKeeper.
+            OSError: the folder cannot be written.
+        """
+        self.folder.create()
+        self._lock = self.folder.lock()
+        if self._lock is None:
+            raise ClusterError(f"another process runs the cluster in {self.folder.path}; stop that one first")
+        try:
+            self._prepare()
+            await self._control.start()
+            self._observer = asyncio.create_task(self._observe())
+            await self._start_members()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start_members(self) -> None:
+        members = list(self._members.values())
+        own = [member for member in members if member.record.name == ZOOKEEPER]
+        for stage in (own, [member for member in members if member not in own]):
+            for failure in await asyncio.gather(*(member.start() for member in stage), return_exceptions=True):
+                if failure is not None and self._stopping is None:  # a stop makes each start fail
+                    raise failure
+
+    async def stop(self) -> None:
+        """Stop all brokers, then ZooKeeper, and give the folder up; may be called more than once."""
+        await asyncio.shield(self._begin_stop())
+
+    def _begin_stop(self) -> asyncio.Task[None]:
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+        return self._stopping
+
+    async def kill(self) -> None:
+        """Kill all members; `stop` then has nothing to wait for."""
+        await asyncio.gather(*(member.kill() for member in self._members.values()))
+
+    async def act(self, action: str, name: str | None) -> None:
+        """Carry out an action of a command, and wait until it is done.
+
+        Args:
+            action: kill, stop, pause, resume or restart.
+            name: the id of a broker as text, or `ZOOKEEPER`; None for a stop of the whole cluster.
+
+        Raises:
+            ClusterError: there is no such action or member, or the member is in another state; or it failed.
+            OSError: the process cannot be started.
+        """
+        if name is None:
+            if action != "stop":
+                raise ClusterError(f"{action} needs the id of a member")
+            self._begin_stop()
+            await self.stopped.wait()
+            return
+        member = self._members.get(name)
+        if member is None:
+            hint = did_you_mean(name, self._members) or f"; there are {', '.join(self._members)}"
+            raise ClusterError(f"the cluster has no member {name}{hint}")
+        actions: dict[str, Callable[[], Awaitable[None]]] = {
+            "kill": member.kill,
+            "stop": member.stop,
+            "pause": member.pause,
+            "resume": member.resume,
+            "restart": member.restart,
+        }
+        if action not in actions:
+            raise ClusterError(f"there is no action {action}")
+        if self._stopping is not None:
+            raise ClusterError("the cluster stops")
+        if action in ("kill", "stop") and not member.state.has_process:
+            raise ClusterError(f"{member.record.full_name} is {member.state.value}")
+        if action == "kill":  # also while a start or a stop of it hangs
+            await member.kill()
+            return
+        async with self._busy[name]:
+            await actions[action]()
+
+    def _prepare(self) -> None:
+        """Choose the members with their ports, and write their configurations."""
+        before = end_left_members(self.folder)
+        count = self._settings.brokers or (_BROKERS if before is None else len(before.brokers))
+        if before is not None and count < len(before.brokers):
+            reason = f"{self.folder.path} has {len(before.brokers)} brokers, and a cluster does not lose one by a start"
+            raise ConfigurationError("brokers", count, reason)
+        known = {} if before is None else {member.name: member for member in before.members}
+        if self._settings.zookeeper is None:
+            program = find_zookeeper()
+            own = self._placed(ZOOKEEPER, known)
+            self._connect = own.address
+            port = Address.parse("zookeeper", own.address).port
+            config = self._configure(ZOOKEEPER, zookeeper_properties(self.folder.zookeeper_data, port))
+            self._add(own, program.command(config))
+        else:
+            _check_reachable(self._settings.zookeeper)
+        for broker_id in range(1, count + 1):
+            broker = self._placed(str(broker_id), known)
+            data = self.folder.broker_data(broker_id)
+            properties = broker_properties(
+                broker_id, broker.address, self._connect, data, count, self._settings.options
+            )
+            command = self._settings.broker_command or BROKER_COMMAND
+            self._add(broker, [*command, "--config", self._configure(broker.name, properties)])
+        self.folder.write(self.record)
+
+    def _placed(self, name: str, known: Mapping[str, MemberRecord]) -> MemberRecord:
+        """Return the record of a member that has no process yet, on its former port."""
+        if name in known:
+            member = known[name]
+            self._ports.append(reserve_port(Address.parse("address", member.address).port))
+            return MemberRecord(name, member.address)
+        self._ports.append(reserve_free_port())
+        return MemberRecord(name, f"127.0.0.1:{self._ports[-1].port}")
+
+    def _configure(self, name: str, properties: Mapping[str, str]) -> str:
+        path = self.folder.config_path(name)
+        replace_file(path, properties_content(properties).decode())
+        return str(path)
+
+    def _add(self, record: MemberRecord, command: list[str]) -> None:
+        def changed() -> None:
+            try:
+                self.folder.write(self.record)
+            except OSError as error:  # the members go on, and the next change writes all of it
+                _log.warning("%s cannot be written: %s", self.folder.record_path, error)
+            self._on_change(member.record)
+
+        member = Member(record, command, self.folder.log_path(record.name), changed)
+        self._members[record.name] = member
+        self._busy[record.name] = asyncio.Lock()
+
+    async def _observe(self) -> None:
+        while True:
+            await asyncio.sleep(_OBSERVE_SECONDS)
+            for member in self._members.values():
+                member.observe()
+
+    async def _stop(self) -> None:
+        for member in self._members.values():
+            member.may_start = False
+        try:
+            brokers = [member for name, member in self._members.items() if name != ZOOKEEPER]
+            await asyncio.gather(*(broker.stop() for broker in brokers))
+            if ZOOKEEPER in self._members:
+                await self._members[ZOOKEEPER].stop()
+        finally:
+            self.stopped.set()
+            if self._observer is not None:
+                self._observer.cancel()
+            for port in self._ports:
+                port.close()
+            await self._control.close()
+            if self._lock is not None:
+                os.close(self._lock)
+
+
+def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
+    """Kill the members that a killed supervisor has left, and correct `cluster.json`; the caller holds the lock.
+
+    Returns:
+        What the file says now; None if there is none.
+
+    Raises:
+        ClusterError: a member does not end, or the file is damaged.
+        OSError: the file cannot be written.
+    """
+    record = folder.read()
+    if record is None or not any(member.state.has_process for member in record.members):
+        return record
+    deadline = time.monotonic() + _KILL_SECONDS
+    corrected = {}
+    for member in record.members:
+        if member.process is not None:
+            send_signal(member.process, signal.SIGKILL)
+    for member in record.members:
+        while member.process is not None and is_running(member.process):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{member.full_name}, process {member.process.pid}, does not end after SIGKILL")
+            time.sleep(_PAUSE_SECONDS)
+        corrected[member.name] = (
+            member.without_process(MemberState.ENDED) if member.state.has_process else member
+        )
+    brokers = tuple(corrected[broker.name] for broker in record.brokers)
+    now = record._replace(brokers=brokers, zookeeper=corrected.get(ZOOKEEPER))
+    folder.write(now)
+    return now
+
+
+def _check_reachable(connect: str) -> None:
+    """Raise an error unless one of the servers of a ZooKeeper accepts connections."""
+    servers, _ = parse_connect("zookeeper", connect)
+    for server in servers.split(","):
+        address = Address.parse("zookeeper", server)
+        with contextlib.suppress(OSError), socket.create_connection(address, _ZOOKEEPER_SECONDS):
+            return
+    raise ConfigurationError("zookeeper", connect, "nothing listens there")

@@ -1,0 +1,132 @@
+"""A real ZooKeeper for a cluster on this machine: where its program is, its configuration, its command.
+
+The program comes from the jars that pyspark ships, or from Debian's package; either runs on any Java from 8 on. Its
+tick is 500 ms, so it grants sessions from a second on, and ends one within half a second of its timeout.
+
+Source: `QuorumPeerMain`, `ServerConfig` in Apache ZooKeeper; its administrator's guide.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkawire.local_cluster.cluster_folder import ClusterError
+
+__all__ = ["DEBIAN_JAR", "ZooKeeperProgram", "find_zookeeper", "zookeeper_properties"]
+
+#: Debian's jar names the other jars that it needs.
+DEBIAN_JAR: Final = Path("/usr/share/java/zookeeper.jar")
+
+_DEBIAN_RUNTIMES: Final = Path("/usr/lib/jvm")
+
+#: Of the jars of Spark, those that the server needs, and those that write its log.
+_JARS: Final = (
+    "zookeeper-[0-9]*.jar",
+    "zookeeper-jute-*.jar",
+    "netty-[bchrt]*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+    "slf4j-api-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+    "log4j-api-*.jar",
+    "log4j-core-*.jar",
+)
+
+#: The registry of a cluster is small.
+_HEAP: Final = "-Xmx256m"
+
+_TICK_MS: Final = 500
+
+#: Brokers may ask for sessions of Kafka's default, 18 s, and longer ones.
+_SESSION_TIMEOUT_MAX_MS: Final = 120_000
+
+
+class ZooKeeperProgram(NamedTuple):
+    """The program of a server.
+
+    Attributes:
+        java: the command of Java.
+        classpath: its jars.
+    """
+
+    java: Path
+    classpath: tuple[Path, ...]
+
+    def command(self, config: Path) -> list[str]:
+        """Return the command that runs a server.
+
+        Args:
+            config: the file with its properties.
+        """
+        return [
+            str(self.java),
+            _HEAP,
+            "-Dlog4j2.level=INFO",
+            "-cp",
+            os.pathsep.join(map(str, self.classpath)),
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(config),
+        ]
+
+
+def find_zookeeper() -> ZooKeeperProgram:
+    """Return the program of a ZooKeeper on this machine.
+
+    Raises:
+        ClusterError: Java or the jars are missing; the text says what to install.
+    """
+    java = next(_javas(), None)
+    classpath = _jars_of_spark() or ((DEBIAN_JAR,) if DEBIAN_JAR.exists() else ())
+    if java is not None and classpath:
+        return ZooKeeperProgram(java, classpath)
+    missing = [
+        *(() if java is not None else ("Java (on Debian: apt-get install default-jre-headless)",)),
+        *(() if classpath else ("its jars (pip install 'kafkawire[spark]', or on Debian: apt-get install zookeeper)",)),
+    ]
+    raise ClusterError(
+        f"no ZooKeeper can be started on this machine without {' and '.join(missing)}; the address of one that runs "
+        "elsewhere will do, too"
+    )
+
+
+def zookeeper_properties(data: Path, port: int) -> Mapping[str, str]:
+    """Return the properties of a server on loopback.
+
+    Args:
+        data: the folder of its files.
+        port: where it listens.
+    """
+    return {
+        "dataDir": str(data),
+        "clientPortAddress": "127.0.0.1",
+        "clientPort": str(port),
+        "tickTime": str(_TICK_MS),
+        "maxSessionTimeout": str(_SESSION_TIMEOUT_MAX_MS),
+        "maxClientCnxns": "0",  # no limit: all clients have the same address
+        "admin.enableServer": "false",
+    }
+
+
+def _javas() -> Iterator[Path]:
+    if home := os.environ.get("JAVA_HOME"):
+        candidate = Path(home, "bin", "java")
+        if candidate.exists():
+            yield candidate
+    if on_path := shutil.which("java"):
+        yield Path(on_path)
+    yield from sorted(_DEBIAN_RUNTIMES.glob("*/bin/java"))
+
+
+def _jars_of_spark() -> tuple[Path, ...]:
+    """Return the jars in pyspark's folder; none if a pattern finds nothing there."""
+    spec = find_spec("pyspark")
+    for location in () if spec is None else spec.submodule_search_locations or ():
+        found = [sorted(Path(location, "jars").glob(pattern)) for pattern in _JARS]
+        if all(found):
+            return tuple(path for paths in found for path in paths if "tcnative" not in path.name)
+    return ()

@@ -1,0 +1,48 @@
+"""A bound process ends with its parent, even if that is killed, and otherwise is the program itself.
+
+Method: a parent starts a bound program that holds one end of a pipe; the end of the pipe is the end of the program.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from kafkawire.local_cluster import bound_process
+from tests.needs import LINUX
+
+BOUND = [sys.executable, "-I", "-S", bound_process.__file__]
+
+#: Starts a bound program that waits for input that never comes, tells when it runs, and waits, too.
+PARENT = """
+import os, subprocess, sys
+child = subprocess.Popen([*sys.argv[1:5], str(os.getpid()), sys.executable, "-c", "print(1, flush=True); input()"],
+    stdin=subprocess.PIPE)
+child.wait()
+"""
+
+
+@LINUX.mark
+def test_it_ends_with_a_killed_parent() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, *BOUND], stdout=subprocess.PIPE)
+    with parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"1\n"
+        parent.kill()
+        assert parent.stdout.read() == b"", "both have ended, since nobody holds the pipe"
+
+
+@LINUX.mark
+def test_it_does_not_run_once_its_parent_is_gone() -> None:
+    other = os.getppid()  # a process that is not the parent of the next one
+    ran = subprocess.run([*BOUND, str(other), sys.executable, "-c", "print(1)"], capture_output=True, check=True)
+    assert ran.stdout == b""
+
+
+@LINUX.mark
+def test_it_takes_the_place_of_the_process() -> None:
+    program = "import os, sys; print(os.getpid()); sys.exit(3)"
+    with subprocess.Popen([*BOUND, str(os.getpid()), sys.executable, "-c", program], stdout=subprocess.PIPE) as bound:
+        output, _ = bound.communicate()
+    assert (int(output), bound.returncode) == (bound.pid, 3)

@@ -1,0 +1,40 @@
+"""The properties of a broker are Kafka's, and what distinguishes the brokers cannot be overridden.
+
+Method: the mapping; its file is written and read by the functions that have tests of their own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkawire.local_cluster.broker_config import broker_properties, checked_options
+from kafkawire.sdk.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")])
+def test_replicas_fit_on_the_brokers(brokers: int, replicas: str, in_sync: str) -> None:
+    properties = broker_properties(1, "127.0.0.1:9092", "127.0.0.1:2181/chroot", Path("data"), brokers, {})
+    assert properties == {
+        "broker.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "log.dirs": "data",
+        "zookeeper.connect": "127.0.0.1:2181/chroot",
+        "zookeeper.session.timeout.ms": "6000",
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+    }
+
+
+def test_options_override_defaults() -> None:
+    options = checked_options({"default.replication.factor": "1", "min.insync.replicas": "2"})
+    assert broker_properties(1, "a:1", "z:1", Path("data"), 3, options).items() >= options.items()
+
+
+@pytest.mark.parametrize("name", ["broker.id", "zookeeper.connect", "listeners", "log.dirs", "log.dir"])
+def test_options_that_the_cluster_sets(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name}='x': the cluster sets this property of each broker"):
+        checked_options({name: "x"})

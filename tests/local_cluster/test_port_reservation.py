@@ -1,0 +1,37 @@
+"""A reserved port is free, nobody else gets it, and it can be given up.
+
+Method: reservations of this process, whose locks exclude one another as those of two processes do.
+"""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from kafkawire.local_cluster import port_reservation
+from kafkawire.local_cluster.cluster_folder import ClusterError
+from kafkawire.local_cluster.port_reservation import PORTS, reserve_free_port, reserve_port
+
+
+def test_a_port_has_one_holder() -> None:
+    held = reserve_free_port()
+    assert held.port in PORTS
+    with pytest.raises(ClusterError, match=f"another program uses port {held.port} of 127.0.0.1"):
+        reserve_port(held.port)
+    held.close()
+    held.close()
+    again = reserve_port(held.port)
+    assert again.port == held.port
+    again.close()
+
+
+def test_a_port_on_which_a_program_listens_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = reserve_free_port()
+    held.close()
+    monkeypatch.setattr(port_reservation, "PORTS", range(held.port, held.port + 1))
+    with socket.create_server(("127.0.0.1", held.port)):
+        with pytest.raises(ClusterError, match="another program"):
+            reserve_port(held.port)
+        with pytest.raises(ClusterError, match=f"no port of {held.port} to {held.port} is free"):
+            reserve_free_port()
