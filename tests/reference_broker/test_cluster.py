@@ -63,7 +63,7 @@ async def consumed(cluster: BrokerCluster, topic: str, count: int, **options: An
     async with Consumer(cluster.bootstrap, topic, **given) as consumer:
         async with asyncio.timeout(PATIENCE_SECONDS):
             async for record in consumer:
-                values.append(record.value)
+                values.append(record.value or b"")
                 if len(values) == count:
                     break
         await consumer.commit()
@@ -104,7 +104,8 @@ def test_transactions_over_several_brokers() -> None:
 
     async def story(cluster: BrokerCluster) -> None:
         await create(cluster, "t", partitions=6)
-        expected = set()
+        expected: set[bytes] = set()
+        killed: list[int] = []
         for number in range(4):
             values = [b"%d-%d" % (number, each) for each in range(12)]
             async with Producer(cluster.bootstrap, transactional_id=f"x{number}") as producer:
@@ -114,8 +115,8 @@ def test_transactions_over_several_brokers() -> None:
                             producer.send("t", value, partition=each % 6)
                     expected.update(values)
                     if number == 1:
-                        leader = cluster.leader_of(TRANSACTION_STATE_TOPIC, 0)
-                        await cluster.kill(leader)
+                        killed.append(cluster.leader_of(TRANSACTION_STATE_TOPIC, 0))
+                        await cluster.kill(killed[0])
                         await cluster.led("t", range(6), isr=2)
                         await cluster.led(TRANSACTION_STATE_TOPIC, range(3), isr=2)
                     await producer.begin_transaction()
@@ -124,7 +125,7 @@ def test_transactions_over_several_brokers() -> None:
                     await producer.abort_transaction()
         leaders = {cluster.leader_of("t", number) for number in range(6)}
         assert len(leaders) > 1
-        await cluster.start(leader)
+        await cluster.start(killed[0])
         await cluster.led("t", range(6), isr=3)
         got = await consumed(cluster, "t", len(expected), isolation_level="read_committed")
         assert set(got) == expected
@@ -177,7 +178,7 @@ def test_configurations_and_deletions_reach_all_brokers() -> None:
     async def story(cluster: BrokerCluster) -> None:
         await create(cluster, "t")
         await cluster.led("t", [0], isr=3)
-        logs = [broker.core.directory.log("t", 0) for broker in cluster.brokers.values()]
+        logs = [broker.core.directory.of("t")[0] for broker in cluster.brokers.values()]
         async with Admin(cluster.bootstrap) as admin, asyncio.timeout(PATIENCE_SECONDS):
             await configure(cluster, "t", {"retention.ms": "1234"})
             await until(lambda: all(log.config.retention_ms == 1234 for log in logs), "all logs have the configuration")
