@@ -13,7 +13,9 @@ from kafkawire.local_cluster.broker_config import broker_properties, checked_opt
 from kafkawire.sdk.errors import ConfigurationError
 
 
-@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")])
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")]
+)
 def test_replicas_fit_on_the_brokers(brokers: int, replicas: str, in_sync: str) -> None:
     properties = broker_properties(1, "127.0.0.1:9092", "127.0.0.1:2181/chroot", Path("data"), brokers, {})
     assert properties == {

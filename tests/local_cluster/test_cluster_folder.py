@@ -55,7 +55,14 @@ def test_the_form_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "{}", '{"brokers": [], "zookeeper": null}', '{"brokers": [{"id": "x"}], "zookeeper": {"state": 1}}'],
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"brokers": [], "zookeeper": null}',
+        '{"brokers": [{"id": "x"}], "zookeeper": {"state": 1}}',
+    ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     folder = ClusterFolder(tmp_path)

@@ -69,7 +69,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def test_what_is_missing_is_named(machine: Machine) -> None:
-    with pytest.raises(ClusterError, match=r"without Java \(.*default-jre-headless\) and its jars \(pip .*'\w+\[spark\]'"):
+    with pytest.raises(
+        ClusterError, match=r"without Java \(.*default-jre-headless\) and its jars \(pip .*'\w+\[spark\]'"
+    ):
         find_zookeeper()
     machine.add_java("bin")
     with pytest.raises(ClusterError, match=r"without its jars \(pip .*apt-get install zookeeper\); the address"):

@@ -614,11 +614,7 @@ class PartitionLog:
         self._truncations.begin(self, plan, done)
 
     def settle(self, *, is_checkpointed: bool = True) -> None:
-        """Forget a truncation that the opening has completed, once no checkpoint says more.
-
-        Args:
-            is_checkpointed: whether that is so already; otherwise `on_truncated` is called first.
-        """
+        """Forget the truncation that the opening completed; `on_truncated` comes first unless `is_checkpointed`."""
         settle = self._truncations.settle if is_checkpointed else self._truncations.conclude
         self.turns.take(lambda: settle(self, lambda error: None))
 

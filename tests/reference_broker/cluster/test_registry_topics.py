@@ -12,7 +12,6 @@ import pytest
 
 from kafkawire.reference_broker.cluster.controller.replica_assignment import Start
 from kafkawire.reference_broker.cluster.embedded_registry import Fault, RegistryCall
-from kafkawire.reference_broker.cluster.registry_configs import RegistryConfigs
 from kafkawire.reference_broker.cluster.registry_topics import (
     AUTOMATIC_WAIT_MS,
     WAIT_MS_MAX,
@@ -28,14 +27,11 @@ from kafkawire.reference_broker.metadata.config_rules import ConfigRules
 from kafkawire.reference_broker.metadata.image import (
     UNKNOWN_PARTITION,
     BrokerRegistration,
-    MetadataImage,
     PartitionImage,
     TopicImage,
 )
-from kafkawire.reference_broker.metadata.metadata_cache import MetadataCache
 from kafkawire.reference_broker.metadata.new_topics import NewTopic
 from kafkawire.reference_broker.metadata.topic_controller import TopicController
-from kafkawire.reference_broker.work.timers import Timers
 from kafkawire.sdk.errors import BrokerError
 from kafkawire.sdk.protocol.tables.enums import (
     CONSUMER_OFFSETS_TOPIC,
@@ -56,102 +52,18 @@ from kafkawire.sdk.registry.registry import (
     Transaction,
 )
 from kafkawire.sdk.registry.registry import Operation as RegistryOperation
-from tests.reference_broker.cluster.cluster_nodes import TOPIC_ID, ClusterBench, fault_at
-
-Outcome = TopicImage | BrokerError | None
+from tests.reference_broker.cluster.cluster_nodes import TOPIC_ID, fault_at
+from tests.reference_broker.cluster.topics_bench import TopicsBench
 
 ANOTHER_ID = bytes([9] * 16)
 
 
-class Bench(ClusterBench):
-    """The topics of a cluster.
-
-    Args:
-        racks: the rack of each broker; their ids count from 0.
-        options: of the broker.
-
-    Attributes:
-        ended: the outcomes of changes.
-        starts: where the assignments of the next topics start.
-    """
-
-    def __init__(self, racks: Sequence[str | None] = (None, None), **options: object) -> None:
-        super().__init__()
-        brokers = {number: BrokerRegistration(number, {}, rack) for number, rack in enumerate(racks)}
-        self.metadata = MetadataCache(MetadataImage("cluster", 0, brokers, {}, {}))
-        self.timers = Timers()
-        self.configs = RegistryConfigs(self.one, 1)
-        self.starts = [Start(0, 0)]
-        self.ids = [TOPIC_ID]
-        choices = RandomChoices(lambda: self.ids[0], lambda count: self.starts[0])
-        self.topics = RegistryTopics(
-            self.one,
-            self.metadata,
-            self.configs,
-            read_options(options),
-            ReplicationFactors(1, 1, 2),
-            choices,
-            self.timers,
-            lambda: self.now_ms,
-        )
-        self.metadata.listen(self.topics.changed)
-        self.ended: list[Outcome] = []
-
-    def create(self, new: NewTopic, *, validate_only: bool = False) -> None:
-        self.topics.create(new, self.ended.append, validate_only=validate_only)
-        self.owner.run_all()
-
-    def show(self, name: str, count: int | None = None, leader: int | None = None) -> None:
-        """Publish what is stored of a topic.
-
-        Args:
-            name: the topic.
-            count: only so many of its partitions.
-            leader: the leader of each; None for the first replica.
-        """
-        stored = TOPIC.decode((self.data(TOPIC.path(name)) or "").encode())
-        partitions = [
-            PartitionImage(replicas[0] if leader is None else leader, 0, replicas, replicas)
-            for _, replicas in sorted(stored.partitions.items())
-        ]
-        self.metadata.publish([TopicImage(name, stored.topic_id or ZERO_UUID, tuple(partitions[:count]), {})])
-
-    def hide(self, name: str) -> None:
-        """Publish that a topic was deleted."""
-        self.metadata.publish(deleted=[name])
-
-    def present(self, name: str) -> TopicImage:
-        """Return a topic in the image."""
-        return self.metadata.image.topics[name]
-
-    def existing(self, name: str, *replicas: tuple[int, ...]) -> TopicImage:
-        """Have another program create a topic, publish it, and return its image."""
-        self.topic(name, dict(enumerate(replicas)))
-        self.show(name)
-        return self.present(name)
-
-    def advance(self, milliseconds: int) -> None:
-        self.now_ms += milliseconds
-        self.timers.fire(self.now_ms)
-        self.owner.run_all()
-
-    def stored(self, name: str) -> dict[int, tuple[int, ...]]:
-        """Return the replicas that are stored."""
-        return dict(TOPIC.decode((self.data(TOPIC.path(name)) or "").encode()).partitions)
-
-    def code(self) -> ErrorCode | None:
-        """Return the code of the only error; None if a change was done."""
-        (outcome,) = self.ended
-        self.ended.clear()
-        return outcome.code if isinstance(outcome, BrokerError) else None
-
-
 @pytest.fixture
-def registry() -> Bench:
-    return Bench()
+def registry() -> TopicsBench:
+    return TopicsBench()
 
 
-def test_they_are_a_controller_of_topics(registry: Bench) -> None:
+def test_they_are_a_controller_of_topics(registry: TopicsBench) -> None:
     controller: TopicController = registry.topics
     assert isinstance(controller, TopicController)
 
@@ -159,7 +71,7 @@ def test_they_are_a_controller_of_topics(registry: Bench) -> None:
 # What is written.
 
 
-def test_the_writes_of_kafka_for_a_topic(registry: Bench) -> None:
+def test_the_writes_of_kafka_for_a_topic(registry: TopicsBench) -> None:
     registry.starts, registry.ids = [Start(1, 0)], [parse_uuid("fd1hfM2jQ4GI3hxptNkCtQ")]
     writes = registry.writes()
     registry.create(NewTopic("two", 4, 2))
@@ -180,7 +92,7 @@ OFFSETS_ORDER = [*range(44, 50), *range(10, 20), *range(10), *range(20, 44)]
 
 
 def test_the_writes_of_kafka_for_the_offsets_topic() -> None:
-    registry = Bench(offsets_topic_segment_bytes=104857600)
+    registry = TopicsBench(offsets_topic_segment_bytes=104857600)
     registry.ids = [parse_uuid("tg95CREeRJORSx5GY8Wz5g")]
     writes = registry.writes()
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
@@ -197,7 +109,7 @@ def test_the_writes_of_kafka_for_the_offsets_topic() -> None:
     ]
 
 
-def test_the_writes_of_kafka_for_more_partitions_and_a_deletion(registry: Bench) -> None:
+def test_the_writes_of_kafka_for_more_partitions_and_a_deletion(registry: TopicsBench) -> None:
     topic = registry.existing("cfg", (0,))
     writes = registry.writes()
     registry.topics.add_partitions(topic, 2, registry.ended.append)
@@ -209,13 +121,13 @@ def test_the_writes_of_kafka_for_more_partitions_and_a_deletion(registry: Bench)
 
 
 def test_replicas_are_in_different_racks() -> None:
-    bench = Bench(("a", "a", "b", "b"))
+    bench = TopicsBench(("a", "a", "b", "b"))
     bench.create(NewTopic("t", 8, 2))
     assert all({each // 2 for each in replicas} == {0, 1} for replicas in bench.stored("t").values())
 
 
 def test_defaults() -> None:
-    bench = Bench(num_partitions=3)
+    bench = TopicsBench(num_partitions=3)
     bench.create(NewTopic("t"))
     assert [len(replicas) for replicas in bench.stored("t").values()] == [1, 1, 1]
     bench.topics.create_by_default("u", bench.ended.append)
@@ -235,14 +147,14 @@ def test_defaults() -> None:
     assert [ReplicationFactors(4, 5, 6).of(name) for name in names] == [4, 5, 6]
 
 
-def test_a_manual_assignment(registry: Bench) -> None:
+def test_a_manual_assignment(registry: TopicsBench) -> None:
     registry.create(NewTopic("t", assignments=[(1, [1, 7]), (0, [0, 1])], configs={"retention.ms": "1"}))
     assert registry.stored("t") == {0: (0, 1), 1: (1, 7)}, "unknown brokers are accepted, as in Apache Kafka"
     assert registry.data("/config/topics/t") == '{"version":1,"config":{"retention.ms":"1"}}'
 
 
 def test_only_brokers_may_change_topics() -> None:
-    bench = Bench()
+    bench = TopicsBench()
     topics = RegistryTopics(
         bench.one, bench.metadata, bench.configs, read_options({}), ReplicationFactors(),
         RandomChoices(lambda: TOPIC_ID, lambda count: Start(0, 0)), bench.timers, lambda: 0, is_secure=True,
@@ -254,10 +166,10 @@ def test_only_brokers_may_change_topics() -> None:
 
 # What is refused.
 
-Prepare = Callable[[Bench], object]
+Prepare = Callable[[TopicsBench], object]
 
 
-def nothing(bench: Bench) -> None:
+def nothing(bench: TopicsBench) -> None:
     """Prepare nothing."""
 
 
@@ -323,7 +235,7 @@ NOT_CREATED: dict[str, tuple[Prepare, NewTopic, ErrorCode]] = {
 
 
 @pytest.mark.parametrize("name", NOT_CREATED)
-def test_not_created(registry: Bench, name: str) -> None:
+def test_not_created(registry: TopicsBench, name: str) -> None:
     prepare, new, code = NOT_CREATED[name]
     prepare(registry)
     before = registry.data("/brokers/topics/t")
@@ -338,7 +250,7 @@ def test_not_created(registry: Bench, name: str) -> None:
     assert not registry.topics._creating
 
 
-def test_a_topic_that_is_only_validated_is_not_written(registry: Bench) -> None:
+def test_a_topic_that_is_only_validated_is_not_written(registry: TopicsBench) -> None:
     writes = registry.writes()
     registry.create(NewTopic("t", 2, 2, configs={"retention.ms": "1"}), validate_only=True)
     partitions = tuple(PartitionImage(each[0], 0, each, each) for each in ((0, 1), (1, 0)))
@@ -347,7 +259,7 @@ def test_a_topic_that_is_only_validated_is_not_written(registry: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "x" * 250, "__cluster_metadata", "known", "coming"])
-def test_names_that_are_refused_at_once(registry: Bench, name: str) -> None:
+def test_names_that_are_refused_at_once(registry: TopicsBench, name: str) -> None:
     registry.existing("known", (0,))
     registry.create(NewTopic("coming", 1, 1))
     with pytest.raises(BrokerError):
@@ -385,7 +297,7 @@ NOT_EXTENDED: dict[str, tuple[int, Sequence[Sequence[int]] | None, Prepare, Erro
 
 @pytest.mark.parametrize("validate_only", [False, True])
 @pytest.mark.parametrize("name", NOT_EXTENDED)
-def test_not_extended(registry: Bench, name: str, validate_only: bool) -> None:
+def test_not_extended(registry: TopicsBench, name: str, validate_only: bool) -> None:
     count, assignments, prepare, code = NOT_EXTENDED[name]
     topic = registry.existing("t", (0,), (1,))
     prepare(registry)
@@ -398,7 +310,7 @@ def test_not_extended(registry: Bench, name: str, validate_only: bool) -> None:
     assert registry.data("/brokers/topics/t") == before
 
 
-def test_the_number_of_partitions_is_checked_at_once(registry: Bench) -> None:
+def test_the_number_of_partitions_is_checked_at_once(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,), (1,))
     assert registry.topics.check_partitions(topic, 5) == 3
     with pytest.raises(BrokerError):
@@ -408,7 +320,7 @@ def test_the_number_of_partitions_is_checked_at_once(registry: Bench) -> None:
 # When it is done.
 
 
-def test_a_topic_is_created_when_the_image_shows_all_leaders(registry: Bench) -> None:
+def test_a_topic_is_created_when_the_image_shows_all_leaders(registry: TopicsBench) -> None:
     registry.create(NewTopic("t", 2, 1))
     registry.show("t", leader=NO_LEADER_ID)
     registry.show("t", count=1)
@@ -421,7 +333,7 @@ def test_a_topic_is_created_when_the_image_shows_all_leaders(registry: Bench) ->
     assert registry.ended == [registry.present("t")]
 
 
-def test_a_request_for_a_topic_times_out(registry: Bench) -> None:
+def test_a_request_for_a_topic_times_out(registry: TopicsBench) -> None:
     registry.create(NewTopic("t", 2, 1))
     registry.advance(WAIT_MS_MAX - 1)
     assert registry.ended == []
@@ -430,7 +342,7 @@ def test_a_request_for_a_topic_times_out(registry: Bench) -> None:
     assert "t" not in registry.topics._creating
 
 
-def test_all_who_want_a_topic_wait_for_the_same_one(registry: Bench) -> None:
+def test_all_who_want_a_topic_wait_for_the_same_one(registry: TopicsBench) -> None:
     for _ in range(3):
         registry.topics.create_by_default("t", registry.ended.append)
     registry.owner.run_all()
@@ -438,14 +350,14 @@ def test_all_who_want_a_topic_wait_for_the_same_one(registry: Bench) -> None:
     assert registry.ended == [registry.present("t")] * 3
 
 
-def test_too_many_wait_for_a_topic(registry: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_wait_for_a_topic(registry: TopicsBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkawire.reference_broker.cluster.registry_topics.WAITS_MAX", 2)
     for _ in range(3):
         registry.topics.create_by_default("t", registry.ended.append)
     assert registry.code() is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_partitions_are_added_when_the_image_shows_their_leaders(registry: Bench) -> None:
+def test_partitions_are_added_when_the_image_shows_their_leaders(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
     registry.topics.add_partitions(topic, 3, registry.ended.append, assignments=[[1], [0]])
     registry.owner.run_all()
@@ -456,7 +368,7 @@ def test_partitions_are_added_when_the_image_shows_their_leaders(registry: Bench
     assert registry.stored("t") == {0: (0,), 1: (1,), 2: (0,)}
 
 
-def test_partitions_that_are_only_validated_are_not_added(registry: Bench) -> None:
+def test_partitions_that_are_only_validated_are_not_added(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
     registry.topics.add_partitions(topic, 3, registry.ended.append, validate_only=True)
     registry.owner.run_all()
@@ -464,7 +376,7 @@ def test_partitions_that_are_only_validated_are_not_added(registry: Bench) -> No
     assert registry.stored("t") == {0: (0,)}
 
 
-def test_a_topic_is_deleted_when_the_image_lacks_it(registry: Bench) -> None:
+def test_a_topic_is_deleted_when_the_image_lacks_it(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
     for _ in range(2):  # a second request waits, too
         registry.topics.delete(topic, 0, registry.ended.append)
@@ -475,7 +387,7 @@ def test_a_topic_is_deleted_when_the_image_lacks_it(registry: Bench) -> None:
     assert registry.ended == [None, None]
 
 
-def test_another_topic_of_the_same_name_is_not_deleted(registry: Bench) -> None:
+def test_another_topic_of_the_same_name_is_not_deleted(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
     registry.put("/brokers/topics/t", TOPIC.encode(TopicAssignment({0: (0,)}, ANOTHER_ID)))
     registry.topics.delete(topic, 0, registry.ended.append)
@@ -484,7 +396,7 @@ def test_another_topic_of_the_same_name_is_not_deleted(registry: Bench) -> None:
     assert registry.data("/admin/delete_topics/t") is None
 
 
-def test_a_topic_that_is_made_anew_is_not_the_one_that_was_deleted(registry: Bench) -> None:
+def test_a_topic_that_is_made_anew_is_not_the_one_that_was_deleted(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
     registry.topics.delete(topic, 0, registry.ended.append)
     registry.owner.run_all()
@@ -492,7 +404,7 @@ def test_a_topic_that_is_made_anew_is_not_the_one_that_was_deleted(registry: Ben
     assert registry.ended == [None]
 
 
-def test_a_damaged_topic_can_be_deleted(registry: Bench) -> None:
+def test_a_damaged_topic_can_be_deleted(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
     registry.put("/brokers/topics/t", b"{")
     registry.topics.delete(topic, 0, registry.ended.append)
@@ -505,7 +417,7 @@ def test_a_damaged_topic_can_be_deleted(registry: Bench) -> None:
     assert registry.code() is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_without_an_id(registry: Bench) -> None:
+def test_a_topic_without_an_id(registry: TopicsBench) -> None:
     registry.write(Create("/brokers/topics/old", b'{"version":1,"partitions":{"0":[0]}}'))
     registry.show("old")
     topic = registry.present("old")
@@ -519,7 +431,7 @@ def test_a_topic_without_an_id(registry: Bench) -> None:
     assert registry.data("/admin/delete_topics/old") == ""
 
 
-def test_a_configuration_is_changed(registry: Bench) -> None:
+def test_a_configuration_is_changed(registry: TopicsBench) -> None:
     registry.topic("t", {0: (0,)}, b'{"version":1,"config":{"retention.ms":"1","segment.ms":"9"}}')
     registry.show("t")
     topic = registry.present("t")
@@ -539,7 +451,7 @@ def test_a_configuration_is_changed(registry: Bench) -> None:
     assert registry.code() is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def controller_of(bench: Bench) -> ConfigController:
+def controller_of(bench: TopicsBench) -> ConfigController:
     options = read_options({})
     configs = BrokerConfigs(options, {})
     rules = ConfigRules(options, configs)
@@ -567,7 +479,7 @@ STALE = {
 
 
 @pytest.mark.parametrize("name", STALE)
-def test_a_change_is_made_to_what_is_stored(registry: Bench, name: str) -> None:
+def test_a_change_is_made_to_what_is_stored(registry: TopicsBench, name: str) -> None:
     """Another broker has answered its client, and its notification has not come here yet."""
     operations, before, after = STALE[name]
     registry.topic("t", {0: (0,)}, f'{{"version":1,"config":{before}}}'.encode())
@@ -580,7 +492,7 @@ def test_a_change_is_made_to_what_is_stored(registry: Bench, name: str) -> None:
     assert registry.data("/config/topics/t") == f'{{"version":1,"config":{after}}}'
 
 
-def test_a_replacement_leaves_nothing_of_what_is_stored(registry: Bench) -> None:
+def test_a_replacement_leaves_nothing_of_what_is_stored(registry: TopicsBench) -> None:
     registry.topic("t", {0: (0,)}, b'{"version":1,"config":{"retention.ms":"2","segment.ms":"9"}}')
     registry.show("t")
     told: list[BrokerError | None] = []
@@ -595,7 +507,7 @@ def test_a_replacement_leaves_nothing_of_what_is_stored(registry: Bench) -> None
 # Automatic and internal topics.
 
 
-def test_another_broker_creates_the_topic_at_the_same_time(registry: Bench) -> None:
+def test_another_broker_creates_the_topic_at_the_same_time(registry: TopicsBench) -> None:
     registry.existing(CONSUMER_OFFSETS_TOPIC, (1,), (0,), (1,))
     known = registry.present(CONSUMER_OFFSETS_TOPIC)
     registry.hide(CONSUMER_OFFSETS_TOPIC)
@@ -609,7 +521,7 @@ def test_another_broker_creates_the_topic_at_the_same_time(registry: Bench) -> N
     assert registry.topics.size_of(topic) == 3, "the last partition has no leader yet, and counts"
 
 
-def test_another_broker_is_faster_in_writing(registry: Bench) -> None:
+def test_another_broker_is_faster_in_writing(registry: TopicsBench) -> None:
     def plan(call: RegistryCall) -> None:
         if isinstance(call.operation, Create) and call.operation.path == "/brokers/topics/t":
             registry.embedded.plan = None
@@ -627,7 +539,7 @@ def test_another_broker_is_faster_in_writing(registry: Bench) -> None:
 
 
 def test_an_automatic_topic_times_out_and_may_be_wanted_again(
-    registry: Bench, caplog: pytest.LogCaptureFixture
+    registry: TopicsBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry.topics.create_by_default("t", registry.ended.append)
     registry.owner.run_all()
@@ -641,7 +553,7 @@ def test_an_automatic_topic_times_out_and_may_be_wanted_again(
 
 
 def test_too_few_brokers_for_an_internal_topic() -> None:
-    bench = Bench((None,))
+    bench = TopicsBench((None,))
     bench.topics.ensure(TRANSACTION_STATE_TOPIC, bench.ended.append)
     bench.owner.run_all()
     assert bench.code() is ErrorCode.INVALID_REPLICATION_FACTOR
@@ -652,7 +564,7 @@ def test_too_few_brokers_for_an_internal_topic() -> None:
     assert bench.ended == [bench.present(TRANSACTION_STATE_TOPIC)]
 
 
-def test_the_size_of_an_internal_topic_is_that_of_the_registry(registry: Bench) -> None:
+def test_the_size_of_an_internal_topic_is_that_of_the_registry(registry: TopicsBench) -> None:
     registry.topic(CONSUMER_OFFSETS_TOPIC, dict.fromkeys(range(5), (0,)))
     registry.show(CONSUMER_OFFSETS_TOPIC, count=3)
     topic = registry.present(CONSUMER_OFFSETS_TOPIC)
@@ -668,7 +580,9 @@ def test_the_size_of_an_internal_topic_is_that_of_the_registry(registry: Bench) 
     assert registry.topics.size_of(topic) == 0
 
 
-def test_the_size_of_an_internal_topic_is_read_although_nobody_looks_for_a_coordinator_here(registry: Bench) -> None:
+def test_the_size_of_an_internal_topic_is_read_although_nobody_looks_for_a_coordinator_here(
+    registry: TopicsBench,
+) -> None:
     registry.topic(CONSUMER_OFFSETS_TOPIC, dict.fromkeys(range(5), (0,)))
     fault_at(registry, 1, RegistryCode.NO_AUTH)
     registry.show(CONSUMER_OFFSETS_TOPIC, count=3)
@@ -682,7 +596,7 @@ def test_the_size_of_an_internal_topic_is_read_although_nobody_looks_for_a_coord
         assert registry.topics.size_of(topic) == size
 
 
-def test_the_size_of_an_internal_topic_that_was_created_here(registry: Bench) -> None:
+def test_the_size_of_an_internal_topic_that_was_created_here(registry: TopicsBench) -> None:
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
     registry.owner.run_all()
     registry.show(CONSUMER_OFFSETS_TOPIC)
@@ -693,7 +607,7 @@ def test_the_size_of_an_internal_topic_that_was_created_here(registry: Bench) ->
 
 
 @pytest.mark.parametrize("content", [None, b"{", TOPIC.encode(TopicAssignment({0: (0,)}, ANOTHER_ID))])
-def test_the_size_of_an_internal_topic_that_cannot_be_read(registry: Bench, content: bytes | None) -> None:
+def test_the_size_of_an_internal_topic_that_cannot_be_read(registry: TopicsBench, content: bytes | None) -> None:
     topic = registry.existing(CONSUMER_OFFSETS_TOPIC, (0,), (1,))
     if content is None:
         registry.write(Delete(TOPIC.path(CONSUMER_OFFSETS_TOPIC)))
@@ -704,7 +618,7 @@ def test_the_size_of_an_internal_topic_that_cannot_be_read(registry: Bench, cont
     assert (registry.ended, registry.topics.size_of(topic)) == ([topic], 2)
 
 
-def test_an_internal_topic_while_the_registry_refuses(registry: Bench) -> None:
+def test_an_internal_topic_while_the_registry_refuses(registry: TopicsBench) -> None:
     registry.existing(CONSUMER_OFFSETS_TOPIC, (0,))
     registry.embedded.plan = lambda call: RegistryCode.NO_AUTH
     registry.topics.ensure(CONSUMER_OFFSETS_TOPIC, registry.ended.append)
@@ -712,7 +626,7 @@ def test_an_internal_topic_while_the_registry_refuses(registry: Bench) -> None:
     assert registry.code() is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_other_topics_are_there_at_once(registry: Bench) -> None:
+def test_other_topics_are_there_at_once(registry: TopicsBench) -> None:
     topic = registry.existing("t", (0,))
     registry.topics.ensure("t", registry.ended.append)
     assert registry.ended == [topic]
@@ -721,24 +635,24 @@ def test_other_topics_are_there_at_once(registry: Bench) -> None:
 # What goes wrong.
 
 
-def begin_create(bench: Bench) -> None:
+def begin_create(bench: TopicsBench) -> None:
     bench.topics.create(NewTopic("new", 2, 1, configs={"retention.ms": "1"}), bench.ended.append)
 
 
-def begin_add(bench: Bench) -> None:
+def begin_add(bench: TopicsBench) -> None:
     bench.topics.add_partitions(bench.present("t"), 3, bench.ended.append)
 
 
-def begin_delete(bench: Bench) -> None:
+def begin_delete(bench: TopicsBench) -> None:
     bench.topics.delete(bench.present("t"), 0, bench.ended.append)
 
 
-def begin_configure(bench: Bench) -> None:
+def begin_configure(bench: TopicsBench) -> None:
     bench.topics.configure(bench.present("t"), lambda before: {**before, "retention.ms": "1"}, bench.ended.append)
 
 
 #: name: the change, and the number of its operations
-CHANGES: dict[str, tuple[Callable[[Bench], None], int]] = {
+CHANGES: dict[str, tuple[Callable[[TopicsBench], None], int]] = {
     "create": (begin_create, 6),
     "add": (begin_add, 4),
     "delete": (begin_delete, 3),
@@ -748,7 +662,7 @@ FAULTS = [(name, number) for name, (_, count) in CHANGES.items() for number in r
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_has_so_many_operations(registry: Bench, name: str) -> None:
+def test_a_change_has_so_many_operations(registry: TopicsBench, name: str) -> None:
     registry.existing("t", (0,))
     begin, count = CHANGES[name]
     before = registry.embedded.calls
@@ -759,7 +673,7 @@ def test_a_change_has_so_many_operations(registry: Bench, name: str) -> None:
 
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize(("name", "number"), FAULTS)
-def test_each_operation_meets_each_fault(registry: Bench, name: str, number: int, fault: Fault) -> None:
+def test_each_operation_meets_each_fault(registry: TopicsBench, name: str, number: int, fault: Fault) -> None:
     registry.existing("t", (0,))
     met = fault_at(registry, number, fault)
     CHANGES[name][0](registry)
@@ -782,7 +696,7 @@ def test_each_operation_meets_each_fault(registry: Bench, name: str, number: int
 
 
 @pytest.mark.parametrize(("name", "number"), FAULTS)
-def test_each_operation_is_refused(registry: Bench, name: str, number: int) -> None:
+def test_each_operation_is_refused(registry: TopicsBench, name: str, number: int) -> None:
     registry.existing("t", (0,))
     fault_at(registry, number, RegistryCode.NO_AUTH)
     CHANGES[name][0](registry)
@@ -792,7 +706,9 @@ def test_each_operation_is_refused(registry: Bench, name: str, number: int) -> N
 
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
-def test_a_topic_that_the_controller_deletes_before_the_outcome_is_known(registry: Bench, is_made_anew: bool) -> None:
+def test_a_topic_that_the_controller_deletes_before_the_outcome_is_known(
+    registry: TopicsBench, is_made_anew: bool
+) -> None:
     topic = registry.existing("t", (0,))
     deletions: list[RegistryOperation] = [Delete("/brokers/topics/t"), Delete("/admin/delete_topics/t")]
     if is_made_anew:
