@@ -580,7 +580,7 @@ def test_the_size_of_an_internal_topic_is_that_of_the_registry(registry: TopicsB
     assert registry.topics.size_of(topic) == 0
 
 
-def test_the_size_of_an_internal_topic_is_read_although_nobody_looks_for_a_coordinator_here(
+def test_the_size_of_an_internal_topic_is_read_without_a_search_for_coordinators(
     registry: TopicsBench,
 ) -> None:
     registry.topic(CONSUMER_OFFSETS_TOPIC, dict.fromkeys(range(5), (0,)))
@@ -706,9 +706,7 @@ def test_each_operation_is_refused(registry: TopicsBench, name: str, number: int
 
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
-def test_a_topic_that_the_controller_deletes_before_the_outcome_is_known(
-    registry: TopicsBench, is_made_anew: bool
-) -> None:
+def test_a_topic_that_is_deleted_before_the_outcome_is_known(registry: TopicsBench, is_made_anew: bool) -> None:
     topic = registry.existing("t", (0,))
     deletions: list[RegistryOperation] = [Delete("/brokers/topics/t"), Delete("/admin/delete_topics/t")]
     if is_made_anew:
