@@ -30,7 +30,7 @@ from kafkawire.sdk.protocol.tables.error_codes import ErrorCode
 from kafkawire.sdk.routing.call import Purpose
 from kafkawire.sdk.storage.partitions import Partition
 
-__all__ = ["ABSENT_MS", "MARKERS_MAX", "MarkerChannels"]
+__all__ = ["ABSENCES_MAX", "MARKERS_MAX", "MarkerChannels"]
 
 #: Markers in one request: a broker responds once it has written all of them, and other transactions should not wait for
 #: the largest one.
@@ -41,10 +41,11 @@ MARKERS_MAX: Final = 1_000
 _PAUSE_MS: Final = 20
 _PAUSE_MAX_MS: Final = 1_000
 
-#: A partition that the image has never shown counts as deleted after so long. After the election of a controller, the
-#: image gets the partitions with several requests, and the coordinator may be elected before the first of them. Kafka
-#: does not wait: it completes the transaction, and the partition never gets its marker.
-ABSENT_MS: Final = 10_000
+#: A partition that the image has never shown counts as deleted once it was looked for so often, which takes 10 to 15 s;
+#: the clock of a machine may be set just after its start, so the time is not asked. After the election of a controller,
+#: the image gets the partitions with several requests, and the coordinator may be elected before the first of them.
+#: Kafka does not wait: it completes the transaction, and the partition never gets its marker.
+ABSENCES_MAX: Final = 15
 
 #: Errors that pass when a leader is elected, or a disk or a broker is there again. After all other errors a marker is
 #: sent again, too, but they tell of a defect.
@@ -76,12 +77,12 @@ class _Entry:
     Attributes:
         failures: how often it could not be written.
         is_known: whether the image has shown the partition since the marker came.
-        absent_since_ms: since when it has not; None while it is known, and while the image is not to be trusted.
+        absences: how often it was looked for in vain, in an image that is to be trusted.
         is_over: whether it has an outcome, or is abandoned.
     """
 
     __slots__ = (
-        "absent_since_ms",
+        "absences",
         "done",
         "failures",
         "is_known",
@@ -104,7 +105,7 @@ class _Entry:
         self.done = done
         self.failures = 0
         self.is_known = False
-        self.absent_since_ms: int | None = None
+        self.absences = 0
         self.is_over = False
 
     def cancel(self) -> None:
@@ -175,10 +176,8 @@ class MarkerChannels:
             return True
         if TRANSACTION_STATE_TOPIC not in self._peers.image().topics:
             return False  # a coordinator is elected, and the image does not even have its topic yet
-        now_ms = self._peers.now_ms()
-        if entry.absent_since_ms is None:
-            entry.absent_since_ms = now_ms
-        return now_ms - entry.absent_since_ms >= ABSENT_MS
+        entry.absences += 1
+        return entry.absences > ABSENCES_MAX
 
     # Requests.
 
