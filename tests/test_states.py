@@ -47,7 +47,7 @@ def test_every_table_is_on_the_page() -> None:
     listed = [machine.source for machines in MACHINES.values() for machine in machines]
     found = [
         path.relative_to(ROOT).as_posix()
-        for folder in ("sdk", "reference_broker")
+        for folder in ("sdk", "reference_broker", "src/kafkawire/local_cluster")
         for path in sorted((ROOT / folder).rglob("*.py"))
         for _ in re.findall(r"^\w+: Final = Edges\(", path.read_text("utf-8"), re.MULTILINE)
     ]

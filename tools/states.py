@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafkawire.local_cluster.member_state import MEMBER_EDGES as CLUSTER_MEMBER_EDGES
 from kafkawire.reference_broker.cluster.controller import states as controller_states
 from kafkawire.reference_broker.cluster.registration import REGISTRATION_EDGES
 from kafkawire.reference_broker.coordinators.partition import PARTITION_EDGES
@@ -235,6 +236,15 @@ MACHINES: Mapping[str, tuple[Machine, ...]] = {
             "A follower asks for records only while it is FETCHING, since the offset of a fetch tells the leader that "
             "all before it is safe on this broker. A new leader epoch begins in the first state; a log that is still "
             "busy with the end of the former epoch makes it take another step at once.",
+        ),
+    ),
+    "A cluster on one machine": (
+        Machine(
+            "A member of a cluster on one machine",
+            "src/kafkawire/local_cluster/member_state.py",
+            CLUSTER_MEMBER_EDGES,
+            "The supervisor of `kafkawire cluster` follows the process of a broker, or of ZooKeeper, also where "
+            "signals of other programs stop it. While a member stops, only the end of its process changes its state.",
         ),
     ),
 }

@@ -103,14 +103,14 @@ def test_help_names_the_extra(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["nothing"], "kafkawire: no such command: nothing; there are broker, codegen, conformance, demo"),
+        (["nothing"], "kafkawire: no such command: nothing; there are broker, cluster, codegen, conformance, demo"),
         (["codgen"], "kafkawire: no such command: codgen; did you mean codegen?"),
         (["x" * 100_000], f"kafkawire: no such command: {'x' * 60}…; there are broker"),
         (["\x1b[31m"], r"kafkawire: no such command: \x1b[31m; there are broker"),
         (["dump", "--\x1b[31m", "file"], r"kafkawire dump: unrecognized arguments: --\x1b[31m"),
         (["broker", "--ephemeral", "--\x1b[31m"], r"kafkawire broker: unrecognized arguments: --\x1b[31m"),
         (["codegen", "\x1b[31m"], r"kafkawire codegen: No such command '\x1b[31m'"),
-        (["--verbose"], "kafkawire: no such option: --verbose; there are broker, codegen, conformance, demo"),
+        (["--verbose"], "kafkawire: no such option: --verbose; there are broker, cluster, codegen, conformance, demo"),
         (["codegen", "nothing"], "kafkawire codegen: No such command 'nothing'."),
         (["codegen", "list", "--no-such-option"], "kafkawire codegen: No such option: --no-such-option"),
         (["conformance", "codec", "--vectors", "nowhere"], "Invalid value for --vectors: nowhere: no such folder"),

@@ -28,6 +28,7 @@ def test_replicas_fit_on_the_brokers(brokers: int, replicas: str, in_sync: str) 
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": in_sync,
+        "controlled.shutdown.retry.backoff.ms": "500",
     }
 
 

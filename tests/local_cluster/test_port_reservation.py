@@ -6,6 +6,7 @@ Method: reservations of this process, whose locks exclude one another as those o
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +36,8 @@ def test_a_port_on_which_a_program_listens_is_not_free(monkeypatch: pytest.Monke
             reserve_port(held.port)
         with pytest.raises(ClusterError, match=f"no port of {held.port} to {held.port} is free"):
             reserve_free_port()
+
+
+def test_ports_are_outside_of_what_the_kernel_gives_away() -> None:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert PORTS.stop <= lowest

@@ -123,6 +123,8 @@ def test_the_classes_of_the_real_program_are_there(tmp_path: Path) -> None:
     """The server refuses a configuration that does not exist, which takes all that it loads before it listens."""
     program = find_zookeeper()
     assert shutil.which(str(program.java)) is not None
-    ran = subprocess.run(program.command(tmp_path / "none"), capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run(
+        program.command(str(tmp_path / "none")), capture_output=True, text=True, check=False, timeout=60
+    )
     assert "is missing" in ran.stdout + ran.stderr
     assert "NoClassDefFoundError" not in ran.stdout + ran.stderr

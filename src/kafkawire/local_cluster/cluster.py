@@ -137,6 +137,8 @@ class Cluster:
             self._loop = asyncio.SelectorEventLoop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="kafkawire-cluster", daemon=True)
             self._thread.start()
+            if self._temporary is not None:
+                self._temporary.mkdir(mode=0o700, exist_ok=True)
             atexit.register(self._end)
             supervisor = Supervisor(self._folder, self._settings)
             try:

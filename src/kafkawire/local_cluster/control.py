@@ -124,7 +124,7 @@ def request_action(folder: ClusterFolder, action: str, member: str | None) -> bo
             raise ClusterError(f"the supervisor of {folder.path} does not answer: {error}") from error
     if not line:
         raise ClusterError(f"the supervisor of {folder.path} ended before it answered")
-    error = json.loads(line)["error"]
-    if error is not None:
-        raise ClusterError(str(error))
+    failure = json.loads(line)["error"]
+    if failure is not None:
+        raise ClusterError(str(failure))
     return True

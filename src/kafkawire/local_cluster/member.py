@@ -56,9 +56,7 @@ class Member:
         may_start: whether a process may be started; not while the cluster stops.
     """
 
-    def __init__(
-        self, record: MemberRecord, command: Sequence[str], log: Path, on_change: Callable[[], None]
-    ) -> None:
+    def __init__(self, record: MemberRecord, command: Sequence[str], log: Path, on_change: Callable[[], None]) -> None:
         self.record = record
         self.may_start = True
         self.log: Final = log
@@ -168,7 +166,7 @@ class Member:
             bound = [sys.executable, "-I", "-S", bound_process.__file__, str(os.getpid())]
             command = [*bound, *command]
         with self.log.open("ab") as output:
-            # In a session of its own: Ctrl-C in a terminal reaches the supervisor alone, which stops all in their order.
+            # In a session of its own: Ctrl-C reaches the supervisor alone, which stops all in their order.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )

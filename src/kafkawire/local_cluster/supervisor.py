@@ -312,9 +312,7 @@ def end_left_members(folder: ClusterFolder) -> ClusterRecord | None:
             if time.monotonic() > deadline:
                 raise ClusterError(f"{member.full_name}, process {member.process.pid}, does not end after SIGKILL")
             time.sleep(_PAUSE_SECONDS)
-        corrected[member.name] = (
-            member.without_process(MemberState.ENDED) if member.state.has_process else member
-        )
+        corrected[member.name] = member.without_process(MemberState.ENDED) if member.state.has_process else member
     brokers = tuple(corrected[broker.name] for broker in record.brokers)
     now = record._replace(brokers=brokers, zookeeper=corrected.get(ZOOKEEPER))
     folder.write(now)

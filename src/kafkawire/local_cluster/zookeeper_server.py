@@ -57,7 +57,7 @@ class ZooKeeperProgram(NamedTuple):
     java: Path
     classpath: tuple[Path, ...]
 
-    def command(self, config: Path) -> list[str]:
+    def command(self, config: str) -> list[str]:
         """Return the command that runs a server.
 
         Args:

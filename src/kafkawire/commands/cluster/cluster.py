@@ -60,11 +60,15 @@ def start(
     ] = None,
     zookeeper: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="A ZooKeeper that runs, as in zookeeper.connect; one is started otherwise."),
+        typer.Option(
+            metavar="HOST:PORT", help="A ZooKeeper that runs, as in zookeeper.connect; one is started otherwise."
+        ),
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A property of all brokers, such as min.insync.replicas=2; repeatable."),
+        typer.Option(
+            metavar="NAME=VALUE", help="A property of all brokers, such as min.insync.replicas=2; repeatable."
+        ),
     ] = None,
 ) -> None:
     """Start a cluster, show its members, and stop it at Ctrl-C; ports and files are kept for the next start."""

@@ -1,0 +1,74 @@
+"""A cluster of three brokers with a real ZooKeeper survives the loss of each member, and its table tells of it.
+
+Method: `kafkawire.testing.Cluster` as users start it; the producer waits for each acknowledgement of all replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from kafkawire import NewTopic, sync
+from kafkawire.commands.cluster.replica_lag import ClusterView, look_at
+from kafkawire.testing import Cluster
+from tests.needs import SPARK
+
+#: A new leader comes after the session of a killed one, 6 s, on a loaded machine later.
+TIMEOUT_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One cluster for all tests; each leaves all members running."""
+    SPARK.require()
+    with Cluster(brokers=3, options={"min.insync.replicas": 2}) as running:
+        yield running
+
+
+def look(cluster: Cluster) -> ClusterView:
+    view = asyncio.run(look_at(cluster.addresses))
+    assert view is not None
+    return view
+
+
+def stored(cluster: Cluster, topic: str) -> list[bytes | None]:
+    with sync.Consumer(cluster.bootstrap, topic, auto_offset_reset="earliest") as consumer:
+        return [record.value for record in consumer.records(stop_at_end=True)]
+
+
+def test_a_record_outlives_each_broker_in_turn(cluster: Cluster) -> None:
+    with sync.Admin(cluster.bootstrap) as admin:
+        admin.create_topics(NewTopic("kills", partitions=1))
+    sent = []
+    with sync.Producer(cluster.bootstrap, acks="all", delivery_timeout_ms=TIMEOUT_MS) as producer:
+        for broker in cluster.addresses:
+            cluster.kill(broker)
+            sent.append(f"without {broker}".encode())
+            producer.send("kills", sent[-1]).result()
+            assert cluster.states[broker] == "killed"
+            cluster.restart(broker)
+    assert stored(cluster, "kills") == sent
+
+
+def test_a_zookeeper_that_is_killed_and_restarted_loses_nothing(cluster: Cluster) -> None:
+    with sync.Producer(cluster.bootstrap, acks="all", delivery_timeout_ms=TIMEOUT_MS) as producer:
+        producer.send("away", b"before").result()
+        cluster.kill("zookeeper")
+        producer.send("away", b"meanwhile").result()
+        cluster.restart("zookeeper")
+        producer.send("away", b"afterwards").result()
+    assert stored(cluster, "away") == [b"before", b"meanwhile", b"afterwards"]
+
+
+def test_the_table_knows_leaders_and_lags(cluster: Cluster) -> None:
+    with sync.Producer(cluster.bootstrap, acks="all", delivery_timeout_ms=TIMEOUT_MS) as producer:
+        producer.send("shown", b"a").result()
+    view = look(cluster)
+    assert view.controller in cluster.addresses
+    (partition,) = (each for each in view.partitions if each.topic == "shown")
+    assert sorted(partition.replicas) == [1, 2, 3]
+    assert partition.leader in partition.in_sync
+    in_sync = {broker: lag for broker, lag in partition.lags.items() if broker in partition.in_sync}
+    assert set(in_sync.values()) == {0}

@@ -1,0 +1,188 @@
+"""A member has the state of its process, also where another program changes it, and says why a start failed.
+
+Method: stand-ins for brokers as processes of this one, and signals from the test as from another program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kafkawire.local_cluster import member as module
+from kafkawire.local_cluster.cluster_folder import ClusterError, MemberRecord
+from kafkawire.local_cluster.member import Member
+from kafkawire.local_cluster.member_state import MemberState
+from kafkawire.local_cluster.port_reservation import reserve_free_port
+from kafkawire.local_cluster.process_identity import ProcessIdentity, is_running, send_signal
+from tests.local_cluster.fake_members import FAKE_BROKER
+
+#: Nothing here takes as long unless it hangs.
+PATIENCE_SECONDS = 30
+
+
+class Scene:
+    """A member on a port of its own, with all states that it has had."""
+
+    def __init__(self, folder: Path, **properties: object) -> None:
+        self.port = reserve_free_port()
+        self.states: list[MemberState] = []
+        address = f"127.0.0.1:{self.port.port}"
+        config = folder / "broker.properties"
+        lines = {"listeners": f"PLAINTEXT://{address}", **properties}
+        config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        self._changed = asyncio.Event()
+        self.member = Member(
+            MemberRecord("1", address), [*FAKE_BROKER, "--config", str(config)], folder / "log", self._note
+        )
+
+    def _note(self) -> None:
+        self.states.append(self.member.state)
+        self._changed.set()
+
+    async def until(self, state: MemberState) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while self.member.state is not state:
+                self._changed.clear()
+                self.member.observe()
+                if self.member.state is not state:
+                    await asyncio.wait_for(asyncio.shield(self._soon()), PATIENCE_SECONDS)
+
+    async def _soon(self) -> None:
+        """Wait for a change that the member reports, or for the next look at the process."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), 0.01)
+        except TimeoutError:
+            return
+
+    @property
+    def process(self) -> ProcessIdentity:
+        assert self.member.record.process is not None
+        return self.member.record.process
+
+
+def run(folder: Path, steps: Callable[[Scene], Awaitable[None]], **properties: object) -> Scene:
+    """Run steps with a member, and kill what they leave."""
+
+    async def whole() -> Scene:
+        scene = Scene(folder, **properties)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await steps(scene)
+        finally:
+            await scene.member.kill()
+            scene.port.close()
+        return scene
+
+    return asyncio.run(whole())
+
+
+def test_a_life(tmp_path: Path) -> None:
+    async def steps(scene: Scene) -> None:
+        member = scene.member
+        await member.start()
+        first = scene.process
+        await member.pause()
+        await member.resume()
+        await member.restart()
+        assert scene.process != first
+        assert not is_running(first)
+        await member.kill()
+        assert member.record.exit_status == -signal.SIGKILL
+        await member.restart()
+        await member.pause()
+        await member.stop()
+        assert member.record.exit_status == 0
+        assert member.record.process is None
+
+    started = [MemberState.STARTING, MemberState.RUNNING]
+    assert run(tmp_path, steps).states == [
+        *started, MemberState.PAUSED, MemberState.RUNNING, MemberState.STOPPING, MemberState.STOPPED,
+        *started, MemberState.KILLED,
+        *started, MemberState.PAUSED, MemberState.STOPPING, MemberState.STOPPED,
+    ]  # fmt: skip
+
+
+def test_what_others_do_to_the_process_is_seen(tmp_path: Path) -> None:
+    async def steps(scene: Scene) -> None:
+        await scene.member.start()
+        send_signal(scene.process, signal.SIGSTOP)
+        await scene.until(MemberState.PAUSED)
+        send_signal(scene.process, signal.SIGCONT)
+        await scene.until(MemberState.RUNNING)
+        send_signal(scene.process, signal.SIGKILL)
+        await scene.until(MemberState.ENDED)
+        assert scene.member.record[2:] == (MemberState.ENDED, None, -signal.SIGKILL)
+
+    run(tmp_path, steps)
+
+
+def test_a_failed_start_names_the_log_and_its_end(tmp_path: Path) -> None:
+    async def steps(scene: Scene) -> None:
+        text = r"^broker 1 ended with exit status 7 during its start; its log .*log ends: it cannot go on$"
+        with pytest.raises(ClusterError, match=text):
+            await scene.member.start()
+        assert scene.member.record.exit_status == 7
+
+    scene = run(tmp_path, steps, **{"fake.fails": 7})
+    assert scene.states == [MemberState.STARTING, MemberState.ENDED]
+
+
+def test_a_member_that_does_not_listen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_START_SECONDS", 0.0)
+
+    async def steps(scene: Scene) -> None:
+        with pytest.raises(ClusterError, match=r"broker 1 does not listen on .* after 0 s; its log is "):
+            await scene.member.start()
+        await scene.until(MemberState.RUNNING)
+
+    run(tmp_path, steps)
+
+
+def test_a_member_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_STOP_SECONDS", 0.0)
+
+    async def steps(scene: Scene) -> None:
+        await scene.member.start()
+        await scene.member.stop()
+        assert scene.member.state in (MemberState.KILLED, MemberState.STOPPED), "it may be quicker"
+        assert scene.states[2] is MemberState.STOPPING
+
+    run(tmp_path, steps)
+
+
+def test_a_stop_ends_a_start(tmp_path: Path) -> None:
+    async def steps(scene: Scene) -> None:
+        start = asyncio.create_task(scene.member.start())
+        while scene.member.state is not MemberState.STARTING:
+            await asyncio.sleep(0)
+        await scene.member.stop()
+        with pytest.raises(ClusterError, match="broker 1 "):
+            await start
+        assert scene.states == [MemberState.STARTING, MemberState.STOPPING, MemberState.STOPPED]
+
+    run(tmp_path, steps)
+
+
+def test_actions_that_do_not_fit_the_state(tmp_path: Path) -> None:
+    async def steps(scene: Scene) -> None:
+        member = scene.member
+        for action in (member.pause, member.resume):
+            with pytest.raises(ClusterError, match=r"^broker 1 is stopped$"):
+                await action()
+        await member.stop()
+        await member.kill()
+        assert scene.states == []
+        member.may_start = False
+        with pytest.raises(ClusterError, match=r"^broker 1 is not started: the cluster stops$"):
+            await member.start()
+        member.may_start = True
+        await member.start()
+        for action in (member.start, member.resume):
+            with pytest.raises(ClusterError, match=r"^broker 1 is running$"):
+                await action()
+
+    run(tmp_path, steps)

@@ -1,0 +1,33 @@
+"""The fixture gives a running cluster of three, and ends it with the test.
+
+Method: stand-ins for brokers and for the program of ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkawire import testing
+from kafkawire.local_cluster import supervisor
+from tests.local_cluster.fake_members import FakeZooKeeper
+
+#: As a conftest.py imports it.
+kafka_cluster = testing.kafka_cluster
+
+
+@pytest.fixture
+def folders(fake_brokers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """Folders that must be gone after the test; this fixture ends after the cluster, since it begins before."""
+    monkeypatch.setattr(supervisor, "find_zookeeper", FakeZooKeeper)
+    found: list[Path] = []
+    yield found
+    assert found
+    assert not any(folder.exists() for folder in found)
+
+
+def test_the_fixture(folders: list[Path], kafka_cluster: testing.Cluster) -> None:
+    assert kafka_cluster.states == {1: "running", 2: "running", 3: "running"}
+    folders.append(kafka_cluster.data_dir)
