@@ -134,8 +134,13 @@ class BrokerBench:
         answer = self.core.requests.handle(self.call(request), received)
         if isinstance(answer, DelayedOperation):
             all_steps(answer)
+        self.settle()
+        if isinstance(answer, DelayedOperation):
             return self.through(answer.response, version) if answer.response is not None else answer
         return answer if answer is None else self.through(answer, version)
+
+    def settle(self) -> None:
+        """Let what the broker has posted happen: one that is alone posts nothing."""
 
     def call(self, request: Request) -> Call:
         """Return the context of a request."""
@@ -174,6 +179,7 @@ class BrokerBench:
         """Let time pass."""
         self.now_ms += milliseconds
         self.core.advance(self.now_ms)
+        self.settle()
 
     def create(self, name: str = "t", partitions: int = 1, **configs: str) -> bytes:
         """Create a topic, with underscores in the names of configurations; return its id."""
@@ -188,6 +194,7 @@ class BrokerBench:
         """Return the offsets topic, created if it does not exist."""
         made: list[TopicImage | BrokerError] = []
         self.core.topics.ensure(CONSUMER_OFFSETS_TOPIC, made.append)
+        self.settle()
         (topic,) = made
         assert isinstance(topic, TopicImage)
         return topic

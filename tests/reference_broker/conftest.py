@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.reference_broker.broker_bench import BrokerBench
+from tests.reference_broker.member_bench import MEMBER, MemberBench
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> BrokerBench:
-    """Return a broker without sockets on an empty directory."""
-    return BrokerBench(tmp_path / "data")
+    """Return a broker without sockets on an empty directory; the only one of a cluster if `MEMBER` is set."""
+    return (MemberBench if MEMBER in os.environ else BrokerBench)(tmp_path / "data")
 
 
 class _Defects(logging.Handler):
