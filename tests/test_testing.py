@@ -86,6 +86,20 @@ def test_arguments_that_cannot_be(given: dict[str, Any], text: str):
         Broker(**given)
 
 
+def test_clusters_are_loaded_when_used():
+    """Few tests need a cluster, and pytest is not there in a program; a name that is not there is refused."""
+    program = """
+import sys
+from kafkawire import testing
+assert not any(name.startswith("kafkawire.local_cluster") for name in sys.modules)
+assert "pytest" not in sys.modules
+assert testing.Cluster is testing.Cluster
+assert "pytest" not in sys.modules
+assert not hasattr(testing, "Clusters")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_given_directory_stays(tmp_path):
     with Broker(tmp_path / "data", num_partitions=2) as broker:
         assert reachable(broker.bootstrap)

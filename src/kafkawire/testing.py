@@ -15,13 +15,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 from uuid import uuid4
 
-from kafkawire.local_cluster.cluster import Cluster
-from kafkawire.local_cluster.cluster_folder import ClusterError
 from kafkawire.reference_broker.config.keywords import BrokerKeywords
 from kafkawire.reference_broker.requests.api_handlers import ApiHandler
 from kafkawire.reference_broker.requests.call import Call
@@ -29,22 +28,30 @@ from kafkawire.reference_broker.server import BackgroundBroker
 from kafkawire.sdk.client.method_hints import BROKER, Hinting
 from kafkawire.sdk.clock import now_ms
 from kafkawire.sdk.errors import Closed, ConfigurationError, LocalProtocolError
-from kafkawire.sdk.lazy_names import lazy_names
 from kafkawire.sdk.transport import fork
 
 if TYPE_CHECKING:
+    from kafkawire.local_cluster.cluster import Cluster
+    from kafkawire.local_cluster.cluster_folder import ClusterError
     from kafkawire.local_cluster.pytest_fixture import kafka_cluster
 
 __all__ = ["ApiHandler", "Broker", "BrokerKeywords", "Call", "Cluster", "ClusterError", "kafka_cluster"]
 
-_load = lazy_names("kafkawire", {"kafka_cluster": "local_cluster.pytest_fixture"})
+#: Loaded on first use: few tests need a cluster, and the fixture needs pytest.
+_LAZY = {
+    "Cluster": "kafkawire.local_cluster.cluster",
+    "ClusterError": "kafkawire.local_cluster.cluster_folder",
+    "kafka_cluster": "kafkawire.local_cluster.pytest_fixture",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Load the fixture, which needs pytest, on first use."""
-    if name not in __all__:
+    """Load a name on first use (PEP 562)."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _load(name)
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
 
 
 class Broker(Hinting, hints=BROKER):
