@@ -29,8 +29,16 @@ CODE = ("sdk", "reference_broker", "codegen", "conformance", "src", "examples")
 #: Folders that builds create.
 BUILT = ("build/", "dist/", ".venv", "audit/")
 
-#: Names that a reader fills in or writes.
-EXAMPLES = ("list_partition_reassignments.py", "ListPartitionReassignments", "kafkawire-X.Y.Z.tar.gz")
+#: Names that a reader fills in or writes, and what a cluster keeps in its folder.
+EXAMPLES = (
+    "list_partition_reassignments.py",
+    "ListPartitionReassignments",
+    "kafkawire-X.Y.Z.tar.gz",
+    "cluster.json",
+    "logs/",
+    "broker-ID/",
+    "zookeeper/",
+)
 
 _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"(?!(?:\.\w+)+$)[\w.-]+(/[\w.-]+)*/?")

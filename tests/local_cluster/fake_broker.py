@@ -1,6 +1,7 @@
 """A stand-in for a broker, which starts in a tenth of the time: it reads its properties, listens, and answers nobody.
 
-The property `fake.fails` has it end at once with this exit status, after a line in its log.
+The property `fake.fails` has it end at once with this exit status, after a line in its log; `fake.hangs` has it neither
+listen nor take SIGTERM.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ def main() -> None:
     if "fake.fails" in properties:
         print("it cannot go on", flush=True)
         sys.exit(int(properties["fake.fails"]))
+    if "fake.hangs" in properties:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("it hangs", flush=True)
+        while True:
+            signal.pause()
     host, _, port = properties["listeners"].removeprefix("PLAINTEXT://").rpartition(":")
     server = socket.create_server((host, int(port)))
     while True:

@@ -58,6 +58,11 @@ class Scene:
         except TimeoutError:
             return
 
+    async def until_logged(self, text: str) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while text not in self.member.log.read_text():
+                await self._soon()
+
     @property
     def process(self) -> ProcessIdentity:
         assert self.member.record.process is not None
@@ -142,16 +147,48 @@ def test_a_member_that_does_not_listen(tmp_path: Path, monkeypatch: pytest.Monke
     run(tmp_path, steps)
 
 
-def test_a_member_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_STOP_SECONDS", 0.0)
 
     async def steps(scene: Scene) -> None:
-        await scene.member.start()
+        start = asyncio.create_task(scene.member.start())
+        await scene.until(MemberState.STARTING)
+        await scene.until_logged("it hangs")
+        await scene.member.pause()
+        await scene.member.resume()
         await scene.member.stop()
-        assert scene.member.state in (MemberState.KILLED, MemberState.STOPPED), "it may be quicker"
-        assert scene.states[2] is MemberState.STOPPING
+        with pytest.raises(ClusterError, match=r"^broker 1 is stopping during its start"):
+            await start
 
-    run(tmp_path, steps)
+    assert run(tmp_path, steps, **{"fake.hangs": 1}).states == [
+        MemberState.STARTING,
+        MemberState.PAUSED,
+        MemberState.STARTING,
+        MemberState.STOPPING,
+        MemberState.KILLED,
+    ]
+
+
+@pytest.mark.parametrize("state", [MemberState.STARTING, MemberState.RUNNING, MemberState.PAUSED])
+@pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "by-itself"])
+def test_it_can_be_killed_in_each_state(tmp_path: Path, state: MemberState, is_asked: bool) -> None:
+    async def steps(scene: Scene) -> None:
+        start = asyncio.create_task(scene.member.start())
+        await scene.until(MemberState.STARTING)
+        if state is not MemberState.STARTING:
+            await start
+        if state is MemberState.PAUSED:
+            await scene.member.pause()
+        if is_asked:
+            await scene.member.kill()
+        else:
+            send_signal(scene.process, signal.SIGKILL)
+        await scene.until(MemberState.KILLED if is_asked else MemberState.ENDED)
+        await asyncio.wait([start])
+
+    scene = run(tmp_path, steps, **({"fake.hangs": 1} if state is MemberState.STARTING else {}))
+    assert scene.states[-2] is state
+    assert scene.member.record.exit_status == -signal.SIGKILL
 
 
 def test_a_stop_ends_a_start(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Cluster:
 
     @property
     def data_dir(self) -> Path:
-        """The folder of the cluster's files, with `cluster.json` and `logs/`."""
+        """The folder of the cluster's files, with `cluster.json`, and the logs of the members below logs/."""
         return self._folder.path
 
     @property
