@@ -91,7 +91,12 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path, zookeeper: str, capsys: py
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_all(tmp_path: Path, zookeeper: str, number: signal.Signals) -> None:
+def test_a_signal_stops_all(
+    tmp_path: Path, zookeeper: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGINT does so although it is ignored at the start, as in what a shell starts beside itself."""
+    ignored = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    monkeypatch.setattr(sys.modules[__name__], "PROGRAM", ignored + PROGRAM)
     with started(tmp_path, zookeeper, "--brokers", "1") as process:
         lines_until(process, "files in")
         process.send_signal(number)

@@ -158,7 +158,8 @@ async def _run(folder: ClusterFolder, settings: ClusterSettings) -> None:
         stops.append(asyncio.create_task(supervisor.kill() if stops else supervisor.stop()))
 
     for number in _STOP_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP is under nohup
+        # SIGHUP stays ignored under nohup; a shell without jobs ignores SIGINT for what it starts beside itself.
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop)
     with Live(auto_refresh=False) if is_terminal else nullcontext() as live:
         drawing = None if live is None else asyncio.create_task(_draw(supervisor, live))
