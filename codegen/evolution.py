@@ -155,7 +155,7 @@ def _stability_changes(old: MessageSpec, new: MessageSpec) -> Iterator[Change]:
     if before is not None and before != after and before in new.versions:
         yield Change(old.name, "", "became stable", Verdict.COMPATIBLE, Versions(before, before))
     if after is not None and before != after:
-        yield Change(old.name, "", "is unstable, it may still change", Verdict.NOTE, Versions(after, after))
+        yield Change(old.name, "", "is unstable and may still change", Verdict.NOTE, Versions(after, after))
 
 
 def _runs(versions: list[int]) -> Iterator[Versions]:

@@ -89,4 +89,4 @@ def _header_problems(source: Located, file: ApiFile, headers: Mapping[str, Messa
     ):
         known = headers[name].known
         if version is not None and version not in known:
-            yield source.problem(f"{file.name}: {key}: {version} is no version of {name}, which has {known}", key)
+            yield source.problem(f"{file.name}: {key}: {version} is not a version of {name}, which has {known}", key)

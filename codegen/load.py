@@ -332,7 +332,7 @@ def _type(source: Located) -> tuple[str, bool, bool]:
     text = source.require("type", str)
     match = _TYPE.fullmatch(text)
     if match is None:
-        raise source.error(f"type: {shown(text)} is no type", "type")
+        raise source.error(f"type: {shown(text)} is not a type", "type")
     name = match["name"]
     if name not in PRIMITIVES and (reason := type_problem(name)):
         known = ", ".join(sorted(PRIMITIVES))
@@ -381,7 +381,7 @@ def _topic(source: Located) -> str:
     topic = source.required_text("topic")
     if not _LEGAL_TOPIC.fullmatch(topic):
         legal = "1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and neither '.' nor '..'"
-        raise source.error(f"topic: {shown(topic)} is no name of a topic: {legal}", "topic")
+        raise source.error(f"topic: {shown(topic)} is not the name of a topic: {legal}", "topic")
     return topic
 
 

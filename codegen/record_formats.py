@@ -213,7 +213,7 @@ def _reference_problems(field: RecordField, fields: list[RecordField], index: in
             found.append(item.problem(f"{key}: the field {name} has no fixed place", key))
     if field.array and field.count is not None and field.count not in before | FIXED.keys() | _VARINTS:
         found.append(
-            item.problem(f"count: {field.count!r} is no type of integer and no field before this one", "count")
+            item.problem(f"count: {field.count!r} is neither a type of integer nor a field before this one", "count")
         )
     if field.compressed_by is not None:
         owner, _, name = field.compressed_by.partition(".")
@@ -268,7 +268,7 @@ def _type(item: Located) -> tuple[str, bool, bool]:
     text: str = item.require("type", str)
     kind = text.removeprefix("[]").removesuffix("?")
     if kind not in {*FIXED, *_VARINTS, *_WITH_LENGTH} and type_problem(kind):
-        raise item.error(f"type: {text!r} is no type{near(kind, (*FIXED, *_VARINTS, *_WITH_LENGTH))}", "type")
+        raise item.error(f"type: {text!r} is not a type{near(kind, (*FIXED, *_VARINTS, *_WITH_LENGTH))}", "type")
     return kind, text.startswith("[]"), text.endswith("?")
 
 
@@ -319,11 +319,11 @@ def _bits(name: str, entry: Located, width: int) -> Bits:
     match = _PLACE.fullmatch(str(entry.require("at", (str, int))))
     low, high = (int(match["low"]), int(match["high"] or match["low"])) if match else (1, 0)
     if not low <= high < width:
-        raise entry.error(f"at: {entry['at']!r} is no bit and no range of bits within 0-{width - 1}", "at")
+        raise entry.error(f"at: {entry['at']!r} is neither a bit nor a range of bits within 0-{width - 1}", "at")
     values = entry.optional("enum", list, [])
     for value in values:
         if not isinstance(value, str) or field_problem(value):
-            raise entry.error(f"enum: {value!r} is no name", "enum")
+            raise entry.error(f"enum: {value!r} is not a name", "enum")
     if len(set(values)) < len(values) or len(values) > 1 << (high - low + 1):
         raise entry.error(f"enum: {len(values)} different names for {high - low + 1} bits are expected at most", "enum")
     return Bits(name, low, high, tuple(values), entry.text("about"))

@@ -148,7 +148,7 @@ class BrokerSuite:
         if end != len(data):
             return f"{len(data) - end} bytes after a response in version {lowest}"
         if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
-            return f"error code {response.error_code}, expected UNSUPPORTED_VERSION"
+            return f"error code {response.error_code}, but expected UNSUPPORTED_VERSION"
         ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
         return None if ApiKey.API_VERSIONS in ranges else "the range of ApiVersions is missing"
 
@@ -192,7 +192,7 @@ class BrokerSuite:
             return "the connection stays open, without a response"
         except (KafkaWireError, OSError) as error:
             return f"{type(error).__name__}: {error}"
-        return f"a response of {len(response)} bytes, expected the end of the connection"
+        return f"the broker sent a response of {len(response)} bytes instead of ending the connection"
 
 
 def _header(key: int, version: int, *, classic: bool) -> bytes:
@@ -224,5 +224,5 @@ def _check_response(api: Api, version: int, data: bytes, connection: ClientConne
         pairs = enumerate(zip(again, data, strict=False))
         where = next((i for i, (ours, theirs) in pairs if ours != theirs), min(len(again), len(data)))
         ours, theirs = again[where : where + 8].hex(), data[where : where + 8].hex()
-        return f"re-encoded, it differs from byte {where} on: {ours}, the broker sent {theirs}"
+        return f"re-encoded, it differs from byte {where} on: {ours}, but the broker sent {theirs}"
     return None

@@ -115,7 +115,7 @@ def _compare(entry: dict[str, Any], version: int) -> str | None:
     ours = [wire for wire in _found(found, "") if wire[3] is None or wire[0] in known]
     differs = sorted(theirs) != sorted(ours) or _order(theirs) != _order(ours)
     if ((name, version) in CHANGED_IN_PLACE) != differs:
-        return f"fields {ours}, expected {theirs}" if differs else "it is listed as changed, but is the same"
+        return f"fields {ours}, but expected {theirs}" if differs else "it is listed as changed, but is the same"
     return None
 
 

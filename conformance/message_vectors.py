@@ -56,16 +56,16 @@ def check_message_vector(vector: Vector, engine: str) -> str | None:
     if end != len(data):
         return f"decoding ended at byte {end} of {len(data)}"
     if decoded != expected:
-        return f"decoded {decoded!r}, expected {expected!r}"
+        return f"decoded {decoded!r}, but expected {expected!r}"
     if (value := to_json(decoded, vector["version"])) != vector["value"]:
-        return f"JSON {value!r}, expected {vector['value']!r}"
+        return f"JSON {value!r}, but expected {vector['value']!r}"
     for message in (expected, decoded):
         if (encoded := messages.encode(message)) != data:
-            return f"encoded {encoded.hex()}, expected {vector['hex']}"
+            return f"encoded {encoded.hex()}, but expected {vector['hex']}"
         if (parts := b"".join(messages.encode_parts(message))) != data:
-            return f"encoded in parts {parts.hex()}, expected {vector['hex']}"
+            return f"encoded in parts {parts.hex()}, but expected {vector['hex']}"
     if "framing" in vector and _prefix(vector) + encoded != bytes.fromhex(vector["framed_hex"]):
-        return f"framed {(_prefix(vector) + encoded).hex()}, expected {vector['framed_hex']}"
+        return f"framed {(_prefix(vector) + encoded).hex()}, but expected {vector['framed_hex']}"
     return None
 
 
@@ -85,7 +85,7 @@ def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector
     api = KNOWN_APIS[vector["api_key"]]
     of_version = api.request_header_version if vector["type"] == "request" else api.response_header_version
     if (header_version := of_version(vector["version"])) != vector["header_version"]:
-        return f"header version {header_version}, expected {vector['header_version']}"
+        return f"header version {header_version}, but expected {vector['header_version']}"
     headers = program(header_name, header_version, engine)
     messages = program(vector["name"], vector["version"], engine)
     header, start = headers.decode(data, 4)
@@ -94,13 +94,13 @@ def check_frame_vector(vector: Vector, bodies: dict[tuple[str, int, int], Vector
     if sizes != (len(data) - 4, vector["header_size"], vector["body_size"]):
         return f"sizes of frame, header and body {sizes}"
     if header != from_json(header_name, vector["header_version"], vector["header"]):
-        return f"header {header!r}, expected {vector['header']!r}"
+        return f"header {header!r}, but expected {vector['header']!r}"
     body = bodies[vector["name"], vector["version"], vector["index"]]
     if message != _message(vector["name"], vector["version"], body["value"], body.get("unknown_tags", [])):
-        return f"body {message!r}, expected {body['value']!r}"
+        return f"body {message!r}, but expected {body['value']!r}"
     content = headers.encode(header) + messages.encode(message)
     encoded = len(content).to_bytes(4, "big") + content
-    return None if encoded == data else f"encoded {encoded.hex()}, expected {vector['hex']}"
+    return None if encoded == data else f"encoded {encoded.hex()}, but expected {vector['hex']}"
 
 
 def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
@@ -118,13 +118,13 @@ def check_write_rule_vector(vector: Vector, engine: str) -> str | None:
         encoded = program(vector["name"], vector["version"], engine).encode(message)
     except LocalProtocolError as error:
         if vector["outcome"] != "error":
-            return f"refused with {error!r}, expected {vector['hex']}"
+            return f"refused with {error!r}, but expected {vector['hex']}"
         expected = UnsupportedVersion if vector["kind"] == "absent-field" else EncodeError
         field = _snake(vector["path"].split(".")[-1])
         return None if isinstance(error, expected) and field in str(error) else f"{error!r} does not name {field}"
     if vector["outcome"] == "error":
-        return f"encoded {encoded.hex()}, expected an error"
-    return None if encoded.hex() == vector["hex"] else f"encoded {encoded.hex()}, expected {vector['hex']}"
+        return f"encoded {encoded.hex()}, but expected an error"
+    return None if encoded.hex() == vector["hex"] else f"encoded {encoded.hex()}, but expected {vector['hex']}"
 
 
 def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
@@ -146,21 +146,21 @@ def check_corrupt_message_vector(vector: Vector, engine: str) -> str | None:
     except UnsupportedVersion as error:
         return None if vector["outcome"] == "error" or stricter(vector) else f"refused with {error!r}"
     except DecodeError as error:
-        return None if vector["outcome"] == "error" else f"refused with {error!r}, expected {vector['value']!r}"
+        return None if vector["outcome"] == "error" else f"refused with {error!r}, but expected {vector['value']!r}"
     if vector["outcome"] == "error":
-        return f"decoded {message!r}, expected an error like Kafka's {vector['error']}"
+        return f"decoded {message!r}, but expected an error like Kafka's {vector['error']}"
     if (value := to_json(message, vector["version"])) != vector["value"]:
-        return f"decoded {value!r}, expected {vector['value']!r}"
+        return f"decoded {value!r}, but expected {vector['value']!r}"
     if len(data) - end != vector["remaining"]:
-        return f"{len(data) - end} bytes left, expected {vector['remaining']}"
+        return f"{len(data) - end} bytes left, but expected {vector['remaining']}"
     try:
         encoded = messages.encode(message)
     except KafkaWireError as error:
         return None if "reencode_error" in vector else f"re-encoding: {error!r}"
     if "reencode_error" in vector:
-        return f"re-encoded to {encoded.hex()}, expected an error like Kafka's {vector['reencode_error']}"
+        return f"re-encoded to {encoded.hex()}, but expected an error like Kafka's {vector['reencode_error']}"
     expected = vector.get("reencoded_hex", data[:end].hex())
-    return None if encoded.hex() == expected else f"re-encoded to {encoded.hex()}, expected {expected}"
+    return None if encoded.hex() == expected else f"re-encoded to {encoded.hex()}, but expected {expected}"
 
 
 def _message(name: str, version: int, value: Any, unknown_tags: list[Vector]) -> Message:

@@ -50,7 +50,7 @@ def _compare(vector: Vector, **found: object) -> str | None:
     """Return the first value that differs from the vector's; None if none does."""
     for name, value in found.items():
         if value != vector[name]:
-            return f"{name} {value!r}, expected {vector[name]!r}"
+            return f"{name} {value!r}, but expected {vector[name]!r}"
     return None
 
 
@@ -72,7 +72,7 @@ def _float64(vector: Vector, engine: str) -> str | None:
     encoded = struct.pack(">d", float(vector["text"]))
     read = struct.unpack(">d", bytes.fromhex(vector["hex"]))[0]
     if repr(read) != repr(float(vector["text"])):
-        return f"read {read!r}, expected {vector['text']}"
+        return f"read {read!r}, but expected {vector['text']}"
     return _compare(vector, hex=encoded.hex())
 
 
@@ -85,8 +85,8 @@ def _uuid_read(vector: Vector, engine: str) -> str | None:
     try:
         again = format_uuid(parse_uuid(vector["text"]))
     except LocalProtocolError as error:
-        return None if "error" in vector else f"refused with {error!r}, expected {vector['again']}"
-    return f"read as {again}, expected an error" if "error" in vector else _compare(vector, again=again)
+        return None if "error" in vector else f"refused with {error!r}, but expected {vector['again']}"
+    return f"read as {again}, but expected an error" if "error" in vector else _compare(vector, again=again)
 
 
 def _uuid_compare(vector: Vector, engine: str) -> str | None:
@@ -103,7 +103,7 @@ def _scram(vector: Vector, engine: str) -> str | None:
     except ConfigurationError as error:
         return None if "error" in vector else f"refused with {error!r}"
     if "error" in vector:
-        return "the password was salted, expected an error"
+        return "the password was salted, but expected an error"
     credential = make_credential(mechanism, password, salt, iterations)
     nonce = vector["client_nonce"]
     extensions = {"tokenauth": "true"} if ",tokenauth=true" in vector["client_first"] else {}
@@ -140,7 +140,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
     for member, subscription in subscriptions.items():
         data = vector["members"][member]["subscription_hex"]
         if (encoded := encode_subscription(subscription)).hex() != data:
-            return f"subscription of {member} {encoded.hex()}, expected {data}"
+            return f"subscription of {member} {encoded.hex()}, but expected {data}"
         again = decode_subscription(encoded)._replace(group_instance_id=subscription.group_instance_id)
         topics, owned = tuple(sorted(subscription.topics)), tuple(sorted(subscription.owned_partitions))
         if again != subscription._replace(topics=topics, owned_partitions=owned):
@@ -149,7 +149,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
     for member, partitions in expected.items():
         data = vector["assignment_hex"][member]
         if (encoded := encode_assignment(partitions)).hex() != data:
-            return f"assignment of {member} {encoded.hex()}, expected {data}"
+            return f"assignment of {member} {encoded.hex()}, but expected {data}"
         if sorted(decode_assignment(encoded)) != sorted(partitions):
             return f"assignment of {member} read as {decode_assignment(encoded)}"
     topics, racks = vector["topics"], vector.get("replica_racks")
@@ -157,7 +157,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
     # Kafka's range assignor iterates over topics in the order of a hash table, which does not affect the assignment.
     exact = assignment == expected or (assignor.name == "range" and _ordered(assignment) == _ordered(expected))
     if not exact:
-        return f"assignment {assignment}, expected {expected}"
+        return f"assignment {assignment}, but expected {expected}"
     # Members of this project send the same user data in a different order.
     ours = {
         member: sent._replace(
@@ -166,7 +166,7 @@ def _assignor(vector: Vector, engine: str) -> str | None:
         for member, sent in subscriptions.items()
     }
     if _ordered(assignment := assignor.assign(ours, topics, racks)) != _ordered(expected):
-        return f"assignment from this project's user data {assignment}, expected {expected}"
+        return f"assignment from this project's user data {assignment}, but expected {expected}"
     return None
 
 

@@ -103,10 +103,10 @@ def check_record_batch_vector(vector: Vector, engine: str) -> str | None:
     if built is None:
         return None
     if vector["exact"]:
-        return None if built == data else f"built {built.hex()}, expected {vector['hex']}"
+        return None if built == data else f"built {built.hex()}, but expected {vector['hex']}"
     again = [_described(batch)["records"] for batch in walk(built, engine=engine)]
     expected = [batch["records"] for batch in found]
-    return None if again == expected else f"built batches hold {again}, expected {expected}"
+    return None if again == expected else f"built batches hold {again}, but expected {expected}"
 
 
 def check_corrupt_records_vector(vector: Vector, engine: str) -> str | None:
@@ -143,7 +143,7 @@ def check_corrupt_records_vector(vector: Vector, engine: str) -> str | None:
         expected = {"next-batch": "walk", "ensure-valid": "walk"}.get(vector["stage"], vector["stage"])
         return None if stage == expected else f"{stage}: {error}; Kafka's error is in the stage {vector['stage']}"
     if vector["outcome"] == "error":
-        return f"decoded {found}, expected an error like Kafka's {vector.get('message')}"
+        return f"decoded {found}, but expected an error like Kafka's {vector.get('message')}"
     return _difference(found, vector["batches"])
 
 
@@ -189,19 +189,19 @@ def _record(record: Record, batch: Batch) -> Vector:
 def _difference(found: list[Vector], expected: list[Vector]) -> str | None:
     """Compare the fields that both sides have; the size of a record is not compared."""
     if len(found) != len(expected):
-        return f"{len(found)} batches, expected {len(expected)}"
+        return f"{len(found)} batches, but expected {len(expected)}"
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         for name in theirs.keys() - {"records"}:
             if name in ours and ours[name] != theirs[name]:
-                return f"batch {number}: {name} is {ours[name]}, expected {theirs[name]}"
+                return f"batch {number}: {name} is {ours[name]}, but expected {theirs[name]}"
             if name not in ours:
                 return f"batch {number}: {name} is not compared"
         records = [{key: record[key] for key in record.keys() - {"size"}} for record in theirs["records"]]
         for index, (record, wanted) in enumerate(zip(ours["records"], records, strict=False)):
             if record != wanted:
-                return f"batch {number}: record {index} is {record}, expected {wanted}"
+                return f"batch {number}: record {index} is {record}, but expected {wanted}"
         if len(ours["records"]) != len(records):
-            return f"batch {number}: {len(ours['records'])} records, expected {len(records)}"
+            return f"batch {number}: {len(ours['records'])} records, but expected {len(records)}"
     return None
 
 

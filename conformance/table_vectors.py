@@ -73,7 +73,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
     schema = message.SCHEMA
     ours = (schema.kind, schema.key, schema.versions, _both(schema.flexible, versions))
     if theirs != ours:
-        return f"kind, key, versions, flexible: {ours}, expected {theirs}"
+        return f"kind, key, versions, flexible: {ours}, but expected {theirs}"
     # In a message with removed versions, the ranges of a field in all current versions also cover the older ones.
     history = bool(schema.removed)
     expected = {
@@ -84,7 +84,7 @@ def _compare_message(entry: dict[str, Any], versions: VersionRange) -> str | Non
     found = dict(_fields(message, "", versions, history))
     for path in expected.keys() | found.keys():
         if expected.get(path) != found.get(path):
-            return f"{path}: {found.get(path)}, expected {expected.get(path)}"
+            return f"{path}: {found.get(path)}, but expected {expected.get(path)}"
     return None
 
 
@@ -183,7 +183,7 @@ def check_error_codes(table: list[dict[str, Any]]) -> Iterator[Case]:
         code = next((code for code in ErrorCode if code == entry["code"]), None)
         found = None if code is None else (code.name, code in RETRIABLE, code in INVALID_METADATA)
         expected = (entry["name"], entry["retriable"], entry["invalid_metadata"])
-        yield entry["name"], None if found == expected else f"{found}, expected {expected}"
+        yield entry["name"], None if found == expected else f"{found}, but expected {expected}"
     surplus = [code.name for code in ErrorCode if code not in {entry["code"] for entry in table}]
     yield "no others", f"not in Kafka: {surplus}" if surplus else None
 
@@ -217,8 +217,8 @@ def _compare_api(entry: dict[str, Any]) -> str | None:
         set(entry["listeners"]),
         entry["latest_version_unstable"],
     ):
-        return f"{api.name} on {api.listeners}, expected {entry['message_name']} on {entry['listeners']}"
-    return None if ours == theirs else f"versions with header versions {ours}, expected {theirs}"
+        return f"{api.name} on {api.listeners}, but expected {entry['message_name']} on {entry['listeners']}"
+    return None if ours == theirs else f"versions with header versions {ours}, but expected {theirs}"
 
 
 def _compare_enumeration(name: str, members: list[dict[str, Any]]) -> str | None:
@@ -230,7 +230,7 @@ def _compare_enumeration(name: str, members: list[dict[str, Any]]) -> str | None
     for member in members:
         number = next(member[key] for key in ("type_id", "id", "code", "value") if isinstance(member.get(key), int))
         theirs[member["name"]] = int(number)
-    return None if ours == theirs else f"{ours}, expected {theirs}"
+    return None if ours == theirs else f"{ours}, but expected {theirs}"
 
 
 def check_coverage(table: dict[str, Any], folder: Path) -> Iterator[Case]:
@@ -242,6 +242,6 @@ def check_coverage(table: dict[str, Any], folder: Path) -> Iterator[Case]:
         elif name.endswith(".gz"):
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 count = sum(1 for _ in lines)
-            yield name, None if count == entry["lines"] else f"{count} lines, expected {entry['lines']}"
+            yield name, None if count == entry["lines"] else f"{count} lines, but expected {entry['lines']}"
         else:
             yield name, None

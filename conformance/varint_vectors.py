@@ -40,13 +40,13 @@ def check_varint(vector: Vector, engine: str) -> str | None:
     value = vector["value"]
     zigzag, unsigned = bytes.fromhex(vector["zigzag_hex"]), bytes.fromhex(vector["unsigned_hex"])
     if (found := _read_varint(zigzag, engine)) != value:
-        return f"zigzag: read as {found}, expected {value}"
+        return f"zigzag: read as {found}, but expected {value}"
     if (found := _read_unsigned(unsigned, engine)) != value:
-        return f"unsigned: read as {found}, expected {value}"
+        return f"unsigned: read as {found}, but expected {value}"
     if 0 <= value <= MAX_TAG:
         written = program(ResponseHeader, 1, engine).encode(ResponseHeader(unknown_tags=((value, b""),)))
         if written != (expected := _BEFORE_TAG + unsigned + b"\0"):
-            return f"unsigned: written as the tag in {written.hex()}, expected {expected.hex()}"
+            return f"unsigned: written as the tag in {written.hex()}, but expected {expected.hex()}"
     return _written(value, 0, _record(offset_delta=zigzag), engine) if value >= 0 else None
 
 
@@ -54,7 +54,7 @@ def check_varlong(vector: Vector, engine: str) -> str | None:
     """Read and write a zigzag int64; return the difference, or None. No format has an unsigned one."""
     value, zigzag = vector["value"], bytes.fromhex(vector["zigzag_hex"])
     if (found := _read_varlong(zigzag, engine)) != value:
-        return f"zigzag: read as {found}, expected {value}"
+        return f"zigzag: read as {found}, but expected {value}"
     return _written(0, value, _record(timestamp_delta=zigzag), engine)
 
 
@@ -66,7 +66,7 @@ def check_varint_read(vector: Vector, engine: str) -> str | None:
         # Another field follows directly, so an engine that finds a different end fails; or Kafka finds no end.
         for end in range(len(data) + 1) if "error" in expected else [expected["consumed"]]:
             if (value := read(data[:end], engine)) != expected.get("value"):
-                return f"{name} {value} of {end} bytes, expected {expected}"
+                return f"{name} {value} of {end} bytes, but expected {expected}"
     return None
 
 
@@ -127,4 +127,6 @@ def _written(offset: int, timestamp_delta: int, expected: bytes, engine: str) ->
     builder = batch_builder_class(engine)(delete_horizon_ms=base_timestamp)
     builder.append_at(offset, base_timestamp + timestamp_delta, None, None)
     record = builder.build()[BATCH_HEADER_BYTES:]
-    return None if record == expected else f"zigzag: written as the record {record.hex()}, expected {expected.hex()}"
+    return (
+        None if record == expected else f"zigzag: written as the record {record.hex()}, but expected {expected.hex()}"
+    )

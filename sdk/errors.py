@@ -151,7 +151,10 @@ class PartialBatch(DecodeError):
             reason = f"partial batch: {left_bytes} bytes are left, too few for its length and magic number"
         else:
             beyond = needed_bytes - left_bytes
-            reason = f"partial batch: {needed_bytes} bytes, {left_bytes} are left, it ends {beyond} beyond the end"
+            reason = (
+                f"partial batch: {needed_bytes} bytes are needed, but {left_bytes} are left, "
+                f"so it ends {beyond} beyond the end"
+            )
         super().__init__("batch", offset, reason)
         self.left_bytes = left_bytes
         self.needed_bytes = needed_bytes
@@ -195,7 +198,7 @@ class BrokerError(KafkaWireError):
             self.code = tables.ErrorCode(code)
         except ValueError:
             self.code = tables.ErrorCode.UNKNOWN_SERVER_ERROR
-            detail = f"error code {code}, unknown to this release; {detail}".rstrip("; ")
+            detail = f"error code {code}, which this release does not know; {detail}".rstrip("; ")
         super().__init__(f"{self.code.name}: {detail}" if detail else self.code.name)
         self.detail = detail
         self.retriable = self.code in tables.RETRIABLE

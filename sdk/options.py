@@ -175,7 +175,7 @@ class Options:
             values[name] = cls.read_value(given_name, value)
         for name, option in cls.OPTIONS.items():
             if option.default is REQUIRED and name not in values:
-                raise ConfigurationError(name, None, "a value is needed, there is no default")
+                raise ConfigurationError(name, None, "a value is needed, since there is no default")
         options = cls(**values)._yielding(values.keys())
         options.check(values.keys())
         return options
@@ -237,7 +237,7 @@ class Options:
         """
         option = cls.OPTIONS[cls.KAFKA_NAMES.get(given_name, given_name)]
         if value is None and option.default is not None:
-            needed = "a value is needed, there is no default"
+            needed = "a value is needed, since there is no default"
             left_out = f"None is not a value; leave it out for the default, {option.default!r}"
             raise ConfigurationError(given_name, None, needed if option.default is REQUIRED else left_out)
         may_be_text = cls.FROM_TEXT or given_name in cls.KAFKA_NAMES

@@ -48,7 +48,8 @@ def emit_record_types(files: Mapping[Path, SchemaFile], digest: str) -> str:
     lines += [
         "}",
         "",
-        "#: The message in the value, behind the version of the frame, the record type and the version, all varints.",
+        "#: The message in the value, after the version of the frame, the record type and the version, "
+        "which are varints.",
         "FRAMED_RECORDS: Final[dict[str, dict[int, str]]] = {",
     ]
     for topic, names in sorted(framed.items()):

@@ -18,8 +18,8 @@ __all__ = ["emit_native_record_codec"]
 _ABOUT = """\
 # Read and write a record, and the header of a batch, as `schemas/records/` has them: included by the record engine.
 #
-# In these structures a size below 0 is a null. Elements lie behind `..._count` in their encoded form: when written,
-# `..._bytes` says how long it is."""
+# In these structures a size below 0 is a null. The elements after `..._count` are in their encoded form; when they
+# are written, `..._bytes` says how many bytes that form has."""
 
 #: How the numbers of a header are loaded and stored at `p + PLACE`; see `native_numbers.pxi`.
 _LOADS = {
@@ -114,7 +114,7 @@ def _reader(format_: RecordFormat) -> Iterator[str]:
     yield f"cdef {inline}const uint8_t *read_{_name(format_)}("
     yield f"    const uint8_t *p, const uint8_t *end, {format_.name}Parts *parts"
     yield ") noexcept nogil:"
-    yield '    """Find the parts of what is at `p`; return where it ends, NULL if it is broken or ends behind `end`."""'
+    yield '    """Find the parts of what is at `p`; return where it ends, NULL if it is broken or ends after `end`."""'
     if elements:
         yield "    cdef int32_t index"
     yield from (f"    cdef {field.type}Parts {field.name}_element" for field in elements)
@@ -132,7 +132,7 @@ def _read(format_: RecordFormat, field: RecordField) -> Iterator[str]:
         yield "end = p + parts.length"
     elif kind is Part.RESERVED:
         yield from _refused("p == end")
-        yield f"p += 1  # over the {field.name}"
+        yield f"p += 1  # skips the {field.name}"
     elif kind is Part.NUMBER:
         yield f"p = get_{field.type}(p, end, &{name})"
         yield from _refused("p == NULL")

@@ -93,7 +93,7 @@ class ControllerClient:
         """
         refusal = self._closed
         if refusal is None and len(self._pending) >= PENDING_MAX:
-            refusal = LocalProtocolError(f"{PENDING_MAX} requests to the controller wait, that is the limit")
+            refusal = LocalProtocolError(f"{PENDING_MAX} requests to the controller wait, which is the limit")
         if refusal is not None:
             return self.later(0, partial(done, refusal))
         attempts = Attempts(self._backoff, self.now_ms() + timeout_ms)

@@ -155,7 +155,7 @@ class RouterLinks:
         )
         try:
             if self._pending[target] >= PENDING_MAX:
-                raise LocalProtocolError(f"{call}: {PENDING_MAX} requests have no outcome yet, that is the limit")
+                raise LocalProtocolError(f"{call}: {PENDING_MAX} requests have no outcome yet, which is the limit")
             self._router.submit(call, now_ms)
         except KafkaWireError as error:
             return _told_later(done, error, self._post)

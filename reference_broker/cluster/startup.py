@@ -252,7 +252,7 @@ def _stored_id(known: MetaProperties) -> int:
     # A longer text of digits is too large for an id in any case.
     if text.isascii() and text.isdigit() and len(text) <= len(str(INT32_MAX)) and int(text) <= INT32_MAX:
         return int(text)
-    raise ConfigurationError("broker.id", text, f"{META_PROPERTIES} has it, and it is no number up to {INT32_MAX}")
+    raise ConfigurationError("broker.id", text, f"{META_PROPERTIES} has it, and it is not a number up to {INT32_MAX}")
 
 
 def _generated_id(settings: StartupSettings) -> Steps[int]:

@@ -138,7 +138,9 @@ def _data_dir(path: str | Path, entries: Mapping[str, Property]) -> str | None:
         return None
     folders = [folder.strip() for folder in entry.value.split(",") if folder.strip()]
     if len(folders) != 1:
-        raise _placed(path, entry.line, entry.name, entry.value, f"{len(folders)} folders, this broker has one")
+        raise _placed(
+            path, entry.line, entry.name, entry.value, f"there are {len(folders)} folders, but this broker has one"
+        )
     return folders[0]
 
 

@@ -86,7 +86,9 @@ class Loading:
             if self._position > self._log.next_offset:
                 # Records appended later would be skipped, and those of this batch would count forever.
                 end_offset = self._log.next_offset
-                raise DecodeError("base_offset", at, f"a batch before offset {self._position}, {end_offset} is the end")
+                raise DecodeError(
+                    "base_offset", at, f"a batch ends before offset {self._position}, but the log ends at {end_offset}"
+                )
 
     def _take(self, batch: Batch) -> int:
         """Process a batch that is not plain: a marker, transactional or compressed; return the number of records."""

@@ -359,7 +359,7 @@ class CoordinatorPartition(Generic[S]):
         except Exception:
             # A defect: the shard no longer matches its log, and must not answer from its state. It is not loaded again
             # before the broker restarts: the log would trigger the same defect.
-            why = "%s is unloaded, it could not take over a record"
+            why = "%s is unloaded, since it could not take over a record"
             self._lines.exception("replay", pending.now_ms, why, self._name)
             self._waiting.append(pending)
             self.close()
@@ -388,7 +388,7 @@ class CoordinatorPartition(Generic[S]):
     def _reached(self, error: BrokerError | None) -> None:
         if error is not None and self.state is not PartitionState.CLOSED:
             # The shard's state may not be durable; only the log can tell, once it is online again.
-            _log.error("%s is unloaded, its log failed: %s", self._name, error)
+            _log.error("%s is unloaded, since its log failed: %s", self._name, error)
             self.close()
         while self._waiting and self._waiting[0].offset <= self._log.high_watermark:
             self._finish(self._waiting.popleft(), None)

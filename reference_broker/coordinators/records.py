@@ -59,7 +59,9 @@ def decode(
         version = _prefix(value, "value")
         if version not in value_class.SCHEMA.versions:
             known = value_class.SCHEMA.versions
-            raise DecodeError("version", 0, f"version {version} of {value_class.__name__}, known are {known}")
+            raise DecodeError(
+                "version", 0, f"version {version} of {value_class.__name__} is not known; the known ones are {known}"
+            )
         decoded, _ = program(value_class, version).decode(value, _PREFIX.size)
     except DecodeError:
         if kind not in unread:
@@ -70,6 +72,6 @@ def decode(
 
 def _prefix(data: bytes, part: str) -> int:
     if len(data) < _PREFIX.size:
-        raise DecodeError(part, 0, f"{len(data)} bytes, expected at least {_PREFIX.size}")
+        raise DecodeError(part, 0, f"there are {len(data)} bytes, but at least {_PREFIX.size} are needed")
     (prefix,) = _PREFIX.unpack_from(data)
     return int(prefix)

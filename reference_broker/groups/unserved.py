@@ -157,7 +157,9 @@ class UnservedGroup:
         if not knows_epochs:
             raise BrokerError(ErrorCode.UNSUPPORTED_VERSION, f"member {member_id} needs OffsetCommit 9 or above")
         if known != epoch:
-            raise BrokerError(ErrorCode.STALE_MEMBER_EPOCH, f"epoch {epoch}, the member's is {known}")
+            raise BrokerError(
+                ErrorCode.STALE_MEMBER_EPOCH, f"the request has epoch {epoch}, but the member's is {known}"
+            )
 
     def check_commit_in_transaction(self, commit: Commit) -> None:
         """Check a commit of offsets in a transaction, which may name a member.

@@ -385,5 +385,5 @@ class ClientWire(asyncio.BufferedProtocol):
 
     def _file_is_short(self, position: int, end: int) -> None:
         """Close a connection whose current response cannot be completed."""
-        self.session.break_off(f"a file of records ends at {position}, {end - position} bytes of it are missing")
+        self.session.break_off(f"a file of records ends at {position}, so {end - position} bytes of it are missing")
         self.abort()

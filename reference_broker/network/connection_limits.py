@@ -72,11 +72,11 @@ class ConnectionLimits:
     def refusal(self, host: str) -> str:
         """Return why another connection from an address is refused, or ""."""
         if self._count >= self._most:
-            return f"{self._count} connections are open, max.connections={self._most}"
+            return f"{self._count} connections are open, and max.connections is {self._most}"
         most = self._overrides.get(host, self._most_per_address)
         if self._counts[host] >= most:
             name = "max.connections.per.ip" + (".overrides" if host in self._overrides else "")
-            return f"it has {self._counts[host]} connections, {name}={most}"
+            return f"it has {self._counts[host]} connections, and {name} is {most}"
         return self._shortage(self._count)
 
     def opened(self, host: str) -> None:

@@ -158,7 +158,7 @@ class ClusterReplica(Replica):
         """
         self.check()
         if acks == Acks.ALL and len(self.isr) < self._required():
-            reason = f"the in-sync replicas are {list(self.isr)}, min.insync.replicas requires {self._required()}"
+            reason = f"the in-sync replicas are {list(self.isr)}, but min.insync.replicas requires {self._required()}"
             raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
 
     def when_acknowledged(self, acks: int, end_offset: int, callback: Reached) -> None:
@@ -176,7 +176,9 @@ class ClusterReplica(Replica):
 
     def _reached(self, callback: Reached, error: BrokerError | None) -> None:
         if error is None and len(self.maximal_isr) < self._required():
-            reason = f"only {sorted(self.maximal_isr)} may be in sync, min.insync.replicas requires {self._required()}"
+            reason = (
+                f"only {sorted(self.maximal_isr)} may be in sync, but min.insync.replicas requires {self._required()}"
+            )
             error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, reason)
         callback(error)
 
@@ -258,7 +260,9 @@ class ClusterReplica(Replica):
         if self.term is not None:
             self.term = self.term._replace(isr=in_sync.isr, partition_epoch=in_sync.partition_epoch)
         if in_sync.isr != before:
-            _log.info("%s: in sync are %s, before %s", self.log.folder, list(in_sync.isr), list(before))
+            _log.info(
+                "%s: the replicas in sync are %s; they were %s before", self.log.folder, list(in_sync.isr), list(before)
+            )
             for position in self._positions:
                 if position.broker_id not in in_sync.isr:
                     position.read_again()  # it may have caught up before the answer

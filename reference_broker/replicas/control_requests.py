@@ -171,7 +171,7 @@ class ControlRequests:
             done: see `Done`; may be called before this returns.
         """
         if len(self._queue) >= QUEUED_MAX:
-            done(RemoteProtocolError(f"{QUEUED_MAX} requests of controllers wait already, the limit"))
+            done(RemoteProtocolError(f"{QUEUED_MAX} requests of controllers wait already, which is the limit"))
             return
         self._queue.append((request, done))
         if len(self._queue) == 1:
@@ -219,7 +219,7 @@ class ControlRequests:
     def _carry_out(self, request: ControlRequest) -> _Steps[Message]:
         message = request.message
         if not isinstance(message, _Request):
-            raise TypeError(f"{type(message).__name__} is no request of a controller")
+            raise TypeError(f"{type(message).__name__} is not a request of a controller")
         refusal = self._refusal(message)
         if refusal is not None:
             return _refused(request, refusal)
@@ -238,7 +238,10 @@ class ControlRequests:
             code, reason = ErrorCode.INVALID_REQUEST, "it is a KRaft controller"
         elif _UNKNOWN_BROKER_EPOCH != request.broker_epoch < broker_epoch:
             # A higher one is that of a registration which this broker is about to hear of.
-            code, reason = ErrorCode.STALE_BROKER_EPOCH, f"broker epoch {request.broker_epoch}, now {broker_epoch}"
+            code, reason = (
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"the request has broker epoch {request.broker_epoch}, but it is {broker_epoch} now",
+            )
         elif request.controller_epoch < self.controller_epoch:
             code, reason = ErrorCode.STALE_CONTROLLER_EPOCH, f"its epoch is {request.controller_epoch}"
         if code is not None:
@@ -400,7 +403,7 @@ def _tell(name: str, controller_id: int, codes: Mapping[Partition, ErrorCode]) -
     refused = [(partition, code) for partition, code in codes.items() if code not in expected]
     if refused:
         (topic, number), code = refused[0]
-        text = "%s of controller %d: %d of %d partitions are refused, the first is %s-%d with %s"
+        text = "%s of controller %d: %d of %d partitions are refused; the first is %s-%d with %s"
         _log.warning(text, name, controller_id, len(refused), len(codes), topic, number, code.name)
 
 

@@ -413,10 +413,10 @@ class FetchSessions:
         if session is None:
             raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"session {request.session_id}")
         if request.session_epoch != session.epoch or session.is_busy:
-            reason = f"epoch {request.session_epoch}, expected {session.epoch}"
+            reason = f"the request has epoch {request.session_epoch}, but {session.epoch} is expected"
             raise BrokerError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, reason)
         if by_id != session.by_id:
-            raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "names and ids of topics in one session")
+            raise BrokerError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "the session mixes names and ids of topics")
         session.interrupt(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         session.is_full = False
         session.is_busy = True

@@ -115,7 +115,7 @@ def divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> FetchR
         reason = f"epoch {wanted.last_fetched_epoch} of the last record is unknown"
         raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, reason)
     if wanted.fetch_offset < log.log_start_offset:
-        reason = f"offset {wanted.fetch_offset}, the log begins at {log.log_start_offset}"
+        reason = f"the fetch offset is {wanted.fetch_offset}, but the log begins at {log.log_start_offset}"
         raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, reason)
     if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
         return FetchResponse.EpochEndOffset(epoch, end_offset)

@@ -69,7 +69,7 @@ class ApiHandler:
     Args:
         api: from a generated table: `APIS[ApiKey.GREET]`.
         handle: called with the `Call` and the request, on the broker's event loop, so it must not block. It gets the
-            parts of the broker that it names as keyword-only parameters, see `PARTS`. It returns the response, or a new
+            parts that it names as keyword-only parameters (see `PARTS`). It returns the response, or a new
             `DelayedOperation` that will receive it. A handler with potentially much work is a generator function and
             yields after each entry of the request: other connections get a turn after some of the yields. A
             `BrokerError` that it raises is answered with its code, a `RemoteProtocolError` closes the connection unless
@@ -111,17 +111,17 @@ class ApiHandler:
         if reason := _unfit(handle, PARTS | CLUSTER_PARTS if scope is Scope.CLUSTER else PARTS):
             raise TypeError(f"{api.name}: the handler {handle!r:.60} {reason}")
         if versions is not None and not (isinstance(versions, VersionRange) and all(map(_is_int, versions))):
-            raise TypeError(f"{api.name}: versions is {versions!r:.60}, a VersionRange is needed")
+            raise TypeError(f"{api.name}: versions is {versions!r:.60}, but a VersionRange is needed")
         if advertised_from is not None and not _is_int(advertised_from):
-            raise TypeError(f"{api.name}: advertised_from is {advertised_from!r:.60}, an int is needed")
+            raise TypeError(f"{api.name}: advertised_from is {advertised_from!r:.60}, but an int is needed")
         if not isinstance(scope, Scope):
-            raise TypeError(f"{api.name}: scope is {scope!r:.60}, a Scope is needed")
+            raise TypeError(f"{api.name}: scope is {scope!r:.60}, but a Scope is needed")
         served, known = (api.stable_versions, api.versions) if versions is None else (versions, api.known_versions)
         advertised = served if advertised_from is None else VersionRange(advertised_from, served.last)
         if not served or known & served != served:
-            raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, {known} exist")
+            raise LocalProtocolError(f"{api.name} ({api.key}): versions {served} are served, but {known} exist")
         if not advertised or advertised.first < 0:
-            text = f"advertised from {advertised_from}, it can be from 0 to {served.last}"
+            text = f"advertised from {advertised_from}, but it can be from 0 to {served.last}"
             raise LocalProtocolError(f"{api.name} ({api.key}): {text}")
         self.api = api
         self.handle = handle
@@ -132,7 +132,7 @@ class ApiHandler:
         self._parts = _parts_of(handle)
 
     def with_parts(self, parts: Mapping[str, Any]) -> Handler:
-        """Return `handle` with its parts bound, to be called with a `Call` and a request only.
+        """Return `handle` with its parts bound, to be called only with a `Call` and a request.
 
         Args:
             parts: parts of a broker, all of `PARTS`, and of `CLUSTER_PARTS` in a cluster.

@@ -212,7 +212,7 @@ def given_later(ask: Callable[[Callable[[M], None]], None]) -> M | DelayedOperat
 
 def _checked(response: Message | None) -> Message:
     if response is None:
-        raise LocalProtocolError("a delayed operation is completed with None, which is no response")
+        raise LocalProtocolError("a delayed operation is completed with None, which is not a response")
     return response
 
 

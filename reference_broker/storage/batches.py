@@ -170,9 +170,11 @@ class Window:
             raise PartialBatch(position, left, None)
         header = parse_header(self._data, at, position)
         if header.magic != BATCH_MAGIC:
-            raise DecodeError("magic", position, f"magic {header.magic}, batches of a log have {BATCH_MAGIC}")
+            raise DecodeError(
+                "magic", position, f"the magic is {header.magic}, but batches of a log have {BATCH_MAGIC}"
+            )
         if header.size_bytes < BATCH_HEADER_BYTES:
-            reason = f"batch of {header.size_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed"
+            reason = f"the batch has {header.size_bytes} bytes, but at least {BATCH_HEADER_BYTES} are needed"
             raise DecodeError("batch_length", position, reason)
         if header.size_bytes > left:
             raise PartialBatch(position, left, header.size_bytes)
@@ -229,7 +231,9 @@ def check_crc(header: BatchHeader, covered: Buffer) -> None:
     """
     computed = crc32c(covered)
     if computed != header.crc:
-        raise DecodeError("crc", header.position, f"checksum {header.crc:#010x}, the content has {computed:#010x}")
+        raise DecodeError(
+            "crc", header.position, f"the checksum is {header.crc:#010x}, but the content has {computed:#010x}"
+        )
 
 
 def check_no_gap(file: File, header: BatchHeader, next_offset: int) -> None:
@@ -279,8 +283,8 @@ def check_offsets(header: BatchHeader, next_offset: int, highest_offset: int) ->
     """
     highest_offset = min(highest_offset, OFFSET_MAX)
     if header.base_offset < next_offset or header.last_offset_delta < 0 or header.last_offset > highest_offset:
-        offsets = f"offsets {header.base_offset} to {header.last_offset}"
-        reason = f"{offsets}, expected {next_offset} or higher, up to {highest_offset}"
+        offsets = f"the batch has offsets {header.base_offset} to {header.last_offset}"
+        reason = f"{offsets}, but {next_offset} to {highest_offset} are expected"
         raise DecodeError("base_offset", header.position, reason)
 
 

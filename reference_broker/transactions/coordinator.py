@@ -228,7 +228,7 @@ class TransactionCoordinator:
             now_ms: the current time.
         """
         if not 0 < timeout_ms <= self._limits.max_timeout_ms:
-            reason = f"a timeout of {timeout_ms} ms, expected 1 to {self._limits.max_timeout_ms}"
+            reason = f"the timeout is {timeout_ms} ms, but 1 to {self._limits.max_timeout_ms} are allowed"
             done(BrokerError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, reason))
             return
 

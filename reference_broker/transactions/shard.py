@@ -83,7 +83,7 @@ class TransactionShard:
         if record is not None and isinstance(record.value, TransactionLogValue):
             known = TransactionState._value2member_map_
             if record.value.transaction_status not in known:
-                reason = f"state {record.value.transaction_status}, known are {list(known)}"
+                reason = f"state {record.value.transaction_status} is not known; the known ones are {list(known)}"
                 raise DecodeError("transaction_status", 0, reason)
         return record
 

@@ -47,7 +47,7 @@ TRANSACTION_EDGES: Final = Edges(
         TransactionState.EMPTY: {
             TransactionState.EMPTY: "a producer begins again",
             TransactionState.ONGOING: "the first partition or group is added",
-            TransactionState.PREPARE_ABORT: "version 2, an empty transaction is aborted",
+            TransactionState.PREPARE_ABORT: "in version 2, an empty transaction is aborted",
         },
         TransactionState.ONGOING: {
             TransactionState.ONGOING: "another partition or group is added",
@@ -60,7 +60,7 @@ TRANSACTION_EDGES: Final = Edges(
             ended: {
                 TransactionState.EMPTY: "a producer begins",
                 TransactionState.ONGOING: "the next transaction begins",
-                TransactionState.PREPARE_ABORT: "version 2, an empty transaction is aborted",
+                TransactionState.PREPARE_ABORT: "in version 2, an empty transaction is aborted",
             }
             for ended in _ENDED
         },
@@ -351,5 +351,5 @@ class Transaction:
         return BrokerError(ErrorCode.PRODUCER_FENCED, reason)
 
     def _invalid(self, is_commit: bool) -> BrokerError:
-        reason = f"{self.transactional_id!r} is {self.state.name}, it cannot {'commit' if is_commit else 'abort'}"
+        reason = f"{self.transactional_id!r} is {self.state.name} and cannot {'commit' if is_commit else 'abort'}"
         return BrokerError(ErrorCode.INVALID_TXN_STATE, reason)

@@ -123,7 +123,7 @@ class TransactionVerifier:
             self._refuse(question, ErrorCode.INVALID_PRODUCER_EPOCH, fenced)
             return
         if before is None and len(waiting) >= WAITING_MAX:
-            reason = f"{WAITING_MAX} transactional ids wait for broker {broker_id}, that is the limit"
+            reason = f"{WAITING_MAX} transactional ids wait for broker {broker_id}, which is the limit"
             self._refuse(question, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
             return
         waiting[question.transactional_id] = question

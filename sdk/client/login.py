@@ -93,7 +93,7 @@ def _oauthbearer(options: SecurityOptions) -> Login:
         if isinstance(token, str):
             token = Secret(token)
         if not isinstance(token, Secret):
-            reason = f"expected a function that returns a string, it returned {type(token).__name__}"
+            reason = f"expected a function that returns a string, but it returned {type(token).__name__}"
             raise ConfigurationError("sasl_oauthbearer_token", token, reason)
         return OAuthBearerAuthenticator(token, options.sasl_oauthbearer_extensions)
 

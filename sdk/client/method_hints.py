@@ -44,7 +44,8 @@ PRODUCER: Final[Mapping[str, str]] = {
     "nothing needs to be polled: callbacks run as deliveries are settled; flush waits for all": "poll",
     "send makes the batches: use send_many for many records": "create_batch produce_batch send_batch",
     "use close": "stop",
-    "close(flush=False) fails what is not acknowledged, abort_transaction what a transaction has sent": "abort purge",
+    "close(flush=False) fails the records that are not acknowledged, "
+    "and abort_transaction those of a transaction": "abort purge",
     "start does it": "init_transactions",
     "use send_offsets": "send_offsets_to_transaction",
     "use describe_topics or list_topics of Admin, or partitions_for of Consumer": (
@@ -57,8 +58,8 @@ PRODUCER: Final[Mapping[str, str]] = {
 CONSUMER: Final[Mapping[str, str]] = {
     "iterate over the consumer, or use getmany(timeout_ms=…)": "consume getone next poll",
     "use close": "stop",
-    "subscribe replaces the subscription, close ends it": "unsubscribe",
-    "assign replaces the partitions, and takes an empty list": "incremental_assign incremental_unassign unassign",
+    "subscribe replaces the subscription; close ends it": "unsubscribe",
+    "assign replaces the partitions, and also takes an empty list": "incremental_assign incremental_unassign unassign",
     "use commit": "commit_async commit_sync",
     "set enable_auto_finish=False, and call finish with the records that are done": "store_offsets",
     "seek to what committed returns": "seek_to_committed",

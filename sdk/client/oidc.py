@@ -127,7 +127,9 @@ class ClientCredentials:
                 async for chunk in response.content.iter_any():
                     data += chunk
                     if len(data) > RESPONSE_BYTES_MAX:
-                        raise TokenUnavailable(f"{self._host}: over {RESPONSE_BYTES_MAX} bytes, no token has so many")
+                        raise TokenUnavailable(
+                            f"{self._host} sent more than {RESPONSE_BYTES_MAX} bytes, and no token has so many"
+                        )
                 return response.status, _json_object(bytes(data))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TokenUnavailable(f"{self._host}: {str(error) or type(error).__name__}") from error

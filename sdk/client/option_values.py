@@ -103,7 +103,9 @@ def read_bootstrap_servers(name: str, value: object) -> BootstrapServers:
             protocols[text.strip()] = protocol.upper()
             if protocol.upper() not in SECURITY_PROTOCOLS:
                 known = ", ".join(f"{each}://" for each in SECURITY_PROTOCOLS)
-                raise ConfigurationError(name, text, f"{protocol}:// is no protocol of Kafka; expected one of {known}")
+                raise ConfigurationError(
+                    name, text, f"{protocol}:// is not a protocol of Kafka; expected one of {known}"
+                )
     found = BootstrapServers(addresses(given))
     found.protocols = protocols
     return found
@@ -223,7 +225,7 @@ def read_wire_text(name: str, value: object) -> str | None:
     check_encodable(name, value)
     size_bytes = len(value.encode())
     if size_bytes > MAX_STRING_BYTES:
-        reason = f"{size_bytes} bytes as UTF-8, at most {MAX_STRING_BYTES} allowed"
+        reason = f"{size_bytes} bytes as UTF-8, but at most {MAX_STRING_BYTES} are allowed"
         raise ConfigurationError(name, f"{value[:_SHOWN_CHARACTERS]}…", reason)
     return value
 

@@ -376,7 +376,7 @@ class ConsumerOptions(ClientOptions):
                 if name in given and is_refused:
                     raise ConfigurationError(name, value, "has no effect without group_id")
         if self.group_protocol == "classic" and self.group_remote_assignor is not None:
-            reason = 'has no effect with group_protocol="classic": members assign the partitions, see assignors'
+            reason = 'has no effect with group_protocol="classic": members assign the partitions (see assignors)'
             raise ConfigurationError("group_remote_assignor", self.group_remote_assignor, reason)
         for name in _CLASSIC_OPTIONS if self.group_protocol == "consumer" else ():
             if name in given:
@@ -413,7 +413,7 @@ def _check_zookeeper(options: ConsumerOptions, given: Collection[str]) -> None:
         if name in given and value is not None:
             raise ConfigurationError(name, value, f'has no effect with group_protocol="zookeeper": {advice}')
     if "assignors" in given and options.assignors not in _ZOOKEEPER_ASSIGNORS:
-        reason = 'expected "range" or "roundrobin", one of them, with group_protocol="zookeeper"'
+        reason = 'expected one of "range" and "roundrobin" with group_protocol="zookeeper"'
         raise ConfigurationError("assignors", options.assignors, reason)
 
 
@@ -441,7 +441,7 @@ _ZOOKEEPER_OPTIONS: Final = (
 
 #: Options without effect in a group in ZooKeeper, and why.
 _NOT_IN_ZOOKEEPER: Final = {
-    "group_remote_assignor": "members assign the partitions, see assignors",
+    "group_remote_assignor": "members assign the partitions (see assignors)",
     "group_instance_id": "it has no static members",
     "session_timeout_ms": "use zookeeper_session_timeout_ms",
     "heartbeat_interval_ms": "the session with ZooKeeper takes the place of heartbeats",

@@ -634,7 +634,7 @@ class Consumer(Hinting, Generic[Key, Value], hints=CONSUMER):
         """
         group = self._started().group
         if group is None:
-            raise LocalProtocolError("group_metadata: there is no group, set group_id")
+            raise LocalProtocolError("group_metadata: there is no group; set group_id")
         return group.metadata()
 
     # Internals.

@@ -185,7 +185,7 @@ class BlockingListenerCalls:
                 result.close()
                 raise LocalProtocolError(
                     f"{type(self._listener).__name__}.{_METHODS[type(event)]} is a coroutine function: "
-                    "kafkawire.sync calls plain ones, kafkawire.Consumer awaits"
+                    "kafkawire.sync calls plain functions, and kafkawire.Consumer awaits coroutines"
                 )
         except BaseException as error:  # the application's error: its next read raises it
             return contained(error)

@@ -98,7 +98,9 @@ class AssignmentChanges:
 
     def _check_idle(self) -> None:
         if self.busy:
-            raise LocalProtocolError(f"group {self.group_id}: {self._event!r} has not ended, one at a time")
+            raise LocalProtocolError(
+                f"group {self.group_id}: {self._event!r} has not ended, and only one may run at a time"
+            )
 
     def revoke(
         self, partitions: Iterable[TopicPartition], generation: int, deadline_ms: int, now_ms: int, then: Step

@@ -348,7 +348,7 @@ class ClassicGroup:
             self._assignment_changes.keep_to(self._subscription.topics(self._router.metadata))
 
         if going:
-            self._wants_join = self._wants_join or "partitions were revoked, others may have them now"
+            self._wants_join = self._wants_join or "partitions were revoked, so others may have them now"
         self._assignment_changes.revoke(going, generation, self._commit_deadline_ms(now_ms), now_ms, revoked)
 
     # Heartbeats.

@@ -123,10 +123,10 @@ def _encode(message: Message) -> bytes:
 def _decode(message: type[M], data: bytes) -> M:
     oldest, newest = message.SCHEMA.versions
     if len(data) < VERSION_BYTES:
-        raise DecodeError("version", 0, f"{VERSION_BYTES} bytes needed, {len(data)} left")
+        raise DecodeError("version", 0, f"{VERSION_BYTES} bytes are needed, but {len(data)} are left")
     version = int.from_bytes(data[:VERSION_BYTES], "big", signed=True)
     if version < oldest:
-        raise DecodeError("version", 0, f"{version}, the oldest is {oldest}")
+        raise DecodeError("version", 0, f"version {version} is not known; the oldest is {oldest}")
     return program(message, min(version, newest)).decode(data, VERSION_BYTES)[0]
 
 

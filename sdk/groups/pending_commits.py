@@ -77,7 +77,7 @@ class PendingCommits:
     ) -> None:
         """Take a commit; see `Offsets.commit`. A member commits only for its own partitions."""
         if len(self.waiters) >= MAX_COMMITS:
-            on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, that is the limit"), now_ms)
+            on_done(LocalProtocolError(f"{MAX_COMMITS} commits have not ended yet, which is the limit"), now_ms)
             return
         if member is not None and member.failure is not None:
             on_done(member.failure, now_ms)

@@ -66,7 +66,7 @@ class TopicFilter:
         self.kind: Final = kind
         self._excludes_internal = excludes_internal
         if len(expression) > EXPRESSION_CHARACTERS_MAX:
-            reason = f"has {len(expression)} characters, at most {EXPRESSION_CHARACTERS_MAX} are allowed"
+            reason = f"has {len(expression)} characters, but at most {EXPRESSION_CHARACTERS_MAX} are allowed"
             raise ConfigurationError(kind.value, f"{expression[:60]}…", reason)
         if _NESTED_CLASS.match(self.expression):
             raise ConfigurationError(kind.value, self.expression, "a class of characters must not contain [ or &&")

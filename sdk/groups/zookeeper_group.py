@@ -611,7 +611,9 @@ class ZookeeperGroup:
     def _begin(self, steps: Steps[R], then: Callable[[R, int], None]) -> None:
         """Begin steps on the registry, one sequence at a time."""
         if self._work is not None:
-            raise LocalProtocolError(f"group {self._settings.group_id}: the former steps have not ended, one at a time")
+            raise LocalProtocolError(
+                f"group {self._settings.group_id}: the former steps have not ended, and only one may run at a time"
+            )
 
         def done(result: R, now_ms: int) -> None:
             self._work = None

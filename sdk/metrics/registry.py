@@ -56,7 +56,7 @@ class Registry:
     def gauge(self, group: str, stem: str, read: Callable[[int], float]) -> None:
         """Register a value that is computed when it is read; `read` takes the time, and can run in any thread."""
         if METRICS[group, stem, ()].stats != (Stat.GAUGE,):
-            raise LocalProtocolError(f"{stem} of {group} is no gauge")
+            raise LocalProtocolError(f"{stem} of {group} is not a gauge")
         self._gauges[MetricName(self._group(group), stem)] = read
 
     def source(self, read: Callable[[int], Iterable[tuple[MetricName, float]]]) -> None:

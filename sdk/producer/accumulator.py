@@ -108,7 +108,7 @@ class Accumulator:
         if BATCH_HEADER_BYTES + record.bound_bytes > self._largest_bytes:
             name = "max_request_size" if self._largest_bytes == self._options.max_request_size else "buffer_memory"
             raise RecordTooLarge(
-                f"record of up to {record.bound_bytes} bytes, {name}={self._largest_bytes} leaves "
+                f"the record may take {record.bound_bytes} bytes, but {name}={self._largest_bytes} leaves "
                 f"{self._largest_bytes - BATCH_HEADER_BYTES}"
             )
         try:

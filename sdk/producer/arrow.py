@@ -185,7 +185,7 @@ def _numbers(batch: pyarrow.RecordBatch, first: int, name: object, kind: Any, nu
     except pyarrow.ArrowInvalid as error:
         numbers = enumerate(array.to_pylist(), first)
         row, number = next((row, each) for row, each in numbers if each is not None and not null <= each < -null)
-        raise EncodeError(f"row {row}, column {name!r}", f"{number}, not within {null} and {-null - 1}") from error
+        raise EncodeError(f"row {row}, column {name!r}", f"{number} is not within {null} and {-null - 1}") from error
     return _bytes(array, kind.bit_width // 8)
 
 

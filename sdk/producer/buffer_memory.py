@@ -40,7 +40,7 @@ class BufferMemory:
             room_bytes = self._limit_bytes - self._taken.tell()
             if needed_bytes > room_bytes:
                 raise BufferFull(
-                    f"{self._limit_bytes - room_bytes} bytes are not acknowledged yet, {needed_bytes} more exceed "
+                    f"{self._limit_bytes - room_bytes} bytes are not acknowledged yet, and {needed_bytes} more exceed "
                     f"buffer_memory={self._limit_bytes}; wait with producer.drain() and send again, or use send_many"
                 )
             taken_bytes = min(wished_bytes, room_bytes)

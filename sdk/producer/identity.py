@@ -203,7 +203,7 @@ class ProducerIdentity:
         else:
             self.trouble = error
             self._attempts.failed(error, now_ms)
-            self._lines.warning("trouble", now_ms, "no producer id yet, asking again: %s", error)
+            self._lines.warning("trouble", now_ms, "there is no producer id yet; asking again: %s", error)
 
     def _take(self, answer: InitProducerIdResponse) -> None:
         given = ProducerId(answer.producer_id, answer.producer_epoch, self._transactional_id is not None)
@@ -232,7 +232,7 @@ class ProducerIdentity:
         elif self._insists:
             self.fail(_cannot(error) if _rules_out(error) else error)
         else:
-            logger.warning("sending without idempotence, retries may store records twice: %s", error)
+            logger.warning("sending without idempotence, so retries may store records twice: %s", error)
             self.trouble = None
             self.enabled = False
             self.ready.keep(None)

@@ -79,9 +79,9 @@ class ApiRegistry(Mapping[int, Api]):
         """
         schema: Schema | None = getattr(request, "SCHEMA", None)
         if schema is None:
-            raise LocalProtocolError(f"{request.__qualname__} is not a message, an instance of a request is needed")
+            raise LocalProtocolError(f"{request.__qualname__} is not a message; an instance of a request is needed")
         if schema.kind != "request" or schema.key is None:
-            raise LocalProtocolError(f"{schema.name} is a {schema.kind}, a request is needed")
+            raise LocalProtocolError(f"{schema.name} is a {schema.kind}, but a request is needed")
         api = self._apis.get(schema.key)
         if api is None:
             raise LocalProtocolError(
@@ -108,14 +108,16 @@ class ApiRegistry(Mapping[int, Api]):
         for key, served in versions.items():
             known = self._apis[key].known_versions if key in self._apis else VersionRange(0, -1)
             if known & served != served:
-                raise LocalProtocolError(f"API key {key}: versions {served} are served, the registry has {known}")
+                raise LocalProtocolError(f"API key {key}: versions {served} are served, but the registry has {known}")
         self._checked = versions
 
 
 def _all_of(tables: Iterable[Mapping[Any, Api]]) -> Iterator[Api]:
     for number, table in enumerate(tables, start=1):
         if not isinstance(table, Mapping):
-            raise TypeError(f"table {number} is {quoted(table)}, a generated table `APIS` or an ApiRegistry is needed")
+            raise TypeError(
+                f"table {number} is {quoted(table)}, but a generated table `APIS` or an ApiRegistry is needed"
+            )
         for api in table.values():
             if not isinstance(api, Api):
                 raise TypeError(f"table {number} holds {quoted(api)}, which is not an Api")
@@ -139,11 +141,12 @@ def _check(api: Api) -> None:
             raise LocalProtocolError(f"{_shown(api)}: {api.name}{kind.title()} is {what}, not its {kind}")
         ours, theirs = api.known_versions, schema.known_versions
         if ours & theirs != ours:
-            raise LocalProtocolError(f"{_shown(api)}: versions {ours}, {schema.name} has {theirs}")
+            raise LocalProtocolError(f"{_shown(api)}: the versions are {ours}, but {schema.name} has {theirs}")
         for version in headers:
             if version not in header.SCHEMA.known_versions:
                 raise LocalProtocolError(
-                    f"{_shown(api)}: {kind} header {version}, versions {header.SCHEMA.known_versions} exist"
+                    f"{_shown(api)}: {kind} header {version} does not exist; "
+                    f"the known versions are {header.SCHEMA.known_versions}"
                 )
 
 

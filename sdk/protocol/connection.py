@@ -129,7 +129,7 @@ def checked_in_flight(max_in_flight: int) -> int:
         LocalProtocolError: the limit is not a number from 1 on, so nothing could be sent.
     """
     if not isinstance(max_in_flight, int) or max_in_flight < 1:
-        raise LocalProtocolError(f"max_in_flight is {quoted(max_in_flight)}, a number from 1 on is needed")
+        raise LocalProtocolError(f"max_in_flight is {quoted(max_in_flight)}, but a number from 1 on is needed")
     return max_in_flight
 
 
@@ -272,11 +272,15 @@ class ClientConnection:
         """
         in_flight = len(self._waiting) + len(self._held) - self._gate_waits
         if in_flight >= self._max_in_flight:
-            raise LocalProtocolError(f"{in_flight} requests in flight, at most {self._max_in_flight} allowed")
+            raise LocalProtocolError(
+                f"{in_flight} requests are in flight, but at most {self._max_in_flight} are allowed"
+            )
         gate = self._gate
         is_shut = gate.state is not ConnectionState.READY and gate.is_shut
         if is_shut and gate.state is not ConnectionState.REAUTHENTICATION:
-            raise LocalProtocolError(f"a request in the state {gate.state.value!r}, the connection is not ready")
+            raise LocalProtocolError(
+                f"no request can be sent in the state {gate.state.value!r}, since the connection is not ready"
+            )
         sent, form = self._framed_request(message, version)
         if is_shut or now_ms >= gate.session_ends_ms:
             self._held.append((sent, form, expect_response))
@@ -295,11 +299,12 @@ class ClientConnection:
             RemoteProtocolError: no request waits for a response, or the frame is larger than any response to the gate.
         """
         if not self._waiting:
-            raise RemoteProtocolError(f"frame of {length} bytes, but no request waits for a response")
+            raise RemoteProtocolError(f"a frame of {length} bytes came, but no request waits for a response")
         _, form, is_gates = self._waiting[0]
         if is_gates and length > GATE_FRAME_BYTES_MAX:
             raise RemoteProtocolError(
-                f"{form.api.name} response of {length} bytes, at most {GATE_FRAME_BYTES_MAX} allowed while connecting"
+                f"the {form.api.name} response has {length} bytes, "
+                f"but at most {GATE_FRAME_BYTES_MAX} are allowed while connecting"
             )
 
     def receive(self, frame: Buffer) -> Received:
@@ -319,7 +324,7 @@ class ClientConnection:
         header, start = form.response_header.decode(frame)
         if header.correlation_id != correlation_id:
             raise RemoteProtocolError(
-                f"response with correlation id {header.correlation_id}, {correlation_id} ({api.name}) is next"
+                f"the response has correlation id {header.correlation_id}, but {correlation_id} ({api.name}) is next"
             )
         version = form.version
         if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(frame, start):

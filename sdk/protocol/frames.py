@@ -35,7 +35,7 @@ class FrameTooLarge(RemoteProtocolError):
     """The peer announced a frame outside 0..limit bytes; nothing more can be read from the connection."""
 
     def __init__(self, length: int, limit: int) -> None:
-        super().__init__(f"frame of {length} bytes announced, 0 to {limit} allowed")
+        super().__init__(f"a frame of {length} bytes is announced, but 0 to {limit} are allowed")
         self.length = length
         self.limit = limit
 
@@ -124,7 +124,7 @@ def frame_prefix(length: int) -> bytes:
         LocalProtocolError: the length does not fit into an int32.
     """
     if length > MAX_LENGTH:
-        raise LocalProtocolError(f"frame of {length} bytes, at most {MAX_LENGTH} can be sent")
+        raise LocalProtocolError(f"the frame has {length} bytes, but at most {MAX_LENGTH} can be sent")
     return length.to_bytes(LENGTH_BYTES, "big")
 
 

@@ -83,7 +83,7 @@ CONNECTION_EDGES: Final = Edges(
             for state in _OF_THE_NETWORK
         },
         ConnectionState.VERSIONS: {
-            ConnectionState.AUTHENTICATION: "the versions are known, the broker wants a login",
+            ConnectionState.AUTHENTICATION: "the versions are known, and the broker wants a login",
             ConnectionState.READY: "the versions are known",
         },
         ConnectionState.AUTHENTICATION: {ConnectionState.READY: "the login succeeds"},
@@ -214,7 +214,9 @@ class Gate:
         self._rounds += 1
         if len(response.auth_bytes) > CHALLENGE_BYTES_MAX:
             size = len(response.auth_bytes)
-            raise RemoteProtocolError(f"SASL challenge of {size} bytes, at most {CHALLENGE_BYTES_MAX} allowed")
+            raise RemoteProtocolError(
+                f"the SASL challenge has {size} bytes, but at most {CHALLENGE_BYTES_MAX} are allowed"
+            )
         answer = authenticator.respond(bytes(response.auth_bytes))
         if answer is None:
             self._authenticated(response.session_lifetime_ms)
@@ -235,7 +237,7 @@ def _handshake_refusal(mechanism: str, response: SaslHandshakeResponse) -> str:
     if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
         return "this listener of the broker does not use SASL, or not now"
     offered = ", ".join(sorted(response.mechanisms)) or "none"
-    return f"the mechanism {mechanism} was refused, the broker offers {_printable(offered)}"
+    return f"the mechanism {mechanism} was refused; the broker offers {_printable(offered)}"
 
 
 def _printable(text: str) -> str:

@@ -106,7 +106,7 @@ def _structure_to_json(message: Message, structure: Layout, path: str) -> dict[s
         name = _join(path, _json_name(absent.name))
         if not absent.ignorable and not is_default(_content(message, absent.name, name), absent.new_default()):
             raise UnsupportedVersion(
-                f"{name}: not in version {structure.version} of {structure.name}, exists in {absent.versions}"
+                f"{name}: it is not in version {structure.version} of {structure.name}, but exists in {absent.versions}"
             )
     value = {}
     nullable = {field.name for field in structure.cls.FIELDS if field.nullable is not None}
@@ -182,7 +182,7 @@ def _structure_from_json(value: Any, structure: Layout, path: str) -> Message:
             inner = None if own is None else own.structure
             setattr(message, field.name, _field_from_json(value[name], field, inner, _join(path, name)))
         elif own is not None and own.tag is None:
-            reason = f"missing, version {structure.version} of {structure.name} has it"
+            reason = f"it is missing, although version {structure.version} of {structure.name} has it"
             raise EncodeError(_join(path, name), reason + _meant(name, value, structure))
     return message
 
@@ -206,7 +206,7 @@ def _element_from_json(value: Any, field: Field, structure: Layout | None, path:
     match field.type:
         case type():
             if structure is None:
-                raise UnsupportedVersion(f"{path}: not in this version, exists in {field.versions}")
+                raise UnsupportedVersion(f"{path}: it is not in this version, but exists in {field.versions}")
             return _structure_from_json(value, structure, path)
         case "bytes" | "records" | "uuid" if isinstance(value, str):
             return _bytes_from_json(value, field.type, path)

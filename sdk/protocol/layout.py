@@ -160,7 +160,7 @@ def layout(cls: type[Message], version: int) -> Layout:
     if not isinstance(version, int) or isinstance(version, bool):
         raise LocalProtocolError(f"{schema.name}: version {quoted(version)} is not an int")
     if version not in (known := schema.known_versions):
-        raise UnsupportedVersion(f"{schema.name} has no version {digits(version)}, versions {known} exist")
+        raise UnsupportedVersion(f"{schema.name} has no version {digits(version)}; the known versions are {known}")
     return _structure(cls, int(version), schema.flexible is not None and version in schema.flexible)
 
 

@@ -76,7 +76,7 @@ class Negotiation:
             raise UnsupportedVersion(f"{api.name}: the broker does not offer it")
         theirs = self._versions[api.key]
         if not ours & theirs:
-            raise UnsupportedVersion(f"{api.name}: versions {ours} are known here, the broker offers {theirs}")
+            raise UnsupportedVersion(f"{api.name}: versions {ours} are known here, but the broker offers {theirs}")
         return (ours & theirs).last
 
     def offers(self, api: Api) -> bool:

@@ -234,14 +234,18 @@ def read_request(frame: Buffer, apis: Mapping[int, Api] = KAFKA_APIS) -> Request
 def _read_request(frame: Buffer, apis: Mapping[int, Api]) -> tuple[Request, int]:
     """Return the request and the number of bytes that follow it."""
     if len(frame) < HEADER_START.size:
-        raise RemoteProtocolError(f"request of {len(frame)} bytes, {HEADER_START.size} are needed for its header")
+        raise RemoteProtocolError(
+            f"the request has {len(frame)} bytes, but {HEADER_START.size} are needed for its header"
+        )
     key, version, correlation_id = HEADER_START.unpack_from(frame)
     api = apis.get(key)
     if api is None:
         raise RemoteProtocolError(f"no API has the key {key}")
     if version not in api.known_versions:
         if api.key != ApiKey.API_VERSIONS:
-            raise UnsupportedVersion(f"{api.name} has no version {version}, versions {api.known_versions} exist")
+            raise UnsupportedVersion(
+                f"{api.name} has no version {version}; the known versions are {api.known_versions}"
+            )
         client_id = _client_id(frame)
         first = api.versions.first
         return Request(api, first, correlation_id, client_id, ApiVersionsRequest(), len(frame), version), 0
@@ -277,7 +281,8 @@ def observe(request: Request | Sent, frame: Buffer) -> Received:
     header, start = program(ResponseHeader, api.response_header_version(version)).decode(frame)
     if header.correlation_id != request.correlation_id:
         raise RemoteProtocolError(
-            f"response with correlation id {header.correlation_id}, the {api.name} request has {request.correlation_id}"
+            f"the response has correlation id {header.correlation_id}, "
+            f"but the {api.name} request has {request.correlation_id}"
         )
     if api.key == ApiKey.API_VERSIONS:
         if opens_with_unsupported_version(frame, start):

@@ -106,12 +106,12 @@ class Refused(Exception):
 
 def short(size: int, left: int) -> str:
     """Return the reason for refusing a read past the end."""
-    return f"{size} bytes needed, {left} left"
+    return f"{size} bytes are needed, but {left} are left"
 
 
 def too_many(count: int, left: int) -> str:
     """Return the reason for refusing a count above the remaining bytes; an element takes at least one byte."""
-    return f"{count} elements announced, {left} bytes left"
+    return f"{count} elements are announced, but {left} bytes are left"
 
 
 def invalid_tag(tag: int) -> str:
@@ -131,7 +131,7 @@ def other_class(cls: type, value: object) -> str:
 
 def missing(cls: type, version: int, others: str) -> str:
     """Return the reason for refusing a field that is set but exists only in other versions."""
-    return f"not in version {version} of {cls.__qualname__}, exists in {others}"
+    return f"it is not in version {version} of {cls.__qualname__}, but exists in {others}"
 
 
 def is_default(value: Any, default: Any) -> bool:
@@ -203,7 +203,7 @@ def as_string(value: object) -> bytes:
     except UnicodeEncodeError as error:
         raise Refused(f"{quoted(value)} is not encodable as UTF-8: {error.reason}") from None
     if len(encoded) > MAX_STRING_BYTES:
-        raise Refused(f"string of {len(encoded)} bytes, at most {MAX_STRING_BYTES} allowed")
+        raise Refused(f"the string has {len(encoded)} bytes, but at most {MAX_STRING_BYTES} are allowed")
     return encoded
 
 
@@ -235,7 +235,7 @@ def as_buffer(value: object) -> Buffer:
         except (TypeError, BufferError, ValueError):
             raise Refused(f"expected bytes or another contiguous buffer, got {_kind(value)}") from None
     if len(buffer) > MAX_LENGTH:
-        raise Refused(f"{len(buffer)} bytes, at most {MAX_LENGTH} allowed")
+        raise Refused(f"there are {len(buffer)} bytes, but at most {MAX_LENGTH} are allowed")
     return buffer
 
 
@@ -281,7 +281,7 @@ def as_part(value: Any) -> tuple[Any, int]:
         return buffer, len(buffer)
     size = len(value)
     if size > MAX_LENGTH:
-        raise Refused(f"{size} bytes, at most {MAX_LENGTH} allowed")
+        raise Refused(f"there are {size} bytes, but at most {MAX_LENGTH} are allowed")
     return value, size
 
 
@@ -346,7 +346,7 @@ def as_tags(value: Any, known: Iterable[int], invalid: Iterable[int] = ()) -> li
         if not 0 <= tag <= MAX_TAG:
             raise Refused(f"tag {digits(tag)} is outside 0 to {MAX_TAG}")
         if tags and tag <= tags[-1][0]:
-            raise Refused(f"tag {tag} after tag {tags[-1][0]}, ascending order needed")
+            raise Refused(f"tag {tag} follows tag {tags[-1][0]}, but ascending order is needed")
         tags.append((tag, as_buffer(content)))
     return tags
 

@@ -89,7 +89,7 @@ def program(message: str | type[M], version: int, engine: str | None = None) -> 
         engine = ENGINE
     if engine not in ENGINES or (engine == "native" and native is None):
         available = [name for name in ENGINES if name != "native" or native is not None]
-        raise LocalProtocolError(f"engine {quoted(engine)} is not available, {', '.join(available)} are")
+        raise LocalProtocolError(f"engine {quoted(engine)} is not available; {', '.join(available)} are")
     cls = message_class(message) if isinstance(message, str) else message
     made = import_module(f"kafkawire.sdk.protocol.engines.{engine}").Program(layout(cls, version))
     return cast("Program[M]", made)

@@ -155,7 +155,8 @@ class ScramClient:
             raise RemoteProtocolError("SCRAM: the broker did not extend the client's nonce")
         if not self._iterations_min <= iterations <= ITERATIONS_MAX:
             raise RemoteProtocolError(
-                f"SCRAM: {iterations} iterations asked for, {self._iterations_min} to {ITERATIONS_MAX} allowed"
+                f"SCRAM: {iterations} iterations are asked for, "
+                f"but {self._iterations_min} to {ITERATIONS_MAX} are allowed"
             )
         salted = salted_password(self._mechanism, self._password.reveal(), _unbase64(found["salt"], "salt"), iterations)
         bare = f"c={_CHANNEL_BINDING},r={nonce}"
@@ -286,14 +287,16 @@ def _user(name: str) -> str:
 def _read(pattern: re.Pattern[str], data: bytes, what: str) -> tuple[str, dict[str, Any]]:
     """Return the text of a message and its parts. Errors do not quote the message, which may be secret."""
     if len(data) > MESSAGE_BYTES_MAX:
-        raise RemoteProtocolError(f"SCRAM: {what} has {len(data)} bytes, at most {MESSAGE_BYTES_MAX} allowed")
+        raise RemoteProtocolError(
+            f"SCRAM: the {what} has {len(data)} bytes, but at most {MESSAGE_BYTES_MAX} are allowed"
+        )
     try:
         text = bytes(data).decode()
     except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"SCRAM: {what} is not UTF-8 at byte {error.start}") from None
+        raise RemoteProtocolError(f"SCRAM: the {what} is not UTF-8 at byte {error.start}") from None
     match = pattern.fullmatch(text)
     if match is None:
-        raise RemoteProtocolError(f"SCRAM: {what}, {len(data)} bytes, does not follow RFC 5802")
+        raise RemoteProtocolError(f"SCRAM: the {what} of {len(data)} bytes does not follow RFC 5802")
     return text, match.groupdict()
 
 

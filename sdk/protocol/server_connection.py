@@ -150,7 +150,9 @@ class ServerConnection:
         if type(frame) is not bytearray:
             frame = frame_bytes(frame)
         if len(frame) < HEADER_START.size:
-            raise RemoteProtocolError(f"request of {len(frame)} bytes, {HEADER_START.size} are needed for its header")
+            raise RemoteProtocolError(
+                f"the request has {len(frame)} bytes, but {HEADER_START.size} are needed for its header"
+            )
         key, version, correlation_id = HEADER_START.unpack_from(frame)
         form = self._forms.get((key, version)) or self._form(key, version)
         if form is None:
@@ -203,7 +205,7 @@ class ServerConnection:
         if version not in supported:
             if key == ApiKey.API_VERSIONS:
                 return None
-            raise RemoteProtocolError(f"{api.name} version {version} is not served here, {supported} are")
+            raise RemoteProtocolError(f"{api.name} version {version} is not served here; {supported} are")
         response_header = program(ResponseHeader, api.response_header_version(version))
         form = self._forms[key, version] = _ServedForm(
             api,
@@ -244,5 +246,5 @@ def framed(head: bytes, parts: Sequence[Buffer], bytes_max: int = MAX_LENGTH) ->
     """
     length = len(head) + sum(map(len, parts))
     if length > bytes_max:
-        raise LocalProtocolError(f"frame of {length} bytes, at most {bytes_max} can be sent")
+        raise LocalProtocolError(f"the frame has {length} bytes, but at most {bytes_max} can be sent")
     return [frame_prefix(length) + head + parts[0], *parts[1:]]

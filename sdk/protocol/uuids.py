@@ -43,10 +43,10 @@ def parse_uuid(text: str) -> bytes:
         LocalProtocolError: the text is not a UUID.
     """
     if not isinstance(text, str):
-        raise LocalProtocolError(f"{quoted(text, _SHOWN_CHARACTERS)} is not a UUID: 22 characters of text expected")
+        raise LocalProtocolError(f"{quoted(text, _SHOWN_CHARACTERS)} is not a UUID: 22 characters of text are expected")
     if not _TEXT.fullmatch(text):
         raise LocalProtocolError(
-            f"{text[:_SHOWN_CHARACTERS]!r} of {len(text)} characters is not a UUID: 22 of URL-safe base64 expected"
+            f"{text[:_SHOWN_CHARACTERS]!r} of {len(text)} characters is not a UUID: 22 of URL-safe base64 are expected"
         )
     return base64.urlsafe_b64decode(text[:22] + "==")
 
@@ -58,10 +58,10 @@ def format_uuid(uuid: bytes) -> str:
         LocalProtocolError: the argument is not bytes, or not 16 of them.
     """
     if not isinstance(uuid, bytes | bytearray | memoryview):
-        raise LocalProtocolError(f"{quoted(uuid, _SHOWN_CHARACTERS)} is not a UUID: {_SIZE_BYTES} bytes expected")
+        raise LocalProtocolError(f"{quoted(uuid, _SHOWN_CHARACTERS)} is not a UUID: {_SIZE_BYTES} bytes are expected")
     content = bytes(uuid)  # the bytes of a view, for any element type
     if len(content) != _SIZE_BYTES:
-        raise LocalProtocolError(f"UUID of {len(content)} bytes, {_SIZE_BYTES} expected")
+        raise LocalProtocolError(f"the UUID has {len(content)} bytes, but {_SIZE_BYTES} are expected")
     return base64.urlsafe_b64encode(content).decode("ascii").rstrip("=")
 
 

@@ -96,7 +96,10 @@ class ControlRecord(NamedTuple):
         if self.key.type in MARKERS:
             return key, _VERSION.pack(self.version) + program(type(self.body), self.version).encode(self.body)
         if self.version != (first := self.body.SCHEMA.versions.first):
-            raise EncodeError("version", f"{self.version}, a {self.key.name} record is always read as version {first}")
+            raise EncodeError(
+                "version",
+                f"{self.version} cannot be written: a {self.key.name} record is always read as version {first}",
+            )
         return key, program(type(self.body), self.version).encode(self.body)
 
 
@@ -113,7 +116,7 @@ def control_type(record: Record) -> ControlKey:
         )
     key = ControlKey(*CONTROL_KEY_HEADER.unpack_from(record.key))
     if key.version < 0:
-        raise DecodeError("key", 0, f"version {key.version} of a control record's key")
+        raise DecodeError("key", 0, f"version {key.version} of a control record's key is not known")
     return key
 
 
@@ -129,14 +132,14 @@ def control_record(record: Record) -> ControlRecord:
         return ControlRecord(key, 0, None)
     value = record.value or b""
     if len(value) < _VERSION.size:
-        raise DecodeError("value", 0, f"a control record begins with its version, it has {len(value)} bytes")
+        raise DecodeError("value", 0, f"a control record begins with its version, but this one has {len(value)} bytes")
     versions = message_class(name).SCHEMA.versions
     if key.type not in MARKERS:
         body, _ = program(name, versions.first).decode(value)
         return ControlRecord(key, versions.first, body)
     (version,) = _VERSION.unpack_from(value)
     if version < 0:
-        raise DecodeError("value", 0, f"version {version} of a transaction marker")
+        raise DecodeError("value", 0, f"version {version} of a transaction marker is not known")
     version = min(version, versions.last)
     body, _ = program(name, version).decode(value, _VERSION.size)
     return ControlRecord(key, version, body)

@@ -64,4 +64,4 @@ def batch_builder_class(engine: str) -> type[BatchBuilder]:
 
 def _unavailable(engine: str) -> LocalProtocolError:
     available = [name for name in ENGINES if name != "native" or engines.built is not None]
-    return LocalProtocolError(f"engine {quoted(engine)} is not available, {', '.join(available)} are")
+    return LocalProtocolError(f"engine {quoted(engine)} is not available; {', '.join(available)} are")

@@ -135,19 +135,19 @@ class RecordTypes:
             types = self.keyed[topic]
             kind = _prefix(topic, "key", key)
             if kind not in types:
-                raise UnknownRecord("key", topic, kind, None, f"record type {kind} is not known, {_listed(types)} are")
+                raise UnknownRecord("key", topic, kind, None, f"record type {kind} is not known; {_listed(types)} are")
             if value is None:
                 return kind, None, _PREFIX.size, 0
             return kind, _prefix(topic, "value", value), _PREFIX.size, _PREFIX.size
         if not isinstance(topic, str) or topic not in self.framed:
             raise LocalProtocolError(
-                f"{quoted(topic, 260)} is not an internal topic, {', '.join(sorted(self.topics))} are"
+                f"{quoted(topic, 260)} is not an internal topic; {', '.join(sorted(self.topics))} are"
             )
         if value is None:
             return None, None, 0, 0
         kind, version, start = read_frame(topic, value)
         if kind not in self.framed[topic]:
-            reason = f"record type {kind} (version {version}) is not known, {_listed(self.framed[topic])} are"
+            reason = f"record type {kind} (version {version}) is not known; {_listed(self.framed[topic])} are"
             raise UnknownRecord("value", topic, kind, version, reason)
         return kind, version, 0, start
 
@@ -197,7 +197,7 @@ def read_frame(topic: str, value: Buffer) -> tuple[int, int, int]:
     view = bytes_of(value)
     frame, at = _varint(view, 0, "frame version")
     if frame != METADATA_FRAME_VERSION:
-        reason = f"frame version {frame} is not known, {METADATA_FRAME_VERSION} is"
+        reason = f"frame version {frame} is not known; {METADATA_FRAME_VERSION} is"
         raise UnknownRecord("value", topic, None, None, reason)
     kind, at = _varint(view, at, "type")
     version, at = _varint(view, at, "version")
@@ -229,7 +229,7 @@ def _class(message: _Named) -> type[Message]:
 def _check_version(topic: str, kind: int, cls: type[Message], version: int) -> None:
     schema = cls.SCHEMA
     if version not in schema.known_versions:
-        reason = f"record type {kind} ({schema.name}) in version {version} is not known, {schema.known_versions} are"
+        reason = f"record type {kind} ({schema.name}) in version {version} is not known; {schema.known_versions} are"
         raise UnknownRecord("value", topic, kind, version, reason)
 
 
@@ -239,7 +239,7 @@ def _prefix(topic: str, part: str, data: Buffer | None) -> int:
     if len(view) < _PREFIX.size:
         has = "none" if data is None else f"{len(view)} bytes"
         raise DecodeError(
-            part, 0, f"{topic}: a record has a {part} of at least {_PREFIX.size} bytes, this one has {has}"
+            part, 0, f"{topic}: a record has a {part} of at least {_PREFIX.size} bytes, but this one has {has}"
         )
     (number,) = _PREFIX.unpack_from(view)
     return int(number)

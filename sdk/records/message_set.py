@@ -126,7 +126,9 @@ class MessageBatch:
         position, limit = size_of(position), size_of(limit)
         view = bytes_of(buffer)
         if not 0 <= position <= len(view) - MESSAGE_V0_HEADER_BYTES:
-            raise DecodeError("message", position, f"{len(view) - position} bytes are left, too few for a message")
+            raise DecodeError(
+                "message", position, f"{len(view) - position} bytes are left, which are too few for a message"
+            )
         self.last_offset, self.message_size, self.crc, self.magic, self.attributes = MESSAGE_V0_HEADER.unpack_from(
             view, position
         )
@@ -134,7 +136,7 @@ class MessageBatch:
         self.limit = limit
         self.size_in_bytes: int = self.message_size + _UNCOUNTED
         if not MESSAGE_V0_MIN_BYTES <= self.size_in_bytes <= len(view) - position:
-            reason = f"message of {self.size_in_bytes} bytes, at least {MESSAGE_V0_MIN_BYTES} are needed and "
+            reason = f"the message has {self.size_in_bytes} bytes, but at least {MESSAGE_V0_MIN_BYTES} are needed and "
             raise DecodeError("message_size", position, f"{reason}{len(view) - position} are left")
         self._view = view[position : position + self.size_in_bytes]
         self._base_offset_and_count: tuple[int, int] | None = None
@@ -205,7 +207,9 @@ class MessageBatch:
         """
         computed = crc32(self._view[MESSAGE_V0_CRC_COVERS_FROM:])
         if computed != self.crc:
-            raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
+            raise DecodeError(
+                "crc", self.position, f"the checksum is {self.crc:#010x}, but the content has {computed:#010x}"
+            )
 
     def records(self, topic: str = "", partition: int = -1) -> list[Record]:
         """Return all records.
@@ -321,7 +325,9 @@ class MessageBatch:
         if self.magic == MESSAGE_V1_MAGIC and outer.offset != 0:
             base_offset = outer.offset - last.offset
             if base_offset < 0:
-                reason = f"wrapper with offset {outer.offset} holds a message with the relative offset {last.offset}"
+                reason = (
+                    f"the wrapper with offset {outer.offset} holds a message with the relative offset {last.offset}"
+                )
                 raise DecodeError("offset", 0, reason)
         is_append_time = self.timestamp_type == TimestampType.LOG_APPEND_TIME
         for message in inner:
@@ -339,7 +345,7 @@ def _messages(data: bytes) -> Iterator[_Message]:
         (size,) = _MESSAGE_SIZE.unpack_from(view, position + MESSAGE_V0_MESSAGE_SIZE_AT)
         end = position + size + _UNCOUNTED
         if size + _UNCOUNTED < MESSAGE_V0_MIN_BYTES:
-            raise DecodeError("message_size", 0, f"{size} bytes inside a wrapper, too few for a message")
+            raise DecodeError("message_size", 0, f"{size} bytes inside a wrapper are too few for a message")
         if end > len(view):
             return
         yield _message(view[position:end])
@@ -366,7 +372,7 @@ def _content(view: memoryview, position: int, path: str) -> tuple[memoryview | N
     if size < 0:
         return None, position
     if size > len(view) - position:
-        raise DecodeError(path, position, f"{size} bytes announced, {len(view) - position} are left")
+        raise DecodeError(path, position, f"{size} bytes are announced, but {len(view) - position} are left")
     return view[position : position + size], position + size
 
 

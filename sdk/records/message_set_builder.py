@@ -77,7 +77,7 @@ class MessageSetBuilder:
     ) -> None:
         self.magic = whole_number("magic", magic)
         if self.magic not in (MESSAGE_V0_MAGIC, MESSAGE_V1_MAGIC):
-            reason = f"{digits(self.magic)}, message sets have {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC}"
+            reason = f"{digits(self.magic)} is not possible: message sets have {MESSAGE_V0_MAGIC} or {MESSAGE_V1_MAGIC}"
             raise EncodeError("magic", reason)
         self.compression = checked_compression(compression, level)
         if self.compression not in _COMPRESSIONS:
@@ -122,7 +122,7 @@ class MessageSetBuilder:
         offset = checked_number("offset", offset, _INT64_MIN, _INT64_MAX)
         last_offset = self.base_offset - 1 if self._last_offset is None else self._last_offset
         if offset <= last_offset:
-            raise EncodeError("offset", f"{offset} does not follow {last_offset}, offsets increase")
+            raise EncodeError("offset", f"{offset} does not follow {last_offset}, but offsets must increase")
         timestamp = checked_time(timestamp_ms)
         if self.timestamp_type == TimestampType.LOG_APPEND_TIME:
             timestamp = self.log_append_time
@@ -156,7 +156,7 @@ class MessageSetBuilder:
         stamp = _TIMESTAMP.pack(timestamp) if self.magic == MESSAGE_V1_MAGIC else b""
         size = MESSAGE_V0_HEADER_BYTES - MESSAGE_V0_MESSAGE_SIZE_COUNTS_FROM + len(stamp) + len(content)
         if size > INT32_MAX:
-            raise EncodeError("message", f"{size} bytes, no message has more than {INT32_MAX}")
+            raise EncodeError("message", f"there are {size} bytes, but no message has more than {INT32_MAX}")
         header = MESSAGE_V0_HEADER.pack(offset, size, 0, self.magic, attributes)
         message = bytearray(header + stamp + content)
         _CHECKSUM.pack_into(message, MESSAGE_V0_CRC_AT, crc32(memoryview(message)[MESSAGE_V0_CRC_COVERS_FROM:]))
@@ -169,5 +169,5 @@ def _sized(value: Buffer | None, path: str) -> bytes:
         return _CONTENT_SIZE.pack(_NULL_SIZE)
     content = checked_content(path, value)
     if len(content) > INT32_MAX:
-        raise EncodeError(path, f"{len(content)} bytes, at most {INT32_MAX} allowed")
+        raise EncodeError(path, f"there are {len(content)} bytes, but at most {INT32_MAX} are allowed")
     return _CONTENT_SIZE.pack(len(content)) + content

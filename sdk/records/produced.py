@@ -178,7 +178,7 @@ def _checked_frame(view: memoryview, allow_zstandard: bool) -> int:
     if size is None:
         raise BrokerError(ErrorCode.INVALID_RECORD, "a produce request must have a record batch for each partition")
     if view[BATCH_MAGIC_AT] != BATCH_MAGIC:
-        raise _invalid(f"it has magic {view[BATCH_MAGIC_AT]}, expected {BATCH_MAGIC}")
+        raise _invalid(f"it has magic {view[BATCH_MAGIC_AT]}, but {BATCH_MAGIC} is expected")
     codec = view[BATCH_CRC_COVERS_FROM + 1] & BATCH_COMPRESSION_MASK
     if codec == Compression.ZSTD and not allow_zstandard:
         raise BrokerError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "this version of Produce does not allow Zstandard")
@@ -193,27 +193,29 @@ def _whole_size(view: memoryview) -> int | None:
         return None
     (length,) = _BATCH_LENGTH.unpack_from(view, BATCH_BATCH_LENGTH_COUNTS_FROM - _BATCH_LENGTH.size)
     if length < _MIN_LENGTH:
-        reason = f"a record batch of {length} bytes, none has fewer than {_MIN_LENGTH}"
+        reason = f"the record batch has {length} bytes, but none has fewer than {_MIN_LENGTH}"
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, reason)
     if len(view) <= BATCH_MAGIC_AT:
         return None
     if view[BATCH_MAGIC_AT] > BATCH_MAGIC:
-        reason = f"magic {view[BATCH_MAGIC_AT]}, {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
+        reason = f"magic {view[BATCH_MAGIC_AT]} is not known; {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, reason)
     size: int = length + BATCH_BATCH_LENGTH_COUNTS_FROM
     if size > INT32_MAX:  # in Kafka this sum overflows
-        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a record batch of {size} bytes, the limit is {INT32_MAX}")
+        raise BrokerError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the record batch has {size} bytes, but the limit is {INT32_MAX}"
+        )
     return size if size <= len(view) else None
 
 
 def _checked(view: memoryview, limits: ProduceLimits, now_ms: int, engine: Any) -> ProducedBatch:
     if (base_offset := int.from_bytes(view[: BATCH_BATCH_LENGTH_COUNTS_FROM - _BATCH_LENGTH.size], "big")) != 0:
-        raise _invalid(f"its base offset is {base_offset}, expected 0")
+        raise _invalid(f"its base offset is {base_offset}, but 0 is expected")
     if len(view) > limits.max_bytes:
-        reason = f"a record batch of {len(view)} bytes, the topic allows {limits.max_bytes}"
+        reason = f"the record batch has {len(view)} bytes, but the topic allows {limits.max_bytes}"
         raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, reason)
     if len(view) < BATCH_HEADER_BYTES:
-        reason = f"a record batch of {len(view)} bytes, its header has {BATCH_HEADER_BYTES}"
+        reason = f"the record batch has {len(view)} bytes, but its header alone has {BATCH_HEADER_BYTES}"
         raise BrokerError(ErrorCode.CORRUPT_MESSAGE, reason)
     fields = BATCH_HEADER.unpack_from(view)
     batch = ProducedBatch._make((len(view), fields[0], *fields[2:], NO_TIMESTAMP))
@@ -239,7 +241,7 @@ def _check_header(batch: ProducedBatch) -> None:
     if batch.attributes & BATCH_IS_CONTROL_MASK:
         raise _invalid("clients may not write control records")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
-        raise _invalid(f"sequence {batch.base_sequence} with producer id {batch.producer_id}")
+        raise _invalid(f"it has sequence {batch.base_sequence} with producer id {batch.producer_id}")
 
 
 def _check_records(batch: ProducedBatch, payload: Buffer, limits: ProduceLimits, now_ms: int, engine: Any) -> int:

@@ -43,7 +43,7 @@ class BinaryColumn:
         self.data = checked_content("data", data)
         self.validity = None if validity is None else checked_content("validity", validity)
         if self.validity is not None and len(self.validity) * 8 < len(self):
-            raise EncodeError("validity", f"{len(self.validity)} bytes for {len(self)} values")
+            raise EncodeError("validity", f"{len(self.validity)} bytes are too few for {len(self)} values")
 
     def __reduce__(self) -> tuple[Any, ...]:
         validity = None if self.validity is None else bytes(self.validity)
@@ -54,7 +54,7 @@ class BinaryColumn:
 
     def __getitem__(self, index: int) -> memoryview | None:
         if not 0 <= index < len(self.offsets) - 1:
-            raise IndexError(f"value {index} of {len(self.offsets) - 1}")
+            raise IndexError(f"there is no value {index} among {len(self.offsets) - 1}")
         start, end = self.offsets[index], self.offsets[index + 1]
         if not 0 <= start <= end <= len(self.data):
             raise EncodeError(f"offsets[{index}]", f"{start} to {end} is not within {len(self.data)} bytes")

@@ -134,14 +134,14 @@ def size_at(source: StoredBytes, position: int) -> tuple[int, str]:
     head = source.at(position, BATCH_HEADER_BYTES)
     left = source.end - position
     if len(head) <= BATCH_MAGIC_AT:
-        return 0, f"{left} bytes, too few for a batch: the file was cut"
+        return 0, f"{left} bytes are too few for a batch: the file was cut"
     size, magic = announced(head)
     if magic not in MIN_BYTES:
-        return 0, f"magic {magic} is not known, {min(MIN_BYTES)} to {max(MIN_BYTES)} are"
+        return 0, f"magic {magic} is not known; {min(MIN_BYTES)} to {max(MIN_BYTES)} are known"
     if size < MIN_BYTES[magic]:
-        return 0, f"a batch of {size} bytes, magic {magic} has {MIN_BYTES[magic]} at least"
+        return 0, f"the batch has {size} bytes, but one of magic {magic} has at least {MIN_BYTES[magic]}"
     if size > left:
-        return 0, f"a batch of {size} bytes, {left} are left: the file was cut, or the length is wrong"
+        return 0, f"the batch has {size} bytes, but {left} are left: the file was cut, or the length is wrong"
     return size, ""
 
 

@@ -593,7 +593,7 @@ def _encoded(text: str) -> bytes:
     except UnicodeEncodeError as error:
         raise _Fault(f"{quoted(text)} has an unpaired surrogate at character {error.start}") from None
     if len(content) > CONTENT_BYTES_MAX:
-        raise _Fault(f"{len(content)} bytes; ZooKeeper accepts {CONTENT_BYTES_MAX}")
+        raise _Fault(f"there are {len(content)} bytes, but ZooKeeper accepts {CONTENT_BYTES_MAX}")
     return content
 
 
@@ -602,7 +602,7 @@ def _decoded(content: bytes | None, path: str) -> str:
     if not content:
         raise DamagedZnode(path, "", "has no content")
     if len(content) > CONTENT_BYTES_MAX:
-        raise DamagedZnode(path, "", f"{len(content)} bytes; the limit is {CONTENT_BYTES_MAX}")
+        raise DamagedZnode(path, "", f"there are {len(content)} bytes, but the limit is {CONTENT_BYTES_MAX}")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -613,7 +613,7 @@ def _parsed(content: bytes | None, path: str) -> object:
     """Return the JSON at the start of a content; like Kafka, ignore what follows it."""
     text = _decoded(content, path).removeprefix("\ufeff")
     if (depth := _depth(content or b"")) > NESTING_MAX:
-        raise DamagedZnode(path, "", f"{depth} nested objects and arrays; the limit is {NESTING_MAX}")
+        raise DamagedZnode(path, "", f"{depth} objects and arrays are nested, but the limit is {NESTING_MAX}")
     start = _SPACE.match(text)
     try:
         return _DECODER.raw_decode(text, start.end() if start else 0)[0]

@@ -590,7 +590,7 @@ def refusal_of(operation: Operation, prefix_bytes: int = 0) -> RegistryError | N
             return RegistryError(RegistryCode.BAD_ARGUMENTS, part.path, problem)
     size_bytes = request_size_bytes(operation, prefix_bytes)
     if size_bytes > REQUEST_BYTES_MAX:
-        detail = f"the request takes {size_bytes} bytes; at most {REQUEST_BYTES_MAX} are allowed"
+        detail = f"the request takes {size_bytes} bytes, but at most {REQUEST_BYTES_MAX} are allowed"
         return RegistryError(RegistryCode.REQUEST_TOO_LARGE, path_of(operation), detail)
     return None
 
@@ -605,7 +605,7 @@ def _value_problem(operation: Operation | Check) -> str | None:
     if isinstance(operation, Create | SetAcl):
         for entry in operation.acl:
             if not _is_int32(entry.permissions):
-                return f"the permissions {entry.permissions!r} are no 32-bit number"
+                return f"the permissions {entry.permissions!r} are not a 32-bit number"
             if any("\ud800" <= character <= "\udfff" for character in entry.scheme + entry.id):
                 return f"the identity {entry.scheme}:{entry.id!r} has characters that cannot be encoded"
     return None

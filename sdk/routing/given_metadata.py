@@ -58,7 +58,7 @@ class GivenMetadata:
             LocalProtocolError: `WAITING_MAX` callers wait.
         """
         if len(self._waiting) >= WAITING_MAX:
-            raise LocalProtocolError(f"{WAITING_MAX} callers wait for the list of brokers, that is the limit")
+            raise LocalProtocolError(f"{WAITING_MAX} callers wait for the list of brokers, which is the limit")
         self._waiting.append(on_done)
 
     def fail(self, error: KafkaWireError) -> None:

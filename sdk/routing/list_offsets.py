@@ -94,7 +94,7 @@ def list_version(times: Mapping[TopicPartition, int], node_id: int, versions: Ve
         if needed > version:
             raise UnsupportedVersion(
                 f"offset {OffsetTimestamp(time).name} of {partition} needs ListOffsets version {needed}, "
-                f"node {node_id} knows up to {version}"
+                f"but node {node_id} knows up to {version}"
             )
     return version
 

@@ -143,7 +143,7 @@ class Router:
         if self._closed is not None:
             raise Closed(f"the {self._owner.name} was closed") from self._closed
         if len(self._unsettled) >= MAX_CALLS:
-            raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, that is the limit")
+            raise LocalProtocolError(f"{MAX_CALLS} calls have not ended yet, which is the limit")
         number = self._number()
         attempts = Attempts(self._backoff, call.deadline_ms, final=call.final, pauses=call.pauses)
         entry = _Entry(call, number, attempts, now_ms)

@@ -98,7 +98,7 @@ def _entries(
         texts = line.split(" ")
         try:
             if len(texts) != columns:
-                raise DamagedContent(f"{line!r}, {columns} columns expected")
+                raise DamagedContent(f"{line!r} does not have {columns} columns")
             entry = parsed(texts)
         except DamagedContent as damage:
             on_damage(damage)
@@ -107,7 +107,7 @@ def _entries(
     if not has_end:
         on_damage(DamagedContent("its last line has no end, and may have lost digits"))
     elif announced != str(len(lines)):
-        on_damage(DamagedContent(f"{len(lines)} entries, {announced} announced"))
+        on_damage(DamagedContent(f"there are {len(lines)} entries, but {announced} are announced"))
 
 
 def _lines_after_version(text: str) -> list[str]:
@@ -137,5 +137,5 @@ def _number(text: str, highest: int) -> int:
         raise DamagedContent(f"{text!r} is not a number")
     # A number with more digits than Python converts is always too high.
     if len(text) > _DIGITS_MAX or int(text) > highest:
-        raise DamagedContent(f"{text:.{_DIGITS_MAX}} is too high, {highest} is the limit")
+        raise DamagedContent(f"{text:.{_DIGITS_MAX}} is too high; the limit is {highest}")
     return int(text)

@@ -81,7 +81,7 @@ def parse_index(content: bytes, index: IndexFormat, on_damage: OnDamage = refuse
     """
     size = index.entry_bytes
     if left := len(content) % size:
-        on_damage(DamagedContent(f"{left} bytes of an entry of {size}", len(content) - left))
+        on_damage(DamagedContent(f"only {left} bytes of an entry of {size} are left", len(content) - left))
         content = content[: len(content) - left]
     used = -(-len(content.rstrip(b"\0")) // size) * size  # the last entry can also end with zeros
     columns = index_columns(content[:used], array(index.key_code).itemsize)

@@ -36,7 +36,9 @@ def parse_partition_metadata(content: bytes) -> bytes:
     if found is None:
         raise DamagedContent(f"{text[:_SHOWN_CHARACTERS]!r} is not a version and a topic id")
     if found["version"] != str(PARTITION_METADATA_VERSION):
-        raise DamagedContent(f"version {found['version']:.{_SHOWN_CHARACTERS}}, {PARTITION_METADATA_VERSION} is known")
+        raise DamagedContent(
+            f"version {found['version']:.{_SHOWN_CHARACTERS}} is not known; {PARTITION_METADATA_VERSION} is"
+        )
     try:
         return parse_uuid(found["topic_id"])
     except LocalProtocolError as error:

@@ -48,7 +48,7 @@ def parse_snapshot(data: Buffer, on_damage: OnDamage = refuse) -> Sequence[Produ
         return ()
     computed = crc32c(view[_VERSION.size + _CRC_BYTES :])
     if computed != message.crc:
-        reason = f"crc: checksum {message.crc:#010x}, the content has {computed:#010x}"
+        reason = f"crc: the checksum is {message.crc:#010x}, but the content has {computed:#010x}"
         on_damage(DamagedContent(reason, _VERSION.size))
     return message.producer_entries
 
@@ -68,10 +68,10 @@ def _decoded(view: memoryview) -> ProducerSnapshot:
         DamagedContent: the version is unknown, or the following bytes are malformed.
     """
     if len(view) < _VERSION.size:
-        raise DamagedContent(f"version: a snapshot of {len(view)} bytes", 0)
+        raise DamagedContent(f"version: the snapshot has only {len(view)} bytes", 0)
     (version,) = _VERSION.unpack_from(view)
     if not _VERSIONS.first <= version <= _VERSIONS.last:
-        raise DamagedContent(f"version: version {version}, {_VERSIONS.first} to {_VERSIONS.last} are known", 0)
+        raise DamagedContent(f"version: version {version} is not known; {_VERSIONS.first} to {_VERSIONS.last} are", 0)
     try:
         message, _ = program(ProducerSnapshot, version).decode(view[_VERSION.size :])
     except DecodeError as error:

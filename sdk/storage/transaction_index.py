@@ -76,7 +76,7 @@ def parse_transactions(
             before = last_offset
             yield AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset, version)
         if left := len(piece) - len(whole):
-            on_damage(DamagedContent(f"{left} bytes of an entry of {ENTRY_BYTES}", start + len(whole)))
+            on_damage(DamagedContent(f"only {left} bytes of an entry of {ENTRY_BYTES} are left", start + len(whole)))
         start += len(piece)
 
 
@@ -92,9 +92,9 @@ def transaction_content(producer_id: int, first_offset: int, last_offset: int, l
 
 def _problem(version: int, first_offset: int, last_offset: int, before: int, end_offset: int | None) -> str:
     if version != _VERSION:  # Kafka refuses only higher versions, and has never written another one
-        return f"version {version} of an aborted transaction, {_VERSION} is known"
+        return f"version {version} of an aborted transaction is not known; {_VERSION} is"
     if not 0 <= first_offset <= last_offset:
-        return f"a transaction from offset {first_offset} to {last_offset}"
+        return f"a transaction goes from offset {first_offset} to {last_offset}"
     if last_offset <= before:
-        return f"a marker at offset {last_offset} after {before}"
-    return f"a marker at offset {last_offset}, the segment ends at {end_offset}"
+        return f"a marker at offset {last_offset} follows one at {before}"
+    return f"a marker is at offset {last_offset}, but the segment ends at {end_offset}"

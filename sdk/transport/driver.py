@@ -204,7 +204,7 @@ class Driver(Generic[AnyLink, AnyCall]):
         if len(self._steps) >= MAX_STEPS:
             self.check_loop()
             self._check()
-            raise LocalProtocolError(f"{MAX_STEPS} calls wait for the event loop, that is the limit; is it blocked?")
+            raise LocalProtocolError(f"{MAX_STEPS} calls wait for the event loop, which is the limit; is it blocked?")
         self.post(step)
 
     def post(self, step: Step) -> None:

@@ -55,7 +55,7 @@ async def resolve(address: Address) -> list[Endpoint]:
         raise OSError(f"{address.host!r} is not the name of a host")
     longest = max(map(len, labels))
     if longest > LABEL_CHARACTERS_MAX:
-        raise OSError(f"a part of the name has {longest} characters, at most {LABEL_CHARACTERS_MAX} allowed")
+        raise OSError(f"a part of the name has {longest} characters, but at most {LABEL_CHARACTERS_MAX} are allowed")
     # A name is passed as bytes, unchanged; for a str, Python would import its tables of international names.
     host = address.host.encode() if address.host.isascii() else address.host
     try:

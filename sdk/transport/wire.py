@@ -73,12 +73,12 @@ class Address(NamedTuple):
         if not host:
             raise ConfigurationError(option, text, "expected host:port, an IPv6 address in brackets, as [::1]:9092")
         if (longest := max(map(len, host.split(".")))) > LABEL_CHARACTERS_MAX:
-            reason = f"a part of the host has {longest} characters, at most {LABEL_CHARACTERS_MAX} allowed"
+            reason = f"a part of the host has {longest} characters, but at most {LABEL_CHARACTERS_MAX} are allowed"
             raise ConfigurationError(option, text, reason)
         if port is None and default_port is not None:
             return cls(host, default_port)
         if not port:
-            raise ConfigurationError(option, text, "the port is missing, expected host:port")
+            raise ConfigurationError(option, text, "the port is missing; expected host:port")
         if not (port.isascii() and port.isdigit()):
             raise ConfigurationError(option, text, f"port {port!r} is not a number")
         if len(port) > len(str(MAX_PORT)) or not lowest_port <= int(port) <= MAX_PORT:

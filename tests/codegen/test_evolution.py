@@ -261,14 +261,14 @@ def test_stability(write: Write) -> None:
     unstable = OLD.replace("  versions: 0-3", "  versions: 0-3\n  unstable: true", 1)
     newer = unstable.replace("versions: 0-3", "versions: 0-4")
     assert list(map(str, compare(state(write, OLD), state(write, unstable)))) == [
-        "PingRequest 3: is unstable, it may still change (note)"
+        "PingRequest 3: is unstable and may still change (note)"
     ]
     assert list(map(str, compare(state(write, unstable), state(write, OLD)))) == [
         "PingRequest 3: became stable (compatible)"
     ]
     assert list(map(str, of_request(compare(state(write, unstable), state(write, newer))))) == [
         "PingRequest 3: became stable (compatible)",
-        "PingRequest 4: is unstable, it may still change (note)",
+        "PingRequest 4: is unstable and may still change (note)",
         "PingRequest 4: new version (compatible)",
     ]
 

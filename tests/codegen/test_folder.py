@@ -48,9 +48,9 @@ def test_files_that_do_not_fit_together(tmp_path: Path, texts: dict[str, str], r
 @pytest.mark.parametrize(
     ("key", "version", "reason"),
     [
-        ("request_header", 5, "5 is no version of RequestHeader, which has 0-2"),
-        ("first_request_header", 7, "7 is no version of RequestHeader, which has 0-2"),
-        ("response_header", -3, "-3 is no version of ResponseHeader, which has 0-1"),
+        ("request_header", 5, "5 is not a version of RequestHeader, which has 0-2"),
+        ("first_request_header", 7, "7 is not a version of RequestHeader, which has 0-2"),
+        ("response_header", -3, "-3 is not a version of ResponseHeader, which has 0-1"),
     ],
 )
 def test_headers_that_there_are_not(tmp_path: Path, key: str, version: int, reason: str) -> None:

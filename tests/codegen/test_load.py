@@ -382,7 +382,7 @@ VISIT = "record: Visit\ntype: 3\ntopic: {}\nkey: {{versions: 0, fields: []}}\nva
 
 @pytest.mark.parametrize("topic", ["a/b", ".", "..", "a b", "größe", "t" * 250])
 def test_a_topic_has_a_name_that_kafka_allows(write: Write, topic: str) -> None:
-    with pytest.raises(SchemaError, match=r"schema\.yaml:3: topic: '.* is no name of a topic: 1 to 249 of"):
+    with pytest.raises(SchemaError, match=r"schema\.yaml:3: topic: '.* is not the name of a topic: 1 to 249 of"):
         load_file(write(VISIT.format(topic)))
 
 

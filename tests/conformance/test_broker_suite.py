@@ -263,7 +263,7 @@ def test_a_broker_that_responds_to_what_it_cannot_read() -> None:
     ]
     assert unknown.passed == 3
     assert {failure.reason for failure in unknown.failures} == {
-        "a response of 4 bytes, expected the end of the connection"
+        "the broker sent a response of 4 bytes instead of ending the connection"
     }
     assert "frame cut in its body" in [failure.case for failure in broken.failures]
     assert [suite.name for suite in suites.values() if suite.failures] == [unknown.name, broken.name]
@@ -323,7 +323,7 @@ def test_where_a_response_differs_when_it_is_encoded_again() -> None:
     connection.request(HeartbeatRequest(), 4)
     data = bytes(4) + b"\0" + bytes(4) + bytes(2) + b"\x80\0"
     assert _check_response(api, 4, data, connection) == (
-        "re-encoded, it differs from byte 11 on: 00, the broker sent 8000"
+        "re-encoded, it differs from byte 11 on: 00, but the broker sent 8000"
     )
 
 

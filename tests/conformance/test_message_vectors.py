@@ -142,7 +142,7 @@ def test_bytes_that_are_not_encoded_like_that_are_noticed() -> None:
     vector = {"name": "ResponseHeader", "version": 1, "value": {"correlationId": 7}}
     assert check_message_vector({**vector, "hex": "0000000700"}, "construct") is None
     failure = check_message_vector({**vector, "hex": "000000078000"}, "construct")
-    assert failure == "encoded 0000000700, expected 000000078000"
+    assert failure == "encoded 0000000700, but expected 000000078000"
 
 
 def test_other_bytes_in_parts_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_other_bytes_in_parts_are_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(message_vectors, "program", lambda *_: program)
     monkeypatch.setattr(program, "encode_parts", lambda message: [b"\0\0\0\7", b"\1"])
     vector = {"name": "ResponseHeader", "version": 1, "value": {"correlationId": 7}, "hex": "0000000700"}
-    assert check_message_vector(vector, "python") == "encoded in parts 0000000701, expected 0000000700"
+    assert check_message_vector(vector, "python") == "encoded in parts 0000000701, but expected 0000000700"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_frame_that_is_not_encoded_like_that_is_noticed() -> None:
     longer = data[:8] + b"\x80" + data[8:]  # the count of the header's tagged fields takes two bytes
     vector["hex"] = ((len(longer) - 4).to_bytes(4, "big") + longer[4:]).hex()
     vector["header_size"] += 1
-    assert (check_frame_vector(vector, bodies(), "construct") or "").startswith(f"encoded {data.hex()}, expected 0")
+    assert (check_frame_vector(vector, bodies(), "construct") or "").startswith(f"encoded {data.hex()}, but expected 0")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_frame_that_is_not_encoded_like_that_is_noticed() -> None:
     [
         ("error", {"kind": "null-not-allowed"}, "does not name"),
         ("error", {"path": "some.otherField"}, "does not name other_field"),
-        ("encoded", {"hex": "00"}, ", expected 00"),
+        ("encoded", {"hex": "00"}, ", but expected 00"),
     ],
 )
 def test_a_wrong_write_rule_is_noticed(outcome: str, changes: dict[str, str], failure: str) -> None:

@@ -47,8 +47,8 @@ def test_corrupt_batches(engine: str) -> None:
         ("plain", ("batches", 0, "max_timestamp"), 5, "max_timestamp is"),
         ("plain", ("batches", 0, "unheard_of"), 5, "unheard_of is not compared"),
         ("plain", ("batches", 0, "records", 0, "value"), "AAAA", "record 0 is"),
-        ("plain", ("batches", 0, "records"), [], "records, expected 0"),
-        ("plain", ("batches",), [], "1 batches, expected 0"),
+        ("plain", ("batches", 0, "records"), [], "records, but expected 0"),
+        ("plain", ("batches",), [], "1 batches, but expected 0"),
         ("plain", ("params", "partition_leader_epoch"), 99, "built"),
         ("refused", ("params", "records"), [], "Kafka refuses it"),
         ("compacted", ("params", "retained"), "last", "built"),
@@ -105,4 +105,4 @@ def test_another_end_of_what_can_be_read_is_noticed(engine: str) -> None:
     assert check_corrupt_records_vector(vector, engine) is None
     failure = check_corrupt_records_vector({**vector, "consumed": vector["consumed"] + 1}, engine)
     assert (failure or "").endswith(f"Kafka stops at byte {vector['consumed'] + 1}")
-    assert "batches, expected" in (check_corrupt_records_vector({**vector, "batches": []}, engine) or "")
+    assert "batches, but expected" in (check_corrupt_records_vector({**vector, "batches": []}, engine) or "")

@@ -129,7 +129,7 @@ def test_a_file_of_other_length_is_found() -> None:
     changed = table("coverage.json")
     lines = changed["files"]["headers.jsonl.gz"]["lines"]
     changed["files"]["headers.jsonl.gz"]["lines"] += 1
-    assert failures(check_coverage(changed, VECTORS)) == [f"headers.jsonl.gz: {lines} lines, expected {lines + 1}"]
+    assert failures(check_coverage(changed, VECTORS)) == [f"headers.jsonl.gz: {lines} lines, but expected {lines + 1}"]
 
 
 def test_a_missing_file_is_found(tmp_path: Any) -> None:

@@ -225,7 +225,7 @@ def test_an_unknown_mechanism(secure_kafka: SecureKafka) -> None:
         address = Address.parse("bootstrap", secure_kafka.addresses["SASL_PLAINTEXT"])
         offered = "OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
         with pytest.raises(
-            AuthenticationFailed, match=f"the mechanism UNKNOWN was refused, the broker offers {offered}"
+            AuthenticationFailed, match=f"the mechanism UNKNOWN was refused; the broker offers {offered}"
         ):
             await BrokerConnection.open(TcpNetwork(), address, ConnectionSettings(login=login))
 

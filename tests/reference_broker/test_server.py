@@ -268,7 +268,9 @@ def test_too_many_connections_from_one_address(tmp_path, caplog):
         with socket.create_connection((host, int(port)), TIMEOUT_SECONDS, ("127.0.0.2", 0)) as elsewhere:
             elsewhere.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\0\xff\xff")  # ApiVersions in version 0
             assert elsewhere.recv(4)
-    assert caplog.messages == ["a connection from 127.0.0.1 is refused: it has 1 connections, max.connections.per.ip=1"]
+    assert caplog.messages == [
+        "a connection from 127.0.0.1 is refused: it has 1 connections, and max.connections.per.ip is 1"
+    ]
 
 
 def test_clients_are_given_the_addresses_of_their_listener(tmp_path):

@@ -62,7 +62,7 @@ def test_broker_error(code: ErrorCode, retriable: bool, fatal: bool) -> None:
 def test_a_code_of_a_later_release() -> None:
     error = BrokerError(30_000, "topic t")
     assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "error code 30000, unknown to this release; topic t" in str(error)
+    assert "error code 30000, which this release does not know; topic t" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_attributes(error: KafkaWireError, attributes: dict[str, object]) -> Non
 
 def test_a_partial_batch_says_what_is_missing() -> None:
     assert str(PartialBatch(61, 5, 70)) == (
-        "batch at byte 61: partial batch: 70 bytes, 5 are left, it ends 65 beyond the end"
+        "batch at byte 61: partial batch: 70 bytes are needed, but 5 are left, so it ends 65 beyond the end"
     )
     assert "5 bytes are left, too few for its length" in str(PartialBatch(61, 5, None))
 
@@ -247,7 +247,7 @@ def test_an_error_that_is_raised_again_and_again() -> None:
 
 
 def test_an_error_of_a_codec_leaves_a_pool_of_processes() -> None:
-    expected = r"^correlation_id at byte 0: 4 bytes needed, 2 left$"
+    expected = r"^correlation_id at byte 0: 4 bytes are needed, but 2 are left$"
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         damaged = pool.submit(codec("ResponseHeader", 0).parse, b"\0\0")
         with pytest.raises(DecodeError, match=expected) as caught:

@@ -129,8 +129,8 @@ def test_refused(kind: type[Options], given: dict[str, object], message: str) ->
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "host=None: a value is needed, there is no default"),
-        ([("host", None)], "host=None: a value is needed, there is no default"),
+        ([], "host=None: a value is needed, since there is no default"),
+        ([("host", None)], "host=None: a value is needed, since there is no default"),
     ],
 )
 def test_a_required_option(given: list[tuple[str, object]], message: str) -> None:

@@ -53,7 +53,7 @@ def test_what_is_wrong_is_noticed(client: RawClient) -> None:
 
     transactor = worked(client, 2)
     transactor.undecided.clear()
-    with pytest.raises(Failure, match="was not committed, and is there"):
+    with pytest.raises(Failure, match="was not committed, but is there"):
         transactor.check(client)
 
     transactor = worked(client, 3)

@@ -167,7 +167,7 @@ class Transactor:
             if number <= self._last:
                 raise Failure(f"{self.name}: {number} comes after {self._last}")
             if number not in self.undecided:
-                raise Failure(f"{self.name}: {number} was not committed, and is there")
+                raise Failure(f"{self.name}: {number} was not committed, but is there")
             self._last = number
         if lost := self.committed - set(left):
             raise Failure(f"{self.name}: {len(lost)} committed ones are gone, {min(lost)} among them")

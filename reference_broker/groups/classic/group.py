@@ -267,7 +267,8 @@ class ClassicGroup:
         """
         if generation_id != self.generation_id:
             raise BrokerError(
-                ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id}, the current one is {self.generation_id}"
+                ErrorCode.ILLEGAL_GENERATION,
+                f"the request has generation {generation_id}, but the current one is {self.generation_id}",
             )
 
     def enter(self, state: GroupState, now_ms: int) -> None:

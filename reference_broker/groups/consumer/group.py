@@ -71,7 +71,7 @@ CONSUMER_GROUP_EDGES: Final = Edges(
     {
         ConsumerGroupState.EMPTY: {
             ConsumerGroupState.STABLE: "the first member joins, and gets all partitions",
-            ConsumerGroupState.ASSIGNING: "the first member joins, its topics are not yet known",
+            ConsumerGroupState.ASSIGNING: "the first member joins, but its topics are not known yet",
         },
         ConsumerGroupState.ASSIGNING: {
             ConsumerGroupState.RECONCILING: "a heartbeat computes the target, and partitions move",
@@ -455,4 +455,4 @@ def topics_of(subscriptions: Iterable[Subscription], resolved: Mapping[str, Reso
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch != member.epoch:
         code = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-        raise BrokerError(code, f"epoch {epoch}, the member's is {member.epoch}")
+        raise BrokerError(code, f"the request has epoch {epoch}, but the member's is {member.epoch}")

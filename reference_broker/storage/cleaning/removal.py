@@ -82,7 +82,7 @@ def _remove_first(directory: LogDirectory, log: PartitionLog, going: Sequence[Se
         return
     dropped = log.drop_first(count)
     logger.info(
-        "%s: the log begins at offset %d now, removing earlier segments (%d)",
+        "%s: the log begins at offset %d now, so earlier segments are removed (%d)",
         directory.services.disk.describe(log.folder),
         log.log_start_offset,
         count,

@@ -459,7 +459,7 @@ class LogDirectory:
 
         def written(error: Exception | None) -> None:
             if error is not None:
-                logger.warning("the checkpoints cannot be written, a restart after a crash takes longer: %s", error)
+                logger.warning("the checkpoints cannot be written, so a restart after a crash takes longer: %s", error)
             for waiting_done in waiting:
                 waiting_done(None if error is None else storage_error(error))
 

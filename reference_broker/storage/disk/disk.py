@@ -177,7 +177,7 @@ class FileSlice:
         """
         data = self.file.read(self.position, self.size_bytes)
         if len(data) < self.size_bytes:
-            reason = f"{len(data)} bytes at {self.position} of a file, {self.size_bytes} were there before"
+            reason = f"a file has {len(data)} bytes at {self.position}, but {self.size_bytes} were there before"
             raise OSError(errno.EIO, reason)
         return data
 
@@ -204,7 +204,7 @@ def has_file(disk: Disk, path: str) -> bool:
 
 
 def read_file(disk: Disk, path: str, max_bytes: int = _WHOLE_BYTES) -> bytes | None:
-    """Return the content of a small file, None if it does not exist; at most `max_bytes` from its beginning."""
+    """Return the content of a small file, or None if it does not exist; at most `max_bytes` from its beginning."""
     try:
         file = disk.open(path)
     except FileNotFoundError:

@@ -145,7 +145,7 @@ def check_fetched(data: Buffer, leader_epoch: int) -> FetchedBatches:
         if batch.leader_epoch > leader_epoch:
             break
         if batch.leader_epoch < 0:
-            raise _damaged(batch.base_offset, f"leader epoch {batch.leader_epoch}, 0 or higher is expected")
+            raise _damaged(batch.base_offset, f"the leader epoch is {batch.leader_epoch}, but 0 or higher is expected")
         if batch.is_control:
             try:
                 markers[position] = list(markers_in(_Content(view), batch))
@@ -182,11 +182,13 @@ def _whole_header(view: memoryview, position: int) -> BatchHeader | None:
         return None
     header = parse_header(view, position, position)
     if header.magic != BATCH_MAGIC:
-        reason = f"magic {header.magic} at offset {header.base_offset}, logs have batches of magic {BATCH_MAGIC}"
+        reason = (
+            f"magic {header.magic} at offset {header.base_offset} is wrong: logs have batches of magic {BATCH_MAGIC}"
+        )
         code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if header.magic in (0, 1) else ErrorCode.CORRUPT_MESSAGE
         raise BrokerError(code, reason)
     if header.size_bytes < BATCH_HEADER_BYTES:
-        raise _damaged(header.base_offset, f"batch of {header.size_bytes} bytes")
+        raise _damaged(header.base_offset, f"the batch has only {header.size_bytes} bytes")
     return header if header.size_bytes <= len(view) - position else None
 
 

@@ -322,7 +322,7 @@ class PartitionLog:
         if not self.log_start_offset <= offset <= self.next_offset:
             raise BrokerError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset}, expected {self.log_start_offset} to {self.next_offset}",
+                f"offset {offset} is not within {self.log_start_offset} and {self.next_offset}",
             )
         if up_to is None:
             up_to = self.readable_to(is_committed=is_committed)
@@ -546,8 +546,8 @@ class PartitionLog:
     def _follow(self, fetched: FetchedBatches, number: int, from_offset: int, now_ms: int, done: Done) -> None:
         """Append fetched batches, given by the number of the first, to the last segment and to new ones."""
         if from_offset != self.next_offset or not fetched.can_follow(number, self.segments, self.log_start_offset):
-            reason = f"offset {from_offset} was fetched, the first batch has {fetched.batches[number].base_offset}"
-            done(BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{reason}, the log ends at {self.next_offset}"))
+            reason = f"offset {from_offset} was fetched, but the first batch has {fetched.batches[number].base_offset}"
+            done(BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{reason}, and the log ends at {self.next_offset}"))
             return
         end = number
         while end < len(fetched.batches):
@@ -633,7 +633,7 @@ class PartitionLog:
         self.epochs.end_at(0 if is_empty else self.next_offset)
         self.set_high_watermark(self.next_offset if is_empty else self.high_watermark)
         self._durability.cut(self.segments, self.next_offset, is_empty=is_empty)
-        text = "%s: truncated from offset %d to %d, it begins at %d"
+        text = "%s: truncated from offset %d to %d; it begins at %d"
         logger.info(text, where, before, self.next_offset, self.log_start_offset)
         if (owner := self._owner()) is not None:
             owner.truncated()

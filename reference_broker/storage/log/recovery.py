@@ -191,7 +191,7 @@ def _without_leftovers(disk: Disk, folder: str) -> list[str]:
     kept = []
     for name in names:
         if not _is_of_log(name):
-            logger.warning("%s: unknown file, left alone", disk.describe(f"{folder}/{name}"))
+            logger.warning("%s: the file is not known and is left alone", disk.describe(f"{folder}/{name}"))
         elif name.endswith(_LEFTOVERS):
             disk.remove(f"{folder}/{name}")
         else:
@@ -211,14 +211,14 @@ def _without_deleted(disk: Disk, folder: str, config: LogConfig, bases: list[int
     first = max(bisect_right(bases, log_start_offset) - 1, 0)
     for base in bases[:first]:
         segment = Segment(disk, folder, base, config)
-        logger.info("%s: removing it, the log begins at offset %d", segment.where, log_start_offset)
+        logger.info("%s: it is removed, since the log begins at offset %d", segment.where, log_start_offset)
         segment.delete()
     return bases[first:]
 
 
 def _write_again(disk: Disk, folder: str, bases: list[int]) -> None:
     """Rewrite segments that later syncs skip: those that were not durable when a sync failed."""
-    what = "a sync has failed, segments that may not be durable are rewritten"
+    what = "a sync has failed, so segments that may not be durable are rewritten"
     logger.warning("%s: %s (segments: %d)", disk.describe(folder), what, len(bases))
     for base in bases:
         path = f"{folder}/{file_name(base, LOG_SUFFIX)}"

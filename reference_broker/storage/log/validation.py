@@ -43,10 +43,12 @@ def validate(
         data = recompress(RecordBatch(data), config.compression, config.compression_level)
         header = parse_header(data)
         if header.size_bytes > limits.max_bytes:
-            reason = f"a record batch of {header.size_bytes} bytes once it is compressed as the topic asks"
-            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"{reason}, it allows {limits.max_bytes}")
+            reason = f"the record batch has {header.size_bytes} bytes once it is compressed as the topic asks"
+            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"{reason}, but the topic allows {limits.max_bytes}")
     if header.size_bytes > config.segment_bytes:
-        reason = f"a record batch of {header.size_bytes} bytes, a segment of the topic has {config.segment_bytes}"
+        reason = (
+            f"the record batch has {header.size_bytes} bytes, but a segment of the topic has {config.segment_bytes}"
+        )
         raise BrokerError(ErrorCode.RECORD_LIST_TOO_LARGE, reason)
     if not config.is_log_append_time and (header.is_log_append_time or header.max_timestamp != highest_timestamp):
         set_max_timestamp(data, TimestampType.CREATE_TIME, highest_timestamp)

@@ -281,7 +281,7 @@ def _latest(snapshots: Snapshots, up_to: int | None = None) -> Producers:
             break
         except DamagedContent as error:
             logger.warning(
-                "%s: the producer snapshot at offset %d is damaged, the one before it is used: %s",
+                "%s: the producer snapshot at offset %d is damaged; the one before it is used: %s",
                 snapshots.where,
                 offset,
                 error,

@@ -227,7 +227,7 @@ class Producers:
             return found
         epoch = NO_PRODUCER_EPOCH if producer is None else producer.epoch
         if batch.producer_epoch < epoch:
-            reason = f"producer {batch.producer_id} has epoch {epoch}, the batch has {batch.producer_epoch}"
+            reason = f"producer {batch.producer_id} has epoch {epoch}, but the batch has {batch.producer_epoch}"
             raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         start = None if producer is None else producer.transaction_start
         if batch.is_transactional and (start is None or batch.producer_epoch != epoch):
@@ -313,7 +313,7 @@ class Producers:
         """
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
-            reason = f"producer {producer_id} has epoch {producer.epoch}, the batch has {epoch}"
+            reason = f"producer {producer_id} has epoch {producer.epoch}, but the batch has {epoch}"
             raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         if self.has_open_transaction(producer_id, epoch):
             return None
@@ -352,10 +352,15 @@ class Producers:
             # A repeated marker finds no open transaction. The highest epoch cannot increase.
             is_late = producer.transaction_start is not None and marker.producer_epoch != _INT16_MAX
         if is_late:
-            reason = f"producer {marker.producer_id} has epoch {producer.epoch}, the marker has {marker.producer_epoch}"
+            reason = (
+                f"producer {marker.producer_id} has epoch {producer.epoch}, but the marker has {marker.producer_epoch}"
+            )
             raise BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
         if marker.coordinator_epoch < producer.coordinator_epoch:
-            reason = f"coordinator epoch {marker.coordinator_epoch}, the last marker has {producer.coordinator_epoch}"
+            reason = (
+                f"the coordinator epoch is {marker.coordinator_epoch}, "
+                f"but the last marker has {producer.coordinator_epoch}"
+            )
             raise BrokerError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, reason)
 
     def note_marker(self, marker: Marker, offset: int, timestamp: int) -> CompletedTransaction | None:
@@ -438,5 +443,5 @@ def _duplicate(producer: Producer, batch: BatchHeader) -> AppendedBatch | None:
 
 
 def _out_of_order(batch: BatchHeader, expected: str) -> BrokerError:
-    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}, expected {expected}"
+    reason = f"producer {batch.producer_id} sent sequence {batch.base_sequence}; the expected one is {expected}"
     return BrokerError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)

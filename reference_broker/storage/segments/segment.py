@@ -395,7 +395,7 @@ class Segment:
             self.has_producers = survey.has_producers
             return 0
         cut = self.size_bytes - survey.size_bytes
-        line = "%s: cutting off the last %d of %d bytes, the log continues at offset %d: %s"
+        line = "%s: cutting off the last %d of %d bytes; the log continues at offset %d: %s"
         logger.warning(line, self.where, cut, self.size_bytes, self.next_offset, problem)
         self.file.truncate(survey.size_bytes)
         return cut

@@ -127,7 +127,7 @@ class TransactionIndex:
             ValueError: its marker is not after the last entry's.
         """
         if self._content and ended.last_offset <= (last := self._entry(len(self) - 1).last_offset):
-            raise ValueError(f"marker at offset {ended.last_offset} after {last}")
+            raise ValueError(f"a marker at offset {ended.last_offset} follows one at {last}")
         _note_lowest(self._lowest, len(self), ended.first_offset)
         self._content += transaction_content(
             ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset

@@ -470,14 +470,14 @@ class FetchPlanner:
         """Fetch partitions in ever smaller groups to find and halt the one whose batch is too large."""
         partition = node.search.too_large(node.wanted)
         if partition is None:
-            text = "node %d: a response has %d bytes, max_frame_bytes is %d: its partitions are fetched in halves"
+            text = "node %d: a response has %d bytes, but max_frame_bytes is %d; its partitions are fetched in halves"
             self._lines.warning(("large", node_id), now_ms, text, node_id, damage.length, damage.limit)
             return
         fetch = node.wanted[partition]
         offset = -1 if fetch.position is None else fetch.position.offset
         error = RecordTooLarge(
             f"{partition}, offset {offset}: a response with only the next records has {damage.length} bytes,"
-            f" max_frame_bytes is {damage.limit}: raise it, or seek past them"
+            f" but max_frame_bytes is {damage.limit}; raise it, or seek past them"
         )
         error.__cause__ = damage
         self.halt_with(fetch, error, now_ms)

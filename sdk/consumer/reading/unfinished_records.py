@@ -57,7 +57,7 @@ class UnfinishedRecords:
         if first is not None and len(self._positions) >= MAX_UNFINISHED:
             raise LocalProtocolError(
                 f"{self._partition}: {len(self._positions)} records are not finished, from offset {first.offset} on;"
-                f" {MAX_UNFINISHED} is the limit"
+                f" the limit is {MAX_UNFINISHED}"
             )
 
     def began(self, start: Position, offsets: Iterable[int], leader_epoch: int) -> None:

@@ -206,7 +206,7 @@ class Text(Sized):
 
     def content(self, length: int, stream: BinaryIO, context: Container) -> str:
         if length > MAX_STRING_BYTES:
-            raise Refused(f"string of {length} bytes, at most {MAX_STRING_BYTES} allowed")
+            raise Refused(f"the string has {length} bytes, but at most {MAX_STRING_BYTES} are allowed")
         return take(stream, length).decode("utf-8", MALFORMED_UTF8)
 
     def encoded(self, value: Any) -> bytes:
@@ -325,7 +325,7 @@ def read_varint(stream: BinaryIO) -> int:
         if byte < 0x80:
             value &= 0xFFFFFFFF
             return value - 2**32 if value >= 2**31 else value
-    raise Refused("unsigned varint of more than 5 bytes")
+    raise Refused("the unsigned varint has more than 5 bytes")
 
 
 def varint(value: int) -> bytes:
@@ -356,7 +356,7 @@ def read_length(stream: BinaryIO, format: str, compact: bool, nullable: bool) ->
 def length_prefix(length: int | None, format: str, compact: bool) -> bytes:
     """Return the encoding of a length or count; None for null."""
     if length is not None and length > MAX_LENGTH:
-        raise Refused(f"length {length}, at most {MAX_LENGTH} allowed")
+        raise Refused(f"the length is {length}, but at most {MAX_LENGTH} is allowed")
     if compact:
         return varint(0 if length is None else length + 1)
     return struct.pack(format, -1 if length is None else length)

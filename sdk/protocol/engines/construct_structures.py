@@ -213,7 +213,7 @@ class TaggedFields(Construct):
                 if tag in self.invalid:
                     raise Refused(invalid_tag(tag))
                 if size < 0:
-                    raise Refused(f"tagged field of {size} bytes")
+                    raise Refused(f"the tagged field has {size} bytes")
                 unknown.append((tag, take(stream, size)))
             note(context, start, stream, path, unknown[-1])
         return {**values, "unknown_tags": tuple(unknown)}

@@ -378,17 +378,17 @@ cdef int raise_failure(Reader *r) except -1:
     if r.failure == SHORT:
         reason = short(r.first, r.second)
     elif r.failure == LONG_VARINT:
-        reason = "unsigned varint of more than 5 bytes"
+        reason = "the unsigned varint has more than 5 bytes"
     elif r.failure == NULL_LENGTH:
         reason = reject_null(r.first)
     elif r.failure == LONG_STRING:
-        reason = f"string of {r.first} bytes, at most {MAX_STRING_BYTES} allowed"
+        reason = f"the string has {r.first} bytes, but at most {MAX_STRING_BYTES} are allowed"
     elif r.failure == MANY:
         reason = too_many(r.first, r.second)
     elif r.failure == INVALID_TAG:
         reason = invalid_tag(r.first)
     else:
-        reason = f"tagged field of {r.first} bytes"
+        reason = f"the tagged field has {r.first} bytes"
     path = ""
     cdef int step
     for step in range(r.steps - 1, -1, -1):

@@ -206,7 +206,7 @@ def _skip_value(field: FieldLayout, data: bytes, offset: int, end: int, nullable
             return offset + 2 + length
     length, offset = _skip_length(2 if field.kind == "string" else 4, field.compact, nullable, data, offset, end)
     if field.kind == "string" and length > MAX_STRING_BYTES:
-        raise _Damage(start, f"string of {length} bytes, at most {MAX_STRING_BYTES} allowed")
+        raise _Damage(start, f"the string has {length} bytes, but at most {MAX_STRING_BYTES} are allowed")
     if length > end - offset:
         raise _Damage(start, short(length, end - offset))
     return offset + length
@@ -285,7 +285,7 @@ def _skip_tags(layout: Layout, data: bytes, offset: int, end: int) -> int:
             elif tag in layout.invalid_tags:
                 raise _Damage(start, invalid_tag(tag))
             elif size < 0:
-                raise _Damage(start, f"tagged field of {size} bytes")
+                raise _Damage(start, f"the tagged field has {size} bytes")
             elif size > end - offset:
                 raise _Damage(start, short(size, end - offset))
             else:
@@ -311,7 +311,7 @@ def _read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             value &= 0xFFFFFFFF
             return (value - 2**32 if value >= 2**31 else value), offset
-    raise _Damage(start, "unsigned varint of more than 5 bytes")
+    raise _Damage(start, "the unsigned varint has more than 5 bytes")
 
 
 # ------------------------------------------------------------------------------------------ values that do not fit
@@ -373,7 +373,7 @@ def _check_field(field: FieldLayout, value: Any, parts: bool, steps: list[str | 
             raise Refused(reject_null())
         elements = as_sequence(value)
         if len(elements) > MAX_LENGTH:
-            raise Refused(f"length {len(elements)}, at most {MAX_LENGTH} allowed")
+            raise Refused(f"the length is {len(elements)}, but at most {MAX_LENGTH} is allowed")
         for index, element in enumerate(elements):
             try:
                 _check_value(field, element, parts, False, steps)

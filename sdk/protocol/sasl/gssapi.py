@@ -56,7 +56,9 @@ class GssapiAuthenticator:
         """Continue the exchange; choose no security layer once the identities are proven."""
         if self._is_settled:
             if challenge:
-                raise RemoteProtocolError(f"GSSAPI: a challenge of {len(challenge)} bytes after the login was complete")
+                raise RemoteProtocolError(
+                    f"GSSAPI: the broker sent a challenge of {len(challenge)} bytes after the login was complete"
+                )
             return None
         try:
             if not self._context.complete:

@@ -38,4 +38,6 @@ class PlainAuthenticator:
     def respond(self, challenge: bytes) -> None:
         """Check the broker's final message, which is empty."""
         if challenge:
-            raise RemoteProtocolError(f"PLAIN: a challenge of {len(challenge)} bytes, none is expected")
+            raise RemoteProtocolError(
+                f"PLAIN: the broker sent a challenge of {len(challenge)} bytes, but none is expected"
+            )

@@ -45,4 +45,4 @@ class ScramAuthenticator:
         if self._challenges == 2:
             self._client.receive_final(challenge)
             return None
-        raise RemoteProtocolError(f"{self.mechanism}: a challenge after the login was complete")
+        raise RemoteProtocolError(f"{self.mechanism}: the broker sent a challenge after the login was complete")

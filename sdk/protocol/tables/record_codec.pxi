@@ -3,8 +3,8 @@
 # sha256: a1461cd9e39e23dc4cf7b62cd90b3246602df6b4aa9ffc4c31662b6f4739b377
 # Read and write a record, and the header of a batch, as `schemas/records/` has them: included by the record engine.
 #
-# In these structures a size below 0 is a null. Elements lie behind `..._count` in their encoded form: when written,
-# `..._bytes` says how long it is.
+# In these structures a size below 0 is a null. The elements after `..._count` are in their encoded form; when they
+# are written, `..._bytes` says how many bytes that form has.
 
 cdef struct RecordHeaderParts:
     const uint8_t *key
@@ -45,7 +45,7 @@ cdef struct BatchHeader:
 cdef inline const uint8_t *read_record_header(
     const uint8_t *p, const uint8_t *end, RecordHeaderParts *parts
 ) noexcept nogil:
-    """Find the parts of what is at `p`; return where it ends, NULL if it is broken or ends behind `end`."""
+    """Find the parts of what is at `p`; return where it ends, NULL if it is broken or ends after `end`."""
     p = get_varint(p, end, &parts.key_size)
     if p == NULL or parts.key_size < 0 or parts.key_size > end - p:
         return NULL
@@ -63,7 +63,7 @@ cdef inline const uint8_t *read_record_header(
 cdef const uint8_t *read_record(
     const uint8_t *p, const uint8_t *end, RecordParts *parts
 ) noexcept nogil:
-    """Find the parts of what is at `p`; return where it ends, NULL if it is broken or ends behind `end`."""
+    """Find the parts of what is at `p`; return where it ends, NULL if it is broken or ends after `end`."""
     cdef int32_t index
     cdef RecordHeaderParts headers_element
     p = get_varint(p, end, &parts.length)
@@ -72,7 +72,7 @@ cdef const uint8_t *read_record(
     end = p + parts.length
     if p == end:
         return NULL
-    p += 1  # over the attributes
+    p += 1  # skips the attributes
     p = get_varlong(p, end, &parts.timestamp_delta)
     if p == NULL:
         return NULL

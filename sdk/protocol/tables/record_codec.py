@@ -25,7 +25,7 @@ def _read_zigzag(data: bytes, position: int, bits: int) -> tuple[int, int]:
         if byte < 0x80:
             value &= (1 << bits) - 1
             return (value >> 1) ^ -(value & 1), position
-    raise ValueError(f"a number of more than {-(-bits // 7)} bytes")
+    raise ValueError(f"the number has more than {-(-bits // 7)} bytes")
 
 
 def _put_zigzag(target: bytearray, value: int) -> None:

@@ -43,7 +43,7 @@ KEYED_RECORDS: Final[dict[str, dict[int, tuple[str, str]]]] = {
     },
 }
 
-#: The message in the value, behind the version of the frame, the record type and the version, all varints.
+#: The message in the value, after the version of the frame, the record type and the version, which are varints.
 FRAMED_RECORDS: Final[dict[str, dict[int, str]]] = {
     "__cluster_metadata": {
         0: "RegisterBrokerRecord",

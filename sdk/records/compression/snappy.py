@@ -66,7 +66,7 @@ def _contents(data: memoryview, limit: int) -> Iterator[bytes]:
         size = int.from_bytes(data[position : position + _SIZE_BYTES], "big")
         position += _SIZE_BYTES
         if size > len(data) - position:
-            reason = f"block of {size} bytes, {len(data) - position} are left"
+            reason = f"the block has {size} bytes, but {len(data) - position} are left"
             raise damaged(_NAME, position - _SIZE_BYTES, reason)
         content = _content(data[position : position + size], position, taken, limit)
         taken += len(content)
@@ -90,7 +90,7 @@ def _after_header(data: memoryview, position: int) -> int:
     version_at = position + len(_MAGIC)
     version = int.from_bytes(data[version_at : version_at + _VERSION_BYTES], "big", signed=True)
     if version < _VERSION_MIN:
-        raise damaged(_NAME, version_at, f"version {version} of a stream, {_VERSION_MIN} is the lowest")
+        raise damaged(_NAME, version_at, f"the stream has version {version}, but {_VERSION_MIN} is the lowest")
     return end
 
 
@@ -106,7 +106,7 @@ def _content(block: memoryview, position: int, taken: int, limit: int) -> bytes:
     if taken + declared > limit:
         raise too_long(_NAME, limit, taken + declared)
     if declared > len(block) * _EXPANSION_MAX:
-        raise damaged(_NAME, position, f"block of {len(block)} bytes declares a content of {declared}")
+        raise damaged(_NAME, position, f"a block of {len(block)} bytes declares a content of {declared}")
     try:
         content = cast("bytes", snappy.decompress(bytes(block)))  # the package also has a form for text
     except Exception as error:  # the package's exceptions differ between releases

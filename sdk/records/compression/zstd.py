@@ -94,7 +94,7 @@ def _content(
         if frame.declared == 0:  # the library does not check such a frame when it decompresses in one call
             content = decompressor.stream_reader(encoded).read(1)
             if content:
-                raise damaged(_NAME, start, "has a content and declares none")
+                raise damaged(_NAME, start, "the frame has a content but declares none")
         else:
             content = decompressor.decompress(encoded, max_output_size=max(min(frame.content_bytes_max, room), 1))
     except zstandard.ZstdError as error:
@@ -134,13 +134,13 @@ def _frame(data: memoryview, start: int) -> _Frame:
         exponent, mantissa = divmod(data[start + _DESCRIPTOR_END], 8)
         window = (8 + mantissa) << (7 + exponent)
         if window > _WINDOW_BYTES_MAX:
-            raise damaged(_NAME, start, f"window of {window} bytes, {_WINDOW_BYTES_MAX} are allowed")
+            raise damaged(_NAME, start, f"the window has {window} bytes, but at most {_WINDOW_BYTES_MAX} are allowed")
     declared = None
     if size_bytes := _size_bytes(descriptor):
         declared = int.from_bytes(data[position - size_bytes : position], "little") + (256 if size_bytes == 2 else 0)
     position, content_bytes_max = _blocks(data, start, position, min(window, _BLOCK_BYTES_MAX))
     if declared is not None and declared > content_bytes_max:
-        raise damaged(_NAME, start, f"declares a content of {declared} bytes, its blocks hold {content_bytes_max}")
+        raise damaged(_NAME, start, f"declares a content of {declared} bytes, but its blocks hold {content_bytes_max}")
     end = _inside(data, start, position + (4 if descriptor & 0x04 else 0))
     return _Frame(end, content_bytes_max, declared)
 

@@ -52,7 +52,7 @@ class Zigzag(Leaf):
             if byte < 0x80:
                 value %= 1 << self.bits
                 return (value >> 1) ^ -(value & 1)
-        raise Refused(f"a number of more than {-(-self.bits // 7)} bytes")
+        raise Refused(f"the number has more than {-(-self.bits // 7)} bytes")
 
 
 class Sized(Leaf):
@@ -73,7 +73,7 @@ class Sized(Leaf):
         if size < 0:
             if self.nullable:
                 return None
-            raise Refused(f"{size} bytes announced, it cannot be null")
+            raise Refused(f"{size} bytes are announced, but the field cannot be null")
         content = take(stream, size)
         return content.decode("utf-8", MALFORMED_UTF8) if self.text else content
 
@@ -112,7 +112,7 @@ class Counted(Construct):
         left_bytes = left(stream)
         # Before the loop: a count can be far larger than any input.
         if not 0 <= count <= left_bytes:
-            raise DecodeError(dotted(path), stream.tell(), f"{int(count)} elements in {left_bytes} bytes")
+            raise DecodeError(dotted(path), stream.tell(), f"{int(count)} elements do not fit into {left_bytes} bytes")
         return tuple(self.element._parsereport(stream, context, f"{path}[{index}]") for index in range(count))
 
 
@@ -141,7 +141,7 @@ class Form(Construct):
                     raise DecodeError(
                         dotted(f"{path} -> {field.name}"),
                         starts[field.name],
-                        f"{values[field.name]} bytes announced, there are {size}",
+                        f"{values[field.name]} bytes are announced, but there are {size}",
                     )
         return values
 

@@ -68,7 +68,7 @@ cdef class RecordBatch:
         """Read the header of the batch that begins `position` bytes after the start of the buffer."""
         cdef Py_ssize_t left
         if position < 0 or position > size - BATCH_HEADER_BYTES:
-            reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {<object>size - position} are left"
+            reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, but {<object>size - position} are left"
             raise DecodeError("batch", position, reason)
         left = size - position
         self.start = start + position
@@ -80,7 +80,8 @@ cdef class RecordBatch:
             raise DecodeError(
                 "batch_length",
                 position + BATCH_BATCH_LENGTH_AT,
-                f"batch of {self.size_in_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed and {left} are left",
+                f"the batch has {self.size_in_bytes} bytes, but at least {BATCH_HEADER_BYTES} are needed and "
+                f"{left} are left",
             )
         return 0
 
@@ -197,7 +198,8 @@ cdef class RecordBatch:
             self.start + BATCH_CRC_COVERS_FROM, self.size_in_bytes - BATCH_CRC_COVERS_FROM
         )
         if computed != self.header.crc:
-            raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
+            reason = f"the checksum is {self.crc:#010x}, but the content has {computed:#010x}"
+            raise DecodeError("crc", self.position, reason)
         return 0
 
     def payload(self):
@@ -255,7 +257,7 @@ cdef class RecordBatch:
             raise DecodeError(
                 "records_count",
                 self.position,
-                f"{region.count} records in {size} bytes, a record has at least {RECORD_MIN_BYTES}",
+                f"{region.count} records are counted in {size} bytes, but a record has at least {RECORD_MIN_BYTES}",
             )
         return owner
 

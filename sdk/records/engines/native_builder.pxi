@@ -225,7 +225,7 @@ cdef class BatchBuilder:
         cdef RecordParts parts
         cdef Py_ssize_t row
         if key_column is not None and key_column.rows != value_column.rows:
-            raise EncodeError("keys", f"{key_column.rows} keys for {value_column.rows} values")
+            raise EncodeError("keys", f"there are {key_column.rows} keys for {value_column.rows} values")
         parts.key_size = -1
         no_headers(&parts)
         for row in range(first, value_column.rows):
@@ -346,10 +346,12 @@ cdef class BatchBuilder:
             delta = <uint64_t>place[0] - <uint64_t>base_offset
             if place[0] < base_offset or (last >= 0 and delta <= <uint64_t>last):
                 raise EncodeError(
-                    "offset", f"{place[0]} does not follow {<object>base_offset + last}, offsets increase"
+                    "offset", f"{place[0]} does not follow {<object>base_offset + last}, but offsets must increase"
                 )
         if delta > <uint64_t>INT32_MAX:
-            raise EncodeError("offset", f"{delta} after the first of the batch, {INT32_MAX} at most")
+            raise EncodeError(
+                "offset", f"the record is {delta} after the first of the batch, but at most {INT32_MAX} is allowed"
+            )
         return <int32_t>delta
 
     cdef int reserve(self, Py_ssize_t needed) except -1:
@@ -378,16 +380,20 @@ cdef class BatchBuilder:
             if header.attributes & BATCH_IS_TRANSACTIONAL_MASK:
                 raise EncodeError("producer_id", "a transactional batch needs one")
         elif header.producer_epoch < 0:
-            raise EncodeError("producer_epoch", f"{header.producer_epoch}, with a producer id it is at least 0")
+            raise EncodeError(
+                "producer_epoch", f"{header.producer_epoch} is too low: with a producer id it is at least 0"
+            )
         elif header.base_sequence < 0 and not header.attributes & BATCH_IS_CONTROL_MASK:
-            raise EncodeError("base_sequence", f"{header.base_sequence}, with a producer id it is at least 0")
+            raise EncodeError(
+                "base_sequence", f"{header.base_sequence} is too low: with a producer id it is at least 0"
+            )
         return 0
 
     cdef int write_header(self, uint8_t *p, Py_ssize_t size) except -1:
         cdef BatchHeader *header = &self.header
         cdef bint is_append_time = (header.attributes & BATCH_TIMESTAMP_TYPE_MASK) != 0
         if size - BATCH_BATCH_LENGTH_COUNTS_FROM > INT32_MAX:
-            raise EncodeError("batch", f"{size} bytes, no batch has more than {INT32_MAX}")
+            raise EncodeError("batch", f"there are {size} bytes, but no batch has more than {INT32_MAX}")
         header.batch_length = <int32_t>(size - BATCH_BATCH_LENGTH_COUNTS_FROM)
         header.max_timestamp = self.log_append_time if is_append_time else self.highest_timestamp
         write_batch_header(p, header)
@@ -455,7 +461,9 @@ cdef bytes encoded_headers(headers, int32_t *count):
             raise EncodeError("headers", f"a name or value is longer than {INT32_MAX} bytes")
         size += record_header_bytes(&header)
     if len(exact) > INT32_MAX or size > INT32_MAX:
-        raise EncodeError("headers", f"{len(exact)} headers of {size} bytes, {INT32_MAX} of each at most")
+        raise EncodeError(
+            "headers", f"there are {len(exact)} headers of {size} bytes, but at most {INT32_MAX} of each are allowed"
+        )
     count[0] = <int32_t>len(exact)
     encoded = PyBytes_FromStringAndSize(NULL, size)
     p = <uint8_t *>PyBytes_AS_STRING(encoded)
@@ -497,7 +505,7 @@ cdef inline int64_t number(str path, value, int64_t low, int64_t high) except? -
     value = integer(path, value)
     found = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or found < low or found > high:
-        raise EncodeError(path, f"{digits(value)}, not within {low} and {high}")
+        raise EncodeError(path, f"{digits(value)} is not within {low} and {high}")
     return found
 
 
@@ -542,5 +550,5 @@ cdef Column column_of(str path, source):
         raise EncodeError("offsets", f"{column.offsets.buffer.len} bytes are not a sequence of int32 with an end")
     column.rows = column.offsets.buffer.len // sizeof(int32_t) - 1
     if column.validity is not None and column.validity.buffer.len * 8 < column.rows:
-        raise EncodeError("validity", f"{column.validity.buffer.len} bytes for {column.rows} values")
+        raise EncodeError("validity", f"{column.validity.buffer.len} bytes are too few for {column.rows} values")
     return column

@@ -66,7 +66,8 @@ def read_columns(batches, ranges, take):
         payload = batch.checked()
         if payload.region.end - payload.region.start > INT32_MAX:
             size = payload.region.end - payload.region.start
-            raise DecodeError("records", batch.position, f"{size} bytes, a column holds {INT32_MAX} of a batch")
+            reason = f"there are {size} bytes, but a column holds {INT32_MAX} of a batch"
+            raise DecodeError("records", batch.position, reason)
         payloads.append(payload)
         target.total += payload.region.count
     memory, places = take(target.total)

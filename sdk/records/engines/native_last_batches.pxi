@@ -25,7 +25,7 @@ def last_batches(buffer, int64_t from_offset, int64_t end_offset, Py_ssize_t kep
     cdef dict known = {}
     cdef list found = []
     if kept < 1:
-        raise ValueError(f"{kept} batches to keep, at least 1 is needed")
+        raise ValueError(f"{kept} batches are to be kept, but at least 1 is needed")
     # The buffer holds no more batches than this, so memory stays bounded.
     kept = min(kept, 1 + (end - p) // BATCH_HEADER_BYTES)
     try:

@@ -91,7 +91,7 @@ cdef class LatestRecords:
         cdef int64_t next_offset
         cdef int32_t index
         if not 0 <= start <= content.buffer.len:
-            raise ValueError(f"position {start} in {content.buffer.len} bytes")
+            raise ValueError(f"position {start} is outside the {content.buffer.len} bytes")
         p = begin + start
         while (size := whole_batch(p, end - p)) != 0:
             read_batch_header(p, &header)

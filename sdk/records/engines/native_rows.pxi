@@ -77,7 +77,7 @@ cdef class BinaryRows:
         """Reserve room for more rows, `nulls` of them null, and for their `size` bytes."""
         cdef Py_ssize_t all_rows = self.rows + rows
         if self.end + size > INT32_MAX:
-            raise DecodeError("records", 0, f"{self.end + size} bytes, a column holds {INT32_MAX}")
+            raise DecodeError("records", 0, f"there are {self.end + size} bytes, but a column holds {INT32_MAX}")
         self.ends.reserve((rows + 1) * 4)
         if not self.ends.used:
             memset(self.ends.start, 0, 4)
@@ -106,7 +106,7 @@ cdef class BinaryRows:
         cdef int32_t size = -1
         if value is not None:
             if PyBytes_GET_SIZE(value) > INT32_MAX:
-                raise DecodeError("records", 0, f"{len(value)} bytes, a column holds {INT32_MAX}")
+                raise DecodeError("records", 0, f"there are {len(value)} bytes, but a column holds {INT32_MAX}")
             size = <int32_t>PyBytes_GET_SIZE(value)
         self.reserve(1, max(size, 0), size < 0)
         begin_binary(&place, self)
@@ -423,7 +423,7 @@ cdef class RowsBuilder:
         self.rows_max = form.ROWS_MAX if rows_max is None else rows_max
         self.bytes_max = form.ROWS_BYTES_MAX if bytes_max is None else bytes_max
         if self.rows_max < 1 or self.bytes_max < 1:
-            raise ValueError(f"{rows_max} rows and {bytes_max} bytes, at least 1 of each is needed")
+            raise ValueError(f"{rows_max} rows and {bytes_max} bytes are allowed, but at least 1 of each is needed")
         self.count = self.size_in_bytes = 0
         self.offsets = Growing.__new__(Growing) if "offset" in names else None
         self.timestamps = Growing.__new__(Growing) if "timestamp" in names else None

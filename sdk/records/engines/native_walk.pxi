@@ -102,7 +102,7 @@ cdef class Walk:
         batch = self.other(self.source, position, self.limit)
         size = batch.size_in_bytes
         if size <= 0 or size > left:
-            raise DecodeError("batch", position, f"batch of {size} bytes, {left} are left")
+            raise DecodeError("batch", position, f"the batch has {size} bytes, but {left} are left")
         if self.check_crc:
             batch.check_crc()
         self.position = position + size

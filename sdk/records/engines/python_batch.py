@@ -78,7 +78,7 @@ class RecordBatch(BatchHeader):
             position, limit = size_of(position), size_of(limit)
         view = bytes_of(buffer)
         if not 0 <= position <= len(view) - BATCH_HEADER_BYTES:
-            reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, {len(view) - position} are left"
+            reason = f"a batch has a header of {BATCH_HEADER_BYTES} bytes, but {len(view) - position} are left"
             raise DecodeError("batch", position, reason)
         self.read_header(view, position)
         self.position = position
@@ -88,7 +88,7 @@ class RecordBatch(BatchHeader):
             raise DecodeError(
                 "batch_length",
                 position + BATCH_BATCH_LENGTH_AT,
-                f"batch of {self.size_in_bytes} bytes, at least {BATCH_HEADER_BYTES} are needed and "
+                f"the batch has {self.size_in_bytes} bytes, but at least {BATCH_HEADER_BYTES} are needed and "
                 f"{len(view) - position} are left",
             )
         self._view = view[position : position + self.size_in_bytes]
@@ -163,7 +163,9 @@ class RecordBatch(BatchHeader):
         """
         computed = crc32c_of_bytes(self._view[BATCH_CRC_COVERS_FROM:])
         if computed != self.crc:
-            raise DecodeError("crc", self.position, f"checksum {self.crc:#010x}, the content has {computed:#010x}")
+            raise DecodeError(
+                "crc", self.position, f"the checksum is {self.crc:#010x}, but the content has {computed:#010x}"
+            )
 
     def payload(self) -> Buffer:
         """Return the encoded records, decompressed if necessary.
@@ -193,7 +195,7 @@ class RecordBatch(BatchHeader):
             raise DecodeError(
                 "records_count",
                 self.position,
-                f"{count} records in {len(payload)} bytes, a record has at least {RECORD_MIN_BYTES}",
+                f"{count} records are counted in {len(payload)} bytes, but a record has at least {RECORD_MIN_BYTES}",
             )
         return payload
 
@@ -290,7 +292,7 @@ def parts(data: bytes, count: int, origin: int = 0) -> Iterator[Parts]:
             yield record
             index += 1
     except IndexError:
-        raise DecodeError(f"records[{index}]", origin, f"ends early, the records have {len(data)} bytes") from None
+        raise DecodeError(f"records[{index}]", origin, f"ends early: the records have {len(data)} bytes") from None
     except ValueError as error:
         raise DecodeError(f"records[{index}]", origin, str(error)) from None
     if count and position != len(data):

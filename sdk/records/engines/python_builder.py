@@ -346,7 +346,7 @@ class BatchBuilder:
         key_column = None if keys is None else _column("keys", keys)
         rows = len(value_column)
         if key_column is not None and len(key_column) != rows:
-            raise EncodeError("keys", f"{len(key_column)} keys for {rows} values")
+            raise EncodeError("keys", f"there are {len(key_column)} keys for {rows} values")
         for row in range(start, rows):
             value = value_column[row]
             if self.append(timestamp_ms, None if key_column is None else key_column[row], value) is None:
@@ -444,9 +444,13 @@ class BatchBuilder:
         """Return the offset of the next record relative to the batch."""
         delta = last + 1 if offset is None else offset - self._base_offset
         if delta <= last or delta < 0:
-            raise EncodeError("offset", f"{offset} does not follow {self._base_offset + last}, offsets increase")
+            raise EncodeError(
+                "offset", f"{offset} does not follow {self._base_offset + last}, but offsets must increase"
+            )
         if delta > _INT32_MAX:
-            raise EncodeError("offset", f"{delta} after the first of the batch, {_INT32_MAX} at most")
+            raise EncodeError(
+                "offset", f"the record is {delta} after the first of the batch, but at most {_INT32_MAX} is allowed"
+            )
         return delta
 
     def _check(self) -> None:
@@ -455,9 +459,11 @@ class BatchBuilder:
             if self._is_transactional:
                 raise EncodeError("producer_id", "a transactional batch needs one")
         elif self._producer_epoch < 0:
-            raise EncodeError("producer_epoch", f"{self._producer_epoch}, with a producer id it is at least 0")
+            raise EncodeError(
+                "producer_epoch", f"{self._producer_epoch} is too low: with a producer id it is at least 0"
+            )
         elif self._base_sequence < 0 and not self._is_control:
-            raise EncodeError("base_sequence", f"{self._base_sequence}, with a producer id it is at least 0")
+            raise EncodeError("base_sequence", f"{self._base_sequence} is too low: with a producer id it is at least 0")
 
     def _write_header(self, batch: bytearray, filled: _Filled) -> None:
         is_append_time = self._timestamp_type == TimestampType.LOG_APPEND_TIME

@@ -38,7 +38,7 @@ def last_batches(buffer: Buffer, from_offset: int, end_offset: int, kept: int) -
         ValueError: `kept` is below 1.
     """
     if kept < 1:
-        raise ValueError(f"{kept} batches to keep, at least 1 is needed")
+        raise ValueError(f"{kept} batches are to be kept, but at least 1 is needed")
     view = bytes_of(buffer)
     at, before, next_offset, crc = 0, None, 0, 0
     found: list[int] = []

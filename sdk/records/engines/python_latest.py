@@ -70,7 +70,7 @@ class LatestRecords:
         """
         view = bytes_of(buffer)
         if not 0 <= start <= len(view):
-            raise ValueError(f"position {start} in {len(view)} bytes")
+            raise ValueError(f"position {start} is outside the {len(view)} bytes")
         try:
             for batch in walk(view[start:]):
                 if isinstance(batch, MessageBatch) or batch.is_control or batch.is_transactional:

@@ -281,7 +281,7 @@ def _walked(view: memoryview, start: int, end: int, headers_shown: int) -> _Raw:
 def _header(view: memoryview, at: int) -> tuple[tuple[memoryview, memoryview | None], int]:
     key, at = _content(view, at)
     if key is None:
-        raise ValueError("a header without a name")
+        raise ValueError("a header has no name")
     value, at = _content(view, at)
     return (key, value), at
 
@@ -303,4 +303,4 @@ def _zigzag(view: memoryview, at: int, bits: int) -> tuple[int, int]:
         if byte < 0x80:
             number &= (1 << bits) - 1
             return (number >> 1) ^ -(number & 1), at
-    raise ValueError(f"a number of more than {bits} bits")
+    raise ValueError(f"the number has more than {bits} bits")

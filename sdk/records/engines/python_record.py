@@ -248,7 +248,7 @@ def checked_field(name: str, value: object, low: int, high: int) -> int:
     except TypeError:
         raise TypeError(f"{name}: expected an integer, got {quoted(value)} of {type(value).__name__}") from None
     if not low <= number <= high:
-        raise OverflowError(f"{name}: {digits(number)}, not within {low} and {high}")
+        raise OverflowError(f"{name}: {digits(number)} is not within {low} and {high}")
     return number
 
 

@@ -38,7 +38,7 @@ class RowsBuilder:
     ) -> None:
         self._columns = checked_columns(columns)
         if rows_max < 1 or bytes_max < 1:
-            raise ValueError(f"{rows_max} rows and {bytes_max} bytes, at least 1 of each is needed")
+            raise ValueError(f"{rows_max} rows and {bytes_max} bytes are allowed, but at least 1 of each is needed")
         self._rows_max, self._bytes_max = rows_max, bytes_max
         self._records: Iterator[Record] | None = None
         self._waiting: Record | None = None
@@ -155,7 +155,7 @@ class _Column:
         """Add an element of `size` bytes or elements, None for a null."""
         end = self._ends[-1] + (size or 0)
         if end > INT32_MAX:
-            raise DecodeError("records", 0, f"{end} bytes, a column holds {INT32_MAX}")
+            raise DecodeError("records", 0, f"there are {end} bytes, but a column holds {INT32_MAX}")
         self._ends.append(end)
         self._is_valid.append(size is not None)
 

@@ -59,13 +59,13 @@ def _check_size(view: memoryview, position: int) -> None:
         raise PartialBatch(position, left, None)
     (length,) = _BATCH_LENGTH.unpack_from(view, position + BATCH_BATCH_LENGTH_AT)
     if length < _MIN_LENGTH:
-        reason = f"{length} bytes announced, no batch or message has fewer than {_MIN_LENGTH}"
+        reason = f"{length} bytes are announced, but no batch or message has fewer than {_MIN_LENGTH}"
         raise DecodeError("batch_length", position + BATCH_BATCH_LENGTH_AT, reason)
     if left <= BATCH_MAGIC_AT:
         raise PartialBatch(position, left, None)
     magic = view[position + BATCH_MAGIC_AT]
     if magic > BATCH_MAGIC:
-        reason = f"magic {magic}, {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
+        reason = f"magic {magic} is not known; {MESSAGE_V0_MAGIC} to {BATCH_MAGIC} are known"
         raise DecodeError("magic", position + BATCH_MAGIC_AT, reason)
     size = length + BATCH_BATCH_LENGTH_COUNTS_FROM
     if size > left:

@@ -115,7 +115,7 @@ def checked_number(path: str, value: Any, low: int, high: int) -> int:
     """
     number = whole_number(path, value)
     if not low <= number <= high:
-        raise EncodeError(path, f"{digits(number)}, not within {low} and {high}")
+        raise EncodeError(path, f"{digits(number)} is not within {low} and {high}")
     return number
 
 

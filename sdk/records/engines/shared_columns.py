@@ -64,7 +64,7 @@ class ViewColumn:
         """
         count = len(self.views) // INLINE.size
         if not 0 <= index < count:
-            raise IndexError(f"value {index} of {count}")
+            raise IndexError(f"there is no value {index} among {count}")
         if self.validity is not None and not self.validity[index // 8] >> index % 8 & 1:
             return None
         size, content = INLINE.unpack_from(self.views, index * INLINE.size)

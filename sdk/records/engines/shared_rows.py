@@ -184,7 +184,7 @@ def checked_columns(columns: Iterable[str]) -> frozenset[str]:
     """
     names = frozenset(columns)
     if unknown := names - set(COLUMNS):
-        raise ValueError(f"no column {', '.join(sorted(unknown))}, a record has {', '.join(COLUMNS)}")
+        raise ValueError(f"there is no column {', '.join(sorted(unknown))}; a record has {', '.join(COLUMNS)}")
     return names
 
 
@@ -201,7 +201,7 @@ def check_headers(count: int, are_ascii: bool, limit: int) -> None:
     """
     size = count * (HEADER_BYTES if are_ascii else HEADER_OBJECT_BYTES)
     if size > limit:
-        reason = f"the {count} headers of a record take {size} bytes, the limit is {limit}"
+        reason = f"the {count} headers of a record take {size} bytes, but the limit is {limit}"
         raise DecodeError("records", 0, reason)
 
 

@@ -244,6 +244,6 @@ class _Reading:
         trouble = "" if health.error is None else f": {health.error}"
         return RequestTimedOut(
             f"{self._wanted.partition}: nothing from offset {self._offset} on came in {timeout_ms} ms "
-            f"(kafkaConsumer.pollTimeoutMs), {self._end} is the end; "
+            f"(kafkaConsumer.pollTimeoutMs), but {self._end} is the end; "
             f"the consumer waits for {health.waits_for.value}{trouble}"
         )

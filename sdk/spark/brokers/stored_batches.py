@@ -129,7 +129,7 @@ class StoredBatches(BlockingClient):
             if monotonic_ms() >= deadline_ms:
                 raise RequestTimedOut(
                     f"{wanted.partition}: nothing from offset {offset} on came in {self._timeout_ms} ms, "
-                    f"{wanted.end} is the end"
+                    f"but {wanted.end} is the end"
                 )
 
     def _first_offset(self, partition: TopicPartition, offset: int, error: BrokerError) -> int:

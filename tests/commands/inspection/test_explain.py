@@ -102,7 +102,7 @@ def test_explain_batch(segment: Path) -> None:
     rows = explain_batch(segment, 1)
     assert rows[0].value == "1"
     assert any(row.region == "gzip" for row in rows)
-    with pytest.raises(DecodeError, match="partial batch: 76 bytes, 73 are left"):
+    with pytest.raises(DecodeError, match="partial batch: 76 bytes are needed, but 73 are left"):
         explain_batch(segment, 2)
     segment.write_bytes(segment.read_bytes()[:-73])
     with pytest.raises(ValueError, match="has no batch 2; batches count from 0"):
@@ -130,7 +130,7 @@ def test_explain_bytes_of_a_file(tmp_path: Path) -> None:
 
 def test_explain_says_where_reading_stopped() -> None:
     output = run("explain", "HeartbeatRequest", 0, "00016700", code=1)
-    assert output.endswith("error: generation_id at byte 3: 4 bytes needed, 1 left\n")
+    assert output.endswith("error: generation_id at byte 3: 4 bytes are needed, but 1 are left\n")
 
 
 def test_explain_own_schema(own: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_file_is_no_hexadecimal_number(tmp_path: Path) -> None:
     path.write_bytes(bytes(8))
     for arguments in ((path,), ("HeartbeatRequest", 0, path), (tmp_path,)):
         output = run("explain", *arguments, code=1)
-        assert f"{arguments[-1]} is a path, and no hexadecimal number: @{arguments[-1]} reads its bytes," in output
+        assert f"{arguments[-1]} is a path, not a hexadecimal number: @{arguments[-1]} reads its bytes;" in output
         assert f"`kafkawire dump {arguments[-1]}`" in output
 
 

@@ -79,7 +79,7 @@ def test_bodies_of_control_records(name: str) -> None:
     [
         (("RecordBatch", 1), "error: RecordBatch has magic 2, not 1"),
         (("MessageSet", 2), "error: MessageSet has magic 0 and 1, not 2"),
-        (("RecordBatch", "--form", "json"), "error: a record format has the form layout only, not json"),
+        (("RecordBatch", "--form", "json"), "error: a record format has only the form layout, not json"),
         (("RecordBach",), "is it RecordBatch?"),
         (("fetchrequest", 4), "is it FetchRequest?"),
         (("HeartbeatRequest", 99), "HeartbeatRequest has no version 99"),

@@ -178,7 +178,7 @@ def test_a_node_that_may_not_be_made(bench: Bench) -> None:
             "it is not configured",
         ),
         *(
-            (KNOWN._replace(node_id=text), settings, "broker.id='", "it is no number up to 2147483647")
+            (KNOWN._replace(node_id=text), settings, "broker.id='", "it is not a number up to 2147483647")
             for text in ("x", "-1", "2147483648", "9" * 5000, "\u0661")
             for settings in (SETTINGS, SETTINGS._replace(broker_id=None))
         ),

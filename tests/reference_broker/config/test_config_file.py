@@ -108,7 +108,7 @@ def test_values(written, text, options):
         ("log.roll.jitter.hours=-1", 1, "Value must be at least 0"),
         ("log.cleanup.policy=remove", 1, "String must be one of: compact, delete"),
         ("auto.create.topics.enable=maybe", 1, "expected True or False"),
-        ("log.dirs=/a,/b", 1, "2 folders, this broker has one"),
+        ("log.dirs=/a,/b", 1, "there are 2 folders, but this broker has one"),
         ("log.dir=", 1, "0 folders"),
         ("zookeeper.connect=a:1\nprocess.roles=broker", 2, "a broker with zookeeper.connect has no roles"),
         ("zookeeper.connect=a:1\nbroker.id=x", 2, "expected an integer"),

@@ -226,6 +226,6 @@ def test_batch_that_claims_an_offset_behind_the_end_is_damage(compression):
     log = Damaged()
     log.next_offset = 3
     task = Loading(log, CountingShard(Timers()))
-    with pytest.raises(DecodeError, match="a batch before offset 1099511627777, 3 is the end") as caught:
+    with pytest.raises(DecodeError, match="a batch ends before offset 1099511627777, but the log ends at 3") as caught:
         task.step()
     assert caught.value.offset == len(log.read(0, 2**20)), "the end of the batch"

@@ -200,7 +200,7 @@ def test_record_that_cannot_be_written_answers_its_own_request_only(caplog):
     bench.add(1)
     assert bench.replies == [ErrorCode.UNKNOWN_SERVER_ERROR, 1]
     assert [error.code for error in told] == [ErrorCode.UNKNOWN_SERVER_ERROR]
-    assert "string of 40000 bytes" in caplog.text
+    assert "the string has 40000 bytes" in caplog.text
 
 
 @pytest.mark.parametrize("is_held", [False, True])
@@ -220,7 +220,9 @@ def test_shard_that_cannot_take_over_a_record_is_unloaded_and_everybody_answered
     assert bench.replies == [ErrorCode.NOT_COORDINATOR] * 3
     assert [error.code for error in told] == [ErrorCode.NOT_COORDINATOR]
     assert bench.shard.calls == ["loaded", "unloaded"]
-    assert [line.getMessage() for line in caplog.records] == ["topic-0 is unloaded, it could not take over a record"]
+    assert [line.getMessage() for line in caplog.records] == [
+        "topic-0 is unloaded, since it could not take over a record"
+    ]
 
 
 @pytest.mark.parametrize("batches", [[], [[record("a", 1)]]])

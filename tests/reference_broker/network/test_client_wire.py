@@ -212,7 +212,7 @@ def test_file_that_is_shorter_than_believed_ends_the_connection(tmp_path):
         wire = await bench.connect()
         wire.write([b"head", FileSlice(file, 0, 1_500)])
         assert await bench.read(2_000) in (b"head" + b"x" * 1_000, b"")
-        assert bench.session.reasons == ["a file of records ends at 1000, 500 bytes of it are missing"]
+        assert bench.session.reasons == ["a file of records ends at 1000, so 500 bytes of it are missing"]
         bench.end()
 
     on_a_loop(test())
@@ -260,7 +260,7 @@ def test_requests_before_one_that_is_too_long_are_handled():
         assert await bench.read(1) == b""
         assert bench.session.frames == [b"a"]
         assert bench.session.reasons == [
-            f"frame of {FRAME_BYTES_MAX + 1} bytes announced, 0 to {FRAME_BYTES_MAX} allowed"
+            f"a frame of {FRAME_BYTES_MAX + 1} bytes is announced, but 0 to {FRAME_BYTES_MAX} are allowed"
         ]
         bench.end()
 

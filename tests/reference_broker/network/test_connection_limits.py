@@ -11,11 +11,11 @@ def test_in_all_and_per_address():
     for _ in range(2):
         assert not limits.refusal("a")
         limits.opened("a")
-    assert limits.refusal("a") == "it has 2 connections, max.connections.per.ip=2"
+    assert limits.refusal("a") == "it has 2 connections, and max.connections.per.ip is 2"
     assert not limits.refusal("b")
     limits.opened("b")
     for host in ("a", "b", "c"):
-        assert limits.refusal(host) == "3 connections are open, max.connections=3"
+        assert limits.refusal(host) == "3 connections are open, and max.connections is 3"
     limits.closed("a")
     assert not limits.refusal("a")
     limits.closed("a")
@@ -28,8 +28,8 @@ def test_some_addresses_have_limits_of_their_own():
     for _ in range(2):
         assert not limits.refusal("a")
         limits.opened("a")
-    assert limits.refusal("a") == "it has 2 connections, max.connections.per.ip.overrides=2"
-    assert limits.refusal("b") == "it has 0 connections, max.connections.per.ip.overrides=0"
+    assert limits.refusal("a") == "it has 2 connections, and max.connections.per.ip.overrides is 2"
+    assert limits.refusal("b") == "it has 0 connections, and max.connections.per.ip.overrides is 0"
     assert not limits.refusal("c")
 
 
@@ -39,9 +39,9 @@ def test_limits_are_changed():
     assert limits.refusal("b")
     limits.change(3, 2, {"b": 0})
     assert not limits.refusal("a")
-    assert limits.refusal("b") == "it has 0 connections, max.connections.per.ip.overrides=0"
+    assert limits.refusal("b") == "it has 0 connections, and max.connections.per.ip.overrides is 0"
     limits.change(1, 2, {})
-    assert limits.refusal("a") == "1 connections are open, max.connections=1"
+    assert limits.refusal("a") == "1 connections are open, and max.connections is 1"
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_shortage_refuses_what_the_limits_allow():
     limits.opened("a")
     assert limits.refusal("a") == "no descriptors"
     limits.opened("a")
-    assert limits.refusal("a") == "2 connections are open, max.connections=2"
+    assert limits.refusal("a") == "2 connections are open, and max.connections is 2"

@@ -218,7 +218,7 @@ def test_a_handler_may_name_removed_versions():
     fetch = KNOWN_APIS[ApiKey.FETCH]
     assert ApiHandler(fetch, handle, VersionRange(0, 5)).versions == (0, 5)
     assert ApiHandler(fetch, handle).versions.first == fetch.versions.first > 0
-    with pytest.raises(LocalProtocolError, match="versions none are served, none exist"):
+    with pytest.raises(LocalProtocolError, match="versions none are served, but none exist"):
         ApiHandler(KNOWN_APIS[ApiKey.UPDATE_METADATA], handle)
     with pytest.raises(LocalProtocolError, match="versions 0-9 are served, 0-8 exist"):
         ApiHandler(KNOWN_APIS[ApiKey.UPDATE_METADATA], handle, VersionRange(0, 9))
@@ -226,7 +226,7 @@ def test_a_handler_may_name_removed_versions():
 
 def test_wrong_scope():
     wrong: Any = "alone"
-    with pytest.raises(TypeError, match="Greet: scope is 'alone', a Scope is needed"):
+    with pytest.raises(TypeError, match="Greet: scope is 'alone', but a Scope is needed"):
         ApiHandler(GREET, handle, scope=wrong)
 
 
@@ -253,15 +253,15 @@ def test_stable_versions_are_served_unless_said_otherwise():
             TypeError,
             "takes grops, and a broker has the parts advertised, broker_configs, con",
         ),
-        ((GREET, handle, 5), TypeError, "Greet: versions is 5, a VersionRange is needed"),
+        ((GREET, handle, 5), TypeError, "Greet: versions is 5, but a VersionRange is needed"),
         ((GREET, handle, VersionRange(*ANYTHING)), TypeError, r"Greet: versions is VersionRange\(first='0'"),
-        ((GREET, handle, None, "0"), TypeError, "Greet: advertised_from is '0', an int is needed"),
-        ((GREET, handle, None, True), TypeError, "Greet: advertised_from is True, an int is needed"),
-        ((GREET, handle, None, -1), LocalProtocolError, "advertised from -1, it can be from 0 to 2"),
-        ((GREET, handle, None, -32769), LocalProtocolError, "advertised from -32769, it can"),
+        ((GREET, handle, None, "0"), TypeError, "Greet: advertised_from is '0', but an int is needed"),
+        ((GREET, handle, None, True), TypeError, "Greet: advertised_from is True, but an int is needed"),
+        ((GREET, handle, None, -1), LocalProtocolError, "advertised from -1, but it can be from 0 to 2"),
+        ((GREET, handle, None, -32769), LocalProtocolError, "advertised from -32769, but it can"),
         ((GREET, handle, VersionRange(0, 3)), LocalProtocolError, "versions 0-3 are served, 0-2 exist"),
         ((GREET, handle, VersionRange(2, 1)), LocalProtocolError, "versions none are served, 0-2 exist"),
-        ((GREET, handle, None, 3), LocalProtocolError, "advertised from 3, it can be from 0 to 2"),
+        ((GREET, handle, None, 3), LocalProtocolError, "advertised from 3, but it can be from 0 to 2"),
     ],
 )
 def test_wrong_handlers(arguments, error, text):

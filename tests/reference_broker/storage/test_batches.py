@@ -56,7 +56,7 @@ def test_stored_batch_is_in_order_and_undamaged(file, tmp_path):
     first = Window(file).header(0)
     check_stored(file, first, 10, 11)
     for lowest, highest in ((11, 11), (10, 10)):
-        expected = f"offsets 10 to 11, expected {lowest} or higher, up to {highest}"
+        expected = f"offsets 10 to 11, but {lowest} to {highest} are expected"
         with pytest.raises(DecodeError, match=expected):
             check_stored(file, first, lowest, highest)
     with pytest.raises(DecodeError, match="offsets 10 to 9, "):
@@ -80,8 +80,8 @@ def test_header_of_a_cut_batch(file):
     ("byte", "value", "reason"),
     [
         (8, 0x7F, "it ends "),
-        (11, 0x30, "batch of 60 bytes, at least 61 are needed"),
-        (16, 1, "magic 1, batches of a log have 2"),
+        (11, 0x30, "the batch has 60 bytes, but at least 61 are needed"),
+        (16, 1, "the magic is 1, but batches of a log have 2"),
     ],
 )
 def test_header_refuses(file, tmp_path, byte, value, reason):

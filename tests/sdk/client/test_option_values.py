@@ -55,9 +55,9 @@ def test_servers_with_their_protocol() -> None:
         ("a:1,sasl_ssl://b:1", 'SASL_SSL:// contradicts security_protocol="PLAINTEXT"; set that to "SASL_SSL"'),
         (
             "http://a:1",
-            "http:// is no protocol of Kafka; expected one of PLAINTEXT://, SSL://, SASL_PLAINTEXT://, SASL_SSL://",
+            "http:// is not a protocol of Kafka; expected one of PLAINTEXT://, SSL://, SASL_PLAINTEXT://, SASL_SSL://",
         ),
-        ("kafka://a:1", "kafka:// is no protocol of Kafka"),
+        ("kafka://a:1", "kafka:// is not a protocol of Kafka"),
         ("PLAINTEXT://", "at least one host:port is needed"),
         ("PLAINTEXT://a:1/path", "port '1/path' is not a number"),
         ("PLAINTEXT://SSL://a:1", "the port is missing|expected host:port|is not a number"),
@@ -107,7 +107,7 @@ def test_text_that_goes_into_requests(kind: type[ClientOptions], name: str, give
     assert getattr(read_options(kind, "host:1", {**given, name: longest}), name) == longest
     with pytest.raises(ConfigurationError) as caught:
         read_options(kind, "host:1", {**given, name: longest + "a"})
-    assert str(caught.value) == f"{name}='{'é' * 30}…': 32768 bytes as UTF-8, at most 32767 allowed"
+    assert str(caught.value) == f"{name}='{'é' * 30}…': 32768 bytes as UTF-8, but at most 32767 are allowed"
     with pytest.raises(ConfigurationError) as caught:
         read_options(kind, "host:1", {**given, name: "a\ud800"})
     assert str(caught.value) == f"{name}='a\\ud800': '\\ud800' cannot be sent: UTF-8 has no surrogates"

@@ -140,7 +140,7 @@ def test_group_metadata_of_a_member(protocol: str) -> None:
 
 def test_group_metadata_without_a_group() -> None:
     async def test(broker: StoringBroker, consumer: Consumer) -> None:
-        with pytest.raises(LocalProtocolError, match="group_metadata: there is no group, set group_id"):
+        with pytest.raises(LocalProtocolError, match="group_metadata: there is no group; set group_id"):
             consumer.group_metadata()
 
     consuming(test, group_id=None)

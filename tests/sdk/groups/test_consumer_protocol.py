@@ -105,7 +105,7 @@ def test_cuts_are_refused() -> None:
 
 
 def test_no_version_below_zero() -> None:
-    with pytest.raises(DecodeError, match="version at byte 0: -1, the oldest is 0"):
+    with pytest.raises(DecodeError, match="version at byte 0: version -1 is not known; the oldest is 0"):
         decode_assignment(b"\xff\xff" + encode_assignment(())[2:])
 
 
@@ -113,16 +113,28 @@ def test_no_version_below_zero() -> None:
     ("data", "said", "damage"),
     [
         (SUBSCRIPTION_HEX, decode_subscription(bytes.fromhex(SUBSCRIPTION_HEX)), ""),
-        ("", MemberSubscription(()), "version at byte 0: 2 bytes needed, 0 left"),
-        ("01", MemberSubscription(()), "version at byte 0: 2 bytes needed, 1 left"),
-        ("fffe 00000001 000174 ffffffff", MemberSubscription(()), "version at byte 0: -2, the oldest is 0"),
+        ("", MemberSubscription(()), "version at byte 0: 2 bytes are needed, but 0 are left"),
+        ("01", MemberSubscription(()), "version at byte 0: 2 bytes are needed, but 1 are left"),
+        (
+            "fffe 00000001 000174 ffffffff",
+            MemberSubscription(()),
+            "version at byte 0: version -2 is not known; the oldest is 0",
+        ),
         ("0000 7fffffff 000174", MemberSubscription(()), "topics at byte 2"),
-        ("0001 00000001 000174 ffffffff", MemberSubscription(("t",)), "owned_partitions at byte 13: 4 bytes needed"),
-        ("0063 00000001 000174 ffffffff ff", MemberSubscription(("t",)), "owned_partitions at byte 13: 4 bytes needed"),
+        (
+            "0001 00000001 000174 ffffffff",
+            MemberSubscription(("t",)),
+            "owned_partitions at byte 13: 4 bytes are needed",
+        ),
+        (
+            "0063 00000001 000174 ffffffff ff",
+            MemberSubscription(("t",)),
+            "owned_partitions at byte 13: 4 bytes are needed",
+        ),
         (
             "0003 00000001 000174 ffffffff 00000001 000174 00000002 00000004 00000004",
             MemberSubscription(("t",), (TopicPartition("t", 4),)),
-            "generation_id at byte 32: 4 bytes needed, 0 left",
+            "generation_id at byte 32: 4 bytes are needed, but 0 are left",
         ),
         (
             "0002 00000003 000174 0000 000174 ffffffff 00000001 000174 00000002 ffffffff 00000004 00000007",

@@ -56,7 +56,7 @@ def test_groups_of_all_clients_bear_the_kind() -> None:
 
 
 def test_a_gauge_is_one_in_the_catalogue() -> None:
-    with pytest.raises(LocalProtocolError, match="rebalance of consumer-coordinator-metrics is no gauge"):
+    with pytest.raises(LocalProtocolError, match="rebalance of consumer-coordinator-metrics is not a gauge"):
         Registry("consumer").gauge("consumer-coordinator-metrics", "rebalance", lambda now_ms: 1)
 
 

@@ -15,7 +15,11 @@ def test_as_much_as_there_is() -> None:
     memory = BufferMemory(100)
     assert memory.take(10, 60) == 60
     assert memory.take(10, 60) == 40, "less than the caller wanted"
-    with pytest.raises(BufferFull, match=r"100 bytes are not acknowledged yet, 1 more exceed buffer_memory=100; wait"):
+    with pytest.raises(
+        BufferFull,
+        match=r"100 bytes are not acknowledged yet, "
+        r"and 1 more exceed buffer_memory=100; wait",
+    ):
         memory.take(1, 1)
     assert memory.add(5) == 105, "memory that was admitted before may exceed the limit"
     memory.give(105)

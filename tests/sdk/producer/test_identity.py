@@ -135,7 +135,7 @@ def test_what_may_pass_is_asked_for_again_after_pauses(wanted: bool | None, capl
     assert str(identity.trouble) == "UNKNOWN_SERVER_ERROR: producer id"
     assert 55 <= len(simulation.requests(InitProducerIdRequest)) - before <= 70, "the pauses are up to a second"
     assert len(caplog.messages) <= 7
-    assert caplog.messages[0] == "no producer id yet, asking again: UNKNOWN_SERVER_ERROR: producer id"
+    assert caplog.messages[0] == "there is no producer id yet; asking again: UNKNOWN_SERVER_ERROR: producer id"
     failing = False
     simulation.run(2_000)
     assert identity.current == ProducerId(9, 5)

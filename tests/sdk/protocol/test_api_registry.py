@@ -90,9 +90,9 @@ def test_clashes(changes: dict[str, Any], text: str) -> None:
         ({"name": "H", "package": __name__}, "HRequest is a response with the key 910, not its request"),
         ({"name": "I", "package": __name__}, "IResponse is a response with the key 1, not its response"),
         ({"name": "J", "package": __name__}, "JRequest is no generated message, not its request"),
-        ({"versions": VersionRange(0, 3)}, "versions 0-3, GreetRequest has 0-2"),
-        ({"request_headers": (3, 2)}, "request header 3, versions 0-2 exist"),
-        ({"response_headers": (0, 9)}, "response header 9, versions 0-1 exist"),
+        ({"versions": VersionRange(0, 3)}, "the versions are 0-3, but GreetRequest has 0-2"),
+        ({"request_headers": (3, 2)}, "request header 3 does not exist; the known versions are 0-2"),
+        ({"response_headers": (0, 9)}, "response header 9 does not exist; the known versions are 0-1"),
     ],
 )
 def test_what_does_not_fit_its_classes(changes: dict[str, Any], text: str) -> None:
@@ -110,7 +110,7 @@ JRequest = Message
 
 @pytest.mark.parametrize("wrong", [None, [GREET], GREET, [910], "APIS"])
 def test_what_is_no_table(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"table 2 is .*, a generated table `APIS` or an ApiRegistry is needed"):
+    with pytest.raises(TypeError, match=r"table 2 is .*, but a generated table `APIS` or an ApiRegistry is needed"):
         ApiRegistry(APIS, wrong)
 
 
@@ -123,7 +123,7 @@ def test_what_is_no_api(wrong: Any) -> None:
 def test_requests_that_a_registry_does_not_have() -> None:
     with pytest.raises(LocalProtocolError, match="GreetRequest: no API with the key 910 is in the registry"):
         KAFKA_APIS.of(GreetRequest)
-    with pytest.raises(LocalProtocolError, match="GreetResponse is a response, a request is needed"):
+    with pytest.raises(LocalProtocolError, match="GreetResponse is a response, but a request is needed"):
         ApiRegistry(OWN).of(GreetResponse)
     with pytest.raises(LocalProtocolError, match="FetchRequest: no API with the key 1 "):
         ApiRegistry(OWN).of(FetchRequest)
@@ -150,5 +150,5 @@ OtherResponse = GreetResponse
 
 @pytest.mark.parametrize("cls", [int, type(HeartbeatRequest), MetadataRequest.MetadataRequestTopic])
 def test_what_is_no_message(cls: Any) -> None:
-    with pytest.raises(LocalProtocolError, match=rf"^{cls.__qualname__} is not a message, an instance of a request "):
+    with pytest.raises(LocalProtocolError, match=rf"^{cls.__qualname__} is not a message; an instance of a request "):
         KAFKA_APIS.of(cls)

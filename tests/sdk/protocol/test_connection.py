@@ -142,7 +142,7 @@ def test_handshake_with_a_broker_that_refuses_what_it_lists_goes_down_step_by_st
     [
         (supported(HEARTBEAT=(0, 2)), 2),
         (supported(HEARTBEAT=(4, 20)), 4),
-        (supported(HEARTBEAT=(5, 6)), "known here, the broker offers 5-6"),
+        (supported(HEARTBEAT=(5, 6)), "known here, but the broker offers 5-6"),
         (supported(FETCH=(4, 6)), "the broker does not offer it"),
     ],
 )
@@ -181,14 +181,14 @@ def test_only_requests_are_sent() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5])
 def test_a_connection_without_requests_is_refused(wrong: Any) -> None:
-    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, a number from 1 on is needed"):
+    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, but a number from 1 on is needed"):
         ClientConnection(max_in_flight=wrong)
 
 
 def test_in_flight_limit() -> None:
     client = ClientConnection(max_in_flight=1)
     client.request(HeartbeatRequest())
-    with pytest.raises(LocalProtocolError, match="1 requests in flight, at most 1"):
+    with pytest.raises(LocalProtocolError, match="1 requests are in flight, but at most 1"):
         client.request(HeartbeatRequest())
 
 
@@ -228,7 +228,7 @@ def test_a_response_to_another_request() -> None:
     client.request(HeartbeatRequest(), 4)
     second = deliver(server, client.request(HeartbeatRequest(), 4))
     (frame,) = frames(server.respond(second, HeartbeatResponse()))
-    with pytest.raises(RemoteProtocolError, match=r"correlation id 1, 0 \(Heartbeat\) is next"):
+    with pytest.raises(RemoteProtocolError, match=r"correlation id 1, but 0 \(Heartbeat\) is next"):
         client.receive(frame)
 
 
@@ -297,7 +297,7 @@ class Region:
         return self.size
 
 
-TOO_LONG = r"^frame of 214748\d{4} bytes, at most 2147483647 can be sent$"
+TOO_LONG = r"^the frame has 214748\d{4} bytes, but at most 2147483647 can be sent$"
 
 
 def test_a_request_that_is_too_long_is_refused_and_not_counted() -> None:

@@ -92,7 +92,9 @@ def test_the_gate_without_a_login() -> None:
         pair.client.enter(state)
         assert pair.client.state is state
     pair.client.start()
-    with pytest.raises(LocalProtocolError, match="a request in the state 'versions', the connection is not ready"):
+    with pytest.raises(
+        LocalProtocolError, match="no request can be sent in the state 'versions', since the connection is not ready"
+    ):
         pair.client.request(HeartbeatRequest())
     pair.read()
     assert pair.client.in_flight == 0
@@ -108,7 +110,7 @@ def test_the_gate_with_a_login() -> None:
     pair.read()
     pair.answer(offer(ALL))
     assert (pair.client.state, pair.client.wants_login, pair.read()) == (STATE.AUTHENTICATION, True, [])
-    with pytest.raises(LocalProtocolError, match="a request in the state 'sasl'"):
+    with pytest.raises(LocalProtocolError, match="no request can be sent in the state 'sasl'"):
         pair.client.request(HeartbeatRequest())
     pair.log_in(0)
     assert not pair.client.wants_login
@@ -169,7 +171,7 @@ def test_requests_that_are_held_back_are_bounded() -> None:
     pair.client.log_in(PLAIN, 900, 0.0)
     pair.client.request(HeartbeatRequest())
     pair.client.request(HeartbeatRequest(), expect_response=False)
-    with pytest.raises(LocalProtocolError, match="3 requests in flight, at most 3 allowed"):
+    with pytest.raises(LocalProtocolError, match="3 requests are in flight, but at most 3 are allowed"):
         pair.client.request(HeartbeatRequest())
 
 
@@ -228,19 +230,20 @@ def test_frames_are_small_until_the_connection_is_ready() -> None:
         else:
             pair.ready()
             pair.client.request(HeartbeatRequest())
-        expected = f"at most {GATE_FRAME_BYTES_MAX} allowed while connecting" if is_gates else "at byte 4"
+        expected = f"at most {GATE_FRAME_BYTES_MAX} are allowed while connecting" if is_gates else "at byte 4"
         with pytest.raises(RemoteProtocolError, match=expected):
             pair.client.receive(b"\xff" * (GATE_FRAME_BYTES_MAX + 1))
 
 
 def test_a_length_is_refused_before_the_frame_is_there() -> None:
     pair = Pair()
-    with pytest.raises(RemoteProtocolError, match="frame of 0 bytes, but no request waits for a response"):
+    with pytest.raises(RemoteProtocolError, match="a frame of 0 bytes came, but no request waits for a response"):
         pair.client.check_length(0)
     pair.client.start()
     pair.client.check_length(GATE_FRAME_BYTES_MAX)
     expected = (
-        f"^ApiVersions response of {GATE_FRAME_BYTES_MAX + 1} bytes, at most {GATE_FRAME_BYTES_MAX} allowed while"
+        f"^the ApiVersions response has {GATE_FRAME_BYTES_MAX + 1} bytes, "
+        f"but at most {GATE_FRAME_BYTES_MAX} are allowed while"
     )
     with pytest.raises(RemoteProtocolError, match=expected):
         pair.client.check_length(GATE_FRAME_BYTES_MAX + 1)

@@ -67,10 +67,10 @@ def test_limit(length: int, accepted: bool) -> None:
         assert receive([stream]) == [b"x" * length]
         assert frame_length(prefix, 1000) == length
     else:
-        with pytest.raises(FrameTooLarge, match=f"{length} bytes announced, 0 to 1000 allowed") as caught:
+        with pytest.raises(FrameTooLarge, match=f"{length} bytes is announced, but 0 to 1000 are allowed") as caught:
             receive([stream])
         assert (caught.value.length, caught.value.limit) == (length, 1000)
-        with pytest.raises(FrameTooLarge, match=f"{length} bytes announced, 0 to 1000 allowed"):
+        with pytest.raises(FrameTooLarge, match=f"{length} bytes is announced, but 0 to 1000 are allowed"):
             frame_length(prefix, 1000)
 
 
@@ -81,7 +81,9 @@ def test_the_limit_by_default_is_that_of_kafka() -> None:
     assert FrameBuffer().receive(largest) == []
     assert frame_length(largest) == 104857600
     for refuse in (FrameBuffer().receive, frame_length):
-        with pytest.raises(FrameTooLarge, match="frame of 104857601 bytes announced, 0 to 104857600 allowed"):
+        with pytest.raises(
+            FrameTooLarge, match="a frame of 104857601 bytes is announced, but 0 to 104857600 are allowed"
+        ):
             refuse(larger)
 
 
@@ -98,7 +100,7 @@ def test_a_length_that_is_refused_hides_no_frame_before_it(before: int) -> None:
         assert found == FRAMES[:before]
         assert buffer.error is not None
         assert buffer.error.length == 2147483647
-        with pytest.raises(FrameTooLarge, match="2147483647 bytes announced"):
+        with pytest.raises(FrameTooLarge, match="2147483647 bytes is announced"):
             buffer.receive(b"")
 
 
@@ -118,15 +120,19 @@ def test_the_error_is_known_as_soon_as_the_frames_before_it() -> None:
     assert buffer.error is None
     buffer = FrameBuffer(1000)
     assert buffer.receive(frame(b"a") + b"\xff\xff\xff\xff") == [b"a"]
-    assert str(buffer.error) == "frame of -1 bytes announced, 0 to 1000 allowed"
+    assert str(buffer.error) == "a frame of -1 bytes is announced, but 0 to 1000 are allowed"
 
 
 def test_the_longest_frame_that_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert frame_prefix(2**31 - 1) == b"\x7f\xff\xff\xff"
-    with pytest.raises(LocalProtocolError, match=r"^frame of 2147483648 bytes, at most 2147483647 can be sent$"):
+    with pytest.raises(
+        LocalProtocolError,
+        match=r"^the frame has 2147483648 bytes, "
+        r"but at most 2147483647 can be sent$",
+    ):
         frame_prefix(2**31)
     monkeypatch.setattr(frames, "MAX_LENGTH", 7)  # no test has memory for more
-    with pytest.raises(LocalProtocolError, match=r"^frame of 8 bytes, at most 7 can be sent$"):
+    with pytest.raises(LocalProtocolError, match=r"^the frame has 8 bytes, but at most 7 can be sent$"):
         frame(memoryview(array("i", [1, 2])))
 
 

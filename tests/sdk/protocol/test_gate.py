@@ -169,7 +169,7 @@ def test_a_broker_whose_sasl_is_too_old(handshake: tuple[int, int] | None) -> No
 def test_a_mechanism_that_the_broker_does_not_offer() -> None:
     gate = asking()
     gate.log_in(Script(None), 0, 0.0)
-    with pytest.raises(BrokerError, match="SCRIPT was refused, the broker offers PLAIN, SCRAM") as caught:
+    with pytest.raises(BrokerError, match="SCRIPT was refused; the broker offers PLAIN, SCRAM") as caught:
         gate.receive(SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["SCRAM", "PLAIN"]))
     assert caught.value.code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
@@ -217,7 +217,9 @@ def test_a_challenge_is_bounded() -> None:
         if fits:
             gate.receive(response)
         else:
-            with pytest.raises(RemoteProtocolError, match=f"of {size} bytes, at most {CHALLENGE_BYTES_MAX} allowed"):
+            with pytest.raises(
+                RemoteProtocolError, match=f"has {size} bytes, but at most {CHALLENGE_BYTES_MAX} are allowed"
+            ):
                 gate.receive(response)
 
 

@@ -77,10 +77,10 @@ def test_not_a_number() -> None:
     assert to_json(request, 0) == value
 
 
-NOT_A_UUID = r"topics\[0\].topicId: .* is not a UUID: 22 of URL-safe base64 expected"
+NOT_A_UUID = r"topics\[0\].topicId: .* is not a UUID: 22 of URL-safe base64 are expected"
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"topics": None}, "allowAutoTopicCreation: missing, version 12 of MetadataRequest has it"),
+    ({"topics": None}, "allowAutoTopicCreation: it is missing, although version 12 of MetadataRequest has it"),
     ({**METADATA_JSON, "topics": "x"}, "topics: expected an array, got 'x'"),
     ({**METADATA_JSON, "topics": [5]}, r"topics\[0\]: expected an object, got 5"),
     ({**METADATA_JSON, "topics": [{"topicId": "AA", "name": ""}]}, NOT_A_UUID),
@@ -144,11 +144,11 @@ def test_fields_of_other_versions_are_read() -> None:
     value = {**METADATA_JSON, "includeClusterAuthorizedOperations": True}
     message = from_json("MetadataRequest", 12, value)
     assert message == MetadataRequest(topics=(TOPIC,), include_cluster_authorized_operations=True)
-    with pytest.raises(UnsupportedVersion, match="include_cluster_authorized_operations: not in version 12"):
+    with pytest.raises(UnsupportedVersion, match="include_cluster_authorized_operations: it is not in version 12"):
         program("MetadataRequest", 12).encode(message)
     fetch = to_json(FetchRequest(), 14)
     assert from_json("FetchRequest", 14, {**fetch, "clusterId": None}) == FetchRequest()
-    with pytest.raises(UnsupportedVersion, match="replicaState: not in this version, exists in 15-18"):
+    with pytest.raises(UnsupportedVersion, match="replicaState: it is not in this version, but exists in 15-18"):
         from_json("FetchRequest", 14, {**fetch, "replicaState": {"replicaId": 5, "replicaEpoch": 6}})
 
 
@@ -224,7 +224,9 @@ def test_a_version_that_does_not_exist(message: Any) -> None:
 
 
 def test_what_a_version_cannot_carry() -> None:
-    with pytest.raises(UnsupportedVersion, match="allowAutoTopicCreation: not in version 3 of MetadataRequest, exists"):
+    with pytest.raises(
+        UnsupportedVersion, match="allowAutoTopicCreation: it is not in version 3 of MetadataRequest, but exists"
+    ):
         to_json(MetadataRequest(topics=(), allow_auto_topic_creation=False), 3)
     wrong: Any = None
     with pytest.raises(EncodeError, match=r"^authBytes: null is not allowed in any version"):
@@ -285,7 +287,7 @@ def test_values_that_a_message_may_hold_in_place_of_others() -> None:
     ("field", "value", "text"),
     [
         ("groupId", HALF, "groupId: '\\ud800' is not encodable as UTF-8"),
-        ("groupId", "x" * 32768, "groupId: string of 32768 bytes, at most 32767 allowed"),
+        ("groupId", "x" * 32768, "groupId: the string has 32768 bytes, but at most 32767 are allowed"),
         ("generationId", 2**40, "generationId: 1099511627776 is outside int32"),
         ("generationId", 1.0, "generationId: expected int32, got 1.0"),
     ],

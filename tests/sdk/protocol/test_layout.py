@@ -173,7 +173,7 @@ def test_a_field_that_is_only_ever_tagged() -> None:
 
 @pytest.mark.parametrize("version", [-1, 4])
 def test_a_version_that_does_not_exist(version: int) -> None:
-    with pytest.raises(UnsupportedVersion, match=f"Outer has no version {version}, versions 0-3 exist"):
+    with pytest.raises(UnsupportedVersion, match=f"Outer has no version {version}; the known versions are 0-3"):
         layout(Outer, version)
 
 

@@ -89,7 +89,7 @@ def test_observe_reads_for_another() -> None:
     answer = frame(server.respond(request, HeartbeatResponse(5)))
     for known in (sent, request, read_request(frame(sent.parts))):
         assert observe(known, answer + b"more") == (0, sent.api, 4, HeartbeatResponse(5), 4)
-    with pytest.raises(RemoteProtocolError, match="correlation id 65536, the Heartbeat request has 0"):
+    with pytest.raises(RemoteProtocolError, match="correlation id 65536, but the Heartbeat request has 0"):
         observe(sent, b"\0\1" + answer[2:])
     with pytest.raises(DecodeError):
         observe(sent, answer[:-1])
@@ -172,7 +172,7 @@ def test_what_is_unknown_is_named() -> None:
     unread = observed.receive_request(with_version(Conversation().request(HeartbeatRequest(), 4), 77))
     assert "Heartbeat has no version 77" in repr(unread)
     assert repr(observed.receive_request(b"\0\1")) == (
-        "<request, 2 bytes: request of 2 bytes, 8 are needed for its header>"
+        "<request, 2 bytes: the request has 2 bytes, but 8 are needed for its header>"
     )
     assert "4 bytes are needed" in repr(ObservedConnection().receive_response(b"\0"))
 
@@ -193,7 +193,7 @@ def test_a_response_that_is_damaged() -> None:
     unread = talk.observed.receive_response(talk.response(sent, HeartbeatResponse())[:-1])
     assert isinstance(unread, Unread)
     assert (unread.name, unread.version) == ("Heartbeat", 4)
-    assert "bytes needed" in unread.reason
+    assert "bytes are needed" in unread.reason
 
 
 def test_a_beginning_inside_the_connection() -> None:
@@ -225,7 +225,7 @@ def test_requests_that_are_never_answered_are_forgotten() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, None, "5"])
 def test_a_connection_without_requests_is_refused(wrong: Any) -> None:
-    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, a number from 1 on is needed"):
+    with pytest.raises(LocalProtocolError, match=f"max_in_flight is {wrong!r}, but a number from 1 on is needed"):
         ObservedConnection(max_in_flight=wrong)
 
 

@@ -131,7 +131,7 @@ def test_strings_and_uuids() -> None:
         (b"x", "expected a str, got bytes b'x'"),
         (None, "expected a str, got None"),
         ("\ud800", "is not encodable as UTF-8: surrogates not allowed"),
-        ("x" * 32768, "string of 32768 bytes, at most 32767 allowed"),
+        ("x" * 32768, "the string has 32768 bytes, but at most 32767 are allowed"),
     ):
         with pytest.raises(Refused, match=reason):
             as_string(value)
@@ -173,7 +173,7 @@ def test_records_of_the_wrong_type(value: Any) -> None:
 
 def test_the_largest_records() -> None:
     assert as_part(Region(2**31 - 1))[1] == 2**31 - 1
-    with pytest.raises(Refused, match=r"^2147483648 bytes, at most 2147483647 allowed$"):
+    with pytest.raises(Refused, match=r"^there are 2147483648 bytes, but at most 2147483647 are allowed$"):
         as_part(Region(2**31))
 
 
@@ -205,7 +205,7 @@ def test_a_buffer_with_more_bytes_than_fit(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(primitives, "MAX_LENGTH", 3)
     for kind in (bytes, bytearray):
         assert len(as_buffer(kind(3))) == 3
-        with pytest.raises(Refused, match=r"^4 bytes, at most 3 allowed$"):
+        with pytest.raises(Refused, match=r"^there are 4 bytes, but at most 3 are allowed$"):
             as_buffer(kind(4))
 
 
@@ -220,8 +220,8 @@ def test_tags() -> None:
         ([(4, b"")], "tag 4 is not valid in this version"),
         ([(MAX_TAG + 1, b"")], "tag 2147483647 is outside 0 to 2147483646"),
         ([(-1, b"")], "tag -1 is outside"),
-        ([(3, b""), (2, b"")], "tag 2 after tag 3"),
-        ([(3, b""), (3, b"")], "tag 3 after tag 3"),
+        ([(3, b""), (2, b"")], "tag 2 follows tag 3"),
+        ([(3, b""), (3, b"")], "tag 3 follows tag 3"),
         ([(3,)], "expected pairs"),
         ([("3", b"")], "expected pairs"),
         ([3], "expected pairs"),
@@ -277,8 +277,8 @@ def test_cut_of_nothing() -> None:
 
 
 def test_reasons() -> None:
-    assert short(4, 2) == "4 bytes needed, 2 left"
-    assert too_many(5, 4) == "5 elements announced, 4 bytes left"
+    assert short(4, 2) == "4 bytes are needed, but 2 are left"
+    assert too_many(5, 4) == "5 elements are announced, but 4 bytes are left"
     assert reject_null() == "null is not allowed in this version"
     assert reject_null(-2) == "null is not allowed in this version (length -2)"
 

@@ -49,7 +49,7 @@ def test_a_codec_runs_the_program() -> None:
 
 
 def test_an_unknown_version_names_message_version_and_range() -> None:
-    with pytest.raises(UnsupportedVersion, match="MetadataRequest has no version 99, versions 0-13 exist"):
+    with pytest.raises(UnsupportedVersion, match="MetadataRequest has no version 99; the known versions are 0-13"):
         program("MetadataRequest", 99)
 
 
@@ -87,7 +87,7 @@ Inner = MetadataRequest.MetadataRequestTopic
         ("MetadataRequest", 1.0, "MetadataRequest: version 1.0 is not an int"),
         ("MetadataRequest", True, "MetadataRequest: version True is not an int"),
         ("MetadataRequest", None, "MetadataRequest: version None is not an int"),
-        ("MetadataRequest", -1, "MetadataRequest has no version -1, versions 0-13 exist"),
+        ("MetadataRequest", -1, "MetadataRequest has no version -1; the known versions are 0-13"),
     ],
 )
 def test_arguments_of_other_kinds(find: Any, message: Any, version: Any, error: str) -> None:

@@ -133,16 +133,16 @@ def test_refusal() -> None:
         (b"r=clIentserver,s=c2FsdA==,i=4096", "did not extend"),
         (
             b"r=clientserver,s=c2FsdA==,i=4095",
-            f"4095 iterations asked for, {ITERATIONS_MIN} to {ITERATIONS_MAX} allowed",
+            f"4095 iterations are asked for, but {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed",
         ),
-        (b"r=clientserver,s=c2FsdA==,i=100001", "100001 iterations asked for"),
+        (b"r=clientserver,s=c2FsdA==,i=100001", "100001 iterations are asked for"),
         (b"r=clientserver,s=c2FsdA==,i=99999999999", "RFC 5802"),
         (b"r=clientserver,s=c2FsdA==,i=-1", "RFC 5802"),
         (b"r=clientserver,s=c2FsdA=,i=4096", "salt is not base64"),
         (b"r=clientserver,s=,i=4096", "RFC 5802"),
         (b"m=new,r=clientserver,s=c2FsdA==,i=4096", "RFC 5802"),
         (b"r=client\xff", "not UTF-8 at byte 8"),
-        (b"r=" + b"x" * MESSAGE_BYTES_MAX, f"at most {MESSAGE_BYTES_MAX} allowed"),
+        (b"r=" + b"x" * MESSAGE_BYTES_MAX, f"at most {MESSAGE_BYTES_MAX} are allowed"),
     ],
 )
 def test_bad_challenge(challenge: bytes, reason: str) -> None:
@@ -166,7 +166,7 @@ def test_bad_challenge(challenge: bytes, reason: str) -> None:
 )
 def test_bad_opening(first: bytes) -> None:
     with pytest.raises(
-        RemoteProtocolError, match=f"first message of the client, {len(first)} bytes, does not follow RFC"
+        RemoteProtocolError, match=f"the first message of the client of {len(first)} bytes does not follow RFC"
     ):
         ScramServer(MECHANISM, "server").receive_first(first)
 

@@ -77,8 +77,8 @@ def test_an_unknown_version_of_api_versions_is_answered_between_others() -> None
 @pytest.mark.parametrize(
     ("served", "text"),
     [
-        ({910: VersionRange(0, 1)}, "API key 910: versions 0-1 are served, the registry has none"),
-        ({ApiKey.HEARTBEAT: VersionRange(0, 5)}, "API key 12: versions 0-5 are served, the registry has 0-4"),
+        ({910: VersionRange(0, 1)}, "API key 910: versions 0-1 are served, but the registry has none"),
+        ({ApiKey.HEARTBEAT: VersionRange(0, 5)}, "API key 12: versions 0-5 are served, but the registry has 0-4"),
     ],
 )
 def test_what_the_registry_does_not_have_is_not_served(served: dict[int, VersionRange], text: str) -> None:
@@ -104,7 +104,7 @@ def test_an_own_api_crosses(registry: ApiRegistry, version: int) -> None:
 def test_an_unknown_version_of_an_own_api_closes_the_connection() -> None:
     registry = ApiRegistry(OWN)
     (frame,) = FrameBuffer().receive(b"".join(ClientConnection(apis=registry).request(GreetRequest(), 2).parts))
-    with pytest.raises(RemoteProtocolError, match="Greet version 2 is not served here, 0-1 are"):
+    with pytest.raises(RemoteProtocolError, match="Greet version 2 is not served here; 0-1 are"):
         ServerConnection({OwnKey.GREET: VersionRange(0, 1)}, registry).receive(frame)
 
 
@@ -132,12 +132,12 @@ def test_removed_versions_are_served_where_somebody_asks_for_them(version: int) 
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
-        (b"", "request of 0 bytes"),
-        (b"\x00\x01\x00", "request of 3 bytes"),
+        (b"", "the request has 0 bytes"),
+        (b"\x00\x01\x00", "the request has 3 bytes"),
         (b"\x03\xe7\x00\x00\x00\x00\x00\x00", "API key 999 is not served"),
-        (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here, 0-4 are"),
+        (b"\x00\x0c\x00\x63\x00\x00\x00\x00\xff\xff", "Heartbeat version 99 is not served here; 0-4 are"),
         # There are codecs for these, but none of their versions is current.
-        (b"\x00\x00\x00\x02\x00\x00\x00\x00\xff\xff", "Produce version 2 is not served here, 3-13 are"),
+        (b"\x00\x00\x00\x02\x00\x00\x00\x00\xff\xff", "Produce version 2 is not served here; 3-13 are"),
         (b"\x00\x07\x00\x00\x00\x00\x00\x00", "API key 7 is not served"),
         (b"\x00\x0c\x00\x00\x00\x00\x00\x00\xff\xff\x00", "group_id"),
     ],

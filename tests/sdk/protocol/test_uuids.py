@@ -95,7 +95,7 @@ def test_no_uuid(text: str) -> None:
 
 @pytest.mark.parametrize("size", [0, 15, 17])
 def test_wrong_size(size: int) -> None:
-    with pytest.raises(LocalProtocolError, match=f"UUID of {size} bytes, 16 expected"):
+    with pytest.raises(LocalProtocolError, match=f"the UUID has {size} bytes, but 16 are expected"):
         format_uuid(bytes(size))
 
 
@@ -103,11 +103,11 @@ def test_wrong_size(size: int) -> None:
 def test_neither_text_nor_bytes_of_a_uuid(wrong: Any) -> None:
     with pytest.raises(LocalProtocolError, match="is not a UUID"):
         parse_uuid(wrong)
-    with pytest.raises(LocalProtocolError, match=r"is not a UUID: 16 bytes expected|UUID of 22 bytes"):
+    with pytest.raises(LocalProtocolError, match=r"is not a UUID: 16 bytes are expected|the UUID has 22 bytes"):
         format_uuid(wrong)
 
 
 def test_a_view_of_wider_elements() -> None:
     assert format_uuid(memoryview(array("i", [0] * 4))) == "AAAAAAAAAAAAAAAAAAAAAA"  # type: ignore[arg-type]  # a buffer
-    with pytest.raises(LocalProtocolError, match=r"^UUID of 64 bytes, 16 expected$"):
+    with pytest.raises(LocalProtocolError, match=r"^the UUID has 64 bytes, but 16 are expected$"):
         format_uuid(memoryview(array("i", [0] * 16)))  # type: ignore[arg-type]  # a buffer

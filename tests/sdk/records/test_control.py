@@ -104,7 +104,7 @@ def test_the_second_layout_of_a_leader_change_is_refused() -> None:
     key = ControlKey(0, ControlRecordType.LEADER_CHANGE)
     with pytest.raises(DecodeError, match="granting_voters at byte 12: null is not allowed"):
         control_record(Record(0, 0, key.number.to_bytes(4, "big"), program(LeaderChangeMessage, 1).encode(body)))
-    with pytest.raises(EncodeError, match="1, a LEADER_CHANGE record is always read as version 0"):
+    with pytest.raises(EncodeError, match="1 cannot be written: a LEADER_CHANGE record is always read as version 0"):
         ControlRecord(key, 1, body).encode()
 
 
@@ -125,11 +125,11 @@ def test_refused_keys(key: bytes | None) -> None:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        (None, "value at byte 0: a control record begins with its version, it has 0 bytes"),
-        (b"", "value at byte 0: a control record begins with its version, it has 0 bytes"),
-        (b"\x00", "value at byte 0: a control record begins with its version, it has 1 bytes"),
-        (b"\x00\x00\x00", "coordinator_epoch at byte 2: 4 bytes needed, 1 left"),
-        (b"\xff\xff\x00\x00\x00\x07", "value at byte 0: version -1 of a transaction marker"),
+        (None, "value at byte 0: a control record begins with its version, but this one has 0 bytes"),
+        (b"", "value at byte 0: a control record begins with its version, but this one has 0 bytes"),
+        (b"\x00", "value at byte 0: a control record begins with its version, but this one has 1 bytes"),
+        (b"\x00\x00\x00", "coordinator_epoch at byte 2: 4 bytes are needed, but 1 are left"),
+        (b"\xff\xff\x00\x00\x00\x07", "value at byte 0: version -1 of a transaction marker is not known"),
     ],
 )
 def test_refused_values(value: bytes | None, error: str) -> None:

@@ -20,7 +20,7 @@ def test_engines_by_name() -> None:
         assert batch_builder_class(name)().count == 0
     assert RecordBatch in {record_batch_class(name) for name in AVAILABLE}
     for find in (record_batch_class, batch_builder_class):
-        with pytest.raises(LocalProtocolError, match=r"'rust' is not available, .*python"):
+        with pytest.raises(LocalProtocolError, match=r"'rust' is not available; .*python"):
             find("rust")
 
 
@@ -32,5 +32,5 @@ def test_the_engine_in_use() -> None:
 def test_an_engine_that_is_not_built_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     for built, offered in ((None, "python, construct are"), (selection, "native, python, construct are")):
         monkeypatch.setattr(selection, "built", built)
-        with pytest.raises(LocalProtocolError, match=f"'rust' is not available, {offered}"):
+        with pytest.raises(LocalProtocolError, match=f"'rust' is not available; {offered}"):
             record_batch_class("rust")

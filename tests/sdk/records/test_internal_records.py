@@ -91,7 +91,7 @@ def test_a_record_of_a_type_that_was_removed() -> None:
         "version": 0,
         "value": {"initializedTopics": [], "deletingTopics": []},
     }
-    with pytest.raises(UnknownRecord, match=r"\(ShareGroupPartitionMetadataValue\) in version 1 is not known, 0 are$"):
+    with pytest.raises(UnknownRecord, match=r"\(ShareGroupPartitionMetadataValue\) in version 1 is not known; 0 are$"):
         decode_record(OFFSETS, b"\0\x09\0\0", b"\0\1")
 
 
@@ -153,7 +153,7 @@ UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
         "",
         32767,
         None,
-        "key at byte 0: __consumer_offsets: record type 32767 is not known, 0 to 17, 19",
+        "key at byte 0: __consumer_offsets: record type 32767 is not known; 0 to 17, 19",
     ),
     (OFFSETS, "ffff", "", -1, None, "record type -1 is not known"),
     (
@@ -163,9 +163,9 @@ UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
         1,
         5,
         "value at byte 0: __consumer_offsets: record type 1 (OffsetCommit"
-        + "Value) in version 5 is not known, 0-4 are",
+        + "Value) in version 5 is not known; 0-4 are",
     ),
-    (METADATA, None, "02020000", None, None, "value at byte 0: __cluster_metadata: frame version 2 is not known, 1 is"),
+    (METADATA, None, "02020000", None, None, "value at byte 0: __cluster_metadata: frame version 2 is not known; 1 is"),
     (
         METADATA,
         None,
@@ -174,7 +174,7 @@ UNKNOWN: list[tuple[str, str | None, str, int | None, int | None, str]] = [
         3,
         "value at byte 0: __cluster_metadata: record type 255 (version 3) is not known",
     ),
-    (METADATA, None, "010209", 2, 9, "record type 2 (TopicRecord) in version 9 is not known, 0 are"),
+    (METADATA, None, "010209", 2, 9, "record type 2 (TopicRecord) in version 9 is not known; 0 are"),
 ]
 
 
@@ -194,9 +194,9 @@ def test_what_a_later_release_may_write(
 @pytest.mark.parametrize(
     ("topic", "key", "value", "text"),
     [
-        (OFFSETS, None, VALUE, "__consumer_offsets: a record has a key of at least 2 bytes, this one has none"),
-        (OFFSETS, b"\x00", VALUE, "a key of at least 2 bytes, this one has 1 bytes"),
-        (OFFSETS, KEY, b"\x00", "a value of at least 2 bytes, this one has 1 bytes"),
+        (OFFSETS, None, VALUE, "__consumer_offsets: a record has a key of at least 2 bytes, but this one has none"),
+        (OFFSETS, b"\x00", VALUE, "a key of at least 2 bytes, but this one has 1 bytes"),
+        (OFFSETS, KEY, b"\x00", "a value of at least 2 bytes, but this one has 1 bytes"),
         (METADATA, None, b"", "frame version at byte 0: the number ends early"),
         (METADATA, None, b"\x01\x82", "type at byte 1: the number ends early"),
         (METADATA, None, b"\x01" + b"\xff" * 6, "type at byte 1: the number has more than 5 bytes"),
@@ -221,7 +221,7 @@ def test_each_cut_is_found() -> None:
 
 def test_other_topics_are_refused() -> None:
     with pytest.raises(
-        LocalProtocolError, match="'orders' is not an internal topic, __cluster_metadata, __consumer_off"
+        LocalProtocolError, match="'orders' is not an internal topic; __cluster_metadata, __consumer_off"
     ):
         decode_record("orders", KEY, VALUE)
 
@@ -236,7 +236,7 @@ def test_topics_of_ones_own() -> None:
     assert types.names_beside("OffsetCommitValue") == {1: "OffsetCommit"}
     assert types.names_beside("TopicRecord") == {2: "TopicRecord"}
     assert types.names_beside("OffsetCommit") == {}
-    with pytest.raises(LocalProtocolError, match="is not an internal topic, lamps, orders are"):
+    with pytest.raises(LocalProtocolError, match="is not an internal topic; lamps, orders are"):
         types.decode(OFFSETS, KEY, VALUE)
-    with pytest.raises(UnknownRecord, match="orders: record type 2 is not known, 1 are"):
+    with pytest.raises(UnknownRecord, match="orders: record type 2 is not known; 1 are"):
         types.decode("orders", b"\0\2", VALUE)

@@ -142,7 +142,7 @@ def test_the_size_of_a_message_inside_a_wrapper_counts_once_it_is_there(left: in
     rest = (bytes(8) + size.to_bytes(4, "big", signed=True) + bytes(5))[:left]
     data = message(5, 0, 1, compress(Compression.GZIP, message(5, 0, 0, b"v") + rest))
     if size < 14:
-        with pytest.raises(DecodeError, match=f"{size} bytes inside a wrapper, too few for a message"):
+        with pytest.raises(DecodeError, match=f"{size} bytes inside a wrapper are too few for a message"):
             read(data)
     else:
         assert read(data) == [(5, -1, None, b"v")]
@@ -154,7 +154,7 @@ def test_a_wrapper_that_apache_kafka_refuses() -> None:
         "0000000000000003000000363ebe9f2e0001ffffffff000000281f8b080000000000000363600003662016907f739d0bcc63cc0611650c4800"
         "000898761728000000"
     )
-    with pytest.raises(DecodeError, match="bytes inside a wrapper, too few for a message"):
+    with pytest.raises(DecodeError, match="bytes inside a wrapper are too few for a message"):
         read(data)
 
 
@@ -163,8 +163,8 @@ def test_a_wrapper_that_apache_kafka_refuses() -> None:
     [
         (b"", 1, "at least one message"),
         (message(0, 1, 1, compress(Compression.GZIP, message(0, 1, 0, b"v"))), 1, "is compressed itself"),
-        (message(30, 1, 0, b"v"), 1, "wrapper with offset 20 holds a message with the relative offset 30"),
-        (bytes(8) + b"\x00\x00\x00\x05hello!", 1, "5 bytes inside a wrapper, too few for a message"),
+        (message(30, 1, 0, b"v"), 1, "the wrapper with offset 20 holds a message with the relative offset 30"),
+        (bytes(8) + b"\x00\x00\x00\x05hello!", 1, "5 bytes inside a wrapper are too few for a message"),
         (message(0, 1, 0, b"v"), 4, "never compressed with zstd"),
         (message(0, 1, 0, b"v"), 7, "compression 7 is not known"),
         (None, 1, "a wrapper has a value"),
@@ -236,8 +236,8 @@ def test_errors_say_where_in_the_message_it_is() -> None:
     inner = bytes(message(0, 1, 0, b"v")) + bytes(cut)
     compressed = compress(Compression.GZIP, inner)
     for data, text in (
-        (bytes(cut), "value at byte {34}: 6 bytes announced, 5 are left"),
-        (message(9, 1, 1, compressed), "value at byte {0}: 6 bytes announced, 5 are left"),
+        (bytes(cut), "value at byte {34}: 6 bytes are announced, but 5 are left"),
+        (message(9, 1, 1, compressed), "value at byte {0}: 6 bytes are announced, but 5 are left"),
         (message(9, 1, 1, compressed[:-3]), f"records at byte {{{34 + len(compressed) - 3}}}: gzip: ends early"),
         (message(9, 1, 1, b"no gzip"), "records at byte {34}: gzip: does not begin as a gzip member"),
     ):

@@ -41,13 +41,13 @@ def test_refused_sets(arguments: Any, path: str) -> None:
         ({"level": 99}, "level: gzip has levels 1 to 9, not 99"),
         ({"level": "x"}, "level: expected an integer, got 'x' of str"),
         ({"timestamp_type": "x"}, "timestamp_type: expected an integer, got 'x' of str"),
-        ({"timestamp_type": 5}, "timestamp_type: 5, not within 0 and 1"),
-        ({"log_append_time": 2**63}, "log_append_time: 9223372036854775808, not within -1 and 9223372036854775807"),
-        ({"log_append_time": -2}, "log_append_time: -2, not within -1 and 9223372036854775807"),  # as in Kafka
+        ({"timestamp_type": 5}, "timestamp_type: 5 is not within 0 and 1"),
+        ({"log_append_time": 2**63}, "log_append_time: 9223372036854775808 is not within -1 and 9223372036854775807"),
+        ({"log_append_time": -2}, "log_append_time: -2 is not within -1 and 9223372036854775807"),  # as in Kafka
         ({"log_append_time": None}, "log_append_time: expected an integer, got None of NoneType"),
-        ({"base_offset": 2**63}, "base_offset: 9223372036854775808, not within 0 and 9223372036854775807"),
+        ({"base_offset": 2**63}, "base_offset: 9223372036854775808 is not within 0 and 9223372036854775807"),
         ({"base_offset": 1.5}, "base_offset: expected an integer, got 1.5 of float"),
-        ({"base_offset": -1}, "base_offset: -1, not within 0 and 9223372036854775807"),
+        ({"base_offset": -1}, "base_offset: -1 is not within 0 and 9223372036854775807"),
     ],
 )
 @pytest.mark.parametrize("compression", [Compression.GZIP, 1])
@@ -114,7 +114,7 @@ def test_refused_messages(row: Any, path: str) -> None:
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 def test_offsets_before_the_set_are_refused(compression: Compression) -> None:
     builder = MessageSetBuilder(1, compression, base_offset=5)
-    with pytest.raises(EncodeError, match=r"^offset: 0 does not follow 4, offsets increase$"):
+    with pytest.raises(EncodeError, match=r"^offset: 0 does not follow 4, but offsets must increase$"):
         builder.append_at(0, 7, None, b"")
 
 
@@ -123,7 +123,9 @@ def test_sizes_that_do_not_fit() -> None:
     builder = MessageSetBuilder(1)
     with mmap.mmap(-1, 2**31) as pages, memoryview(pages) as huge:
         for name, key, value in (("key", huge, None), ("value", None, huge)):
-            with pytest.raises(EncodeError, match=f"^{name}: 2147483648 bytes, at most 2147483647 allowed$"):
+            with pytest.raises(
+                EncodeError, match=f"^{name}: there are 2147483648 bytes, but at most 2147483647 are allowed$"
+            ):
                 builder.append(1, key, value)
     assert builder.count == 0
 

@@ -56,7 +56,7 @@ def test_refused_values(wrong: tuple[int, int]) -> None:
 def test_indexes_outside() -> None:
     column = BinaryColumn(offsets(0, 1, 3), b"abc")
     for index in (-1, 2, 5):
-        with pytest.raises(IndexError, match=f"^value {index} of 2$"):
+        with pytest.raises(IndexError, match=f"^there is no value {index} among 2$"):
             column[index]
     assert [bytes(value or b"") for value in column] == [b"a", b"bc"]
 

@@ -182,7 +182,11 @@ def test_headers_that_do_not_fit_into_memory(builder_class: Any, name: str) -> N
     assert joined(pieces(builder_class(), [fits])) == expected([fits])
     (large,) = walk(data, limit=count * price - 1)
     builder = builder_class()
-    with pytest.raises(DecodeError, match=rf"the {count} headers of a record take {count * price} bytes, the limit is"):
+    with pytest.raises(
+        DecodeError,
+        match=rf"the {count} headers of a record take {count * price} bytes, "
+        rf"but the limit is",
+    ):
         builder.begin(large)
     assert builder.count == 0
     assert joined(pieces(builder_class(["value"]), [large]))["value"] == [b"v", b"v"]
@@ -228,9 +232,12 @@ def test_a_batch_that_is_left(builder_class: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"columns": ["key", "values"]}, "no column values, a record has key, value, offset, timestamp, headers"),
+        (
+            {"columns": ["key", "values"]},
+            "there is no column values; a record has key, value, offset, timestamp, headers",
+        ),
         ({"rows_max": 0}, "0 rows and"),
-        ({"bytes_max": 0}, "and 0 bytes, at least 1"),
+        ({"bytes_max": 0}, "and 0 bytes are allowed, but at least 1"),
     ],
 )
 def test_what_is_refused(builder_class: Any, options: dict[str, Any], text: str) -> None:

@@ -65,11 +65,11 @@ def test_every_magic_and_every_bit(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (BATCH[:16], "16 bytes, too few for a batch: the file was cut"),
-        (b"", "0 bytes, too few for a batch"),
-        (BATCH[:16] + b"\3" + BATCH[17:], "magic 3 is not known, 0 to 2 are"),
-        (BATCH[:8] + struct.pack(">i", 48) + BATCH[12:], "a batch of 60 bytes, magic 2 has 61 at least"),
-        (BATCH[:-1], f"a batch of {len(BATCH)} bytes, {len(BATCH) - 1} are left"),
+        (BATCH[:16], "16 bytes are too few for a batch: the file was cut"),
+        (b"", "0 bytes are too few for a batch"),
+        (BATCH[:16] + b"\3" + BATCH[17:], "magic 3 is not known; 0 to 2 are known"),
+        (BATCH[:8] + struct.pack(">i", 48) + BATCH[12:], "the batch has 60 bytes, but one of magic 2 has at least 61"),
+        (BATCH[:-1], f"the batch has {len(BATCH)} bytes, but {len(BATCH) - 1} are left"),
     ],
 )
 def test_why_there_is_no_batch(data: bytes, reason: str) -> None:

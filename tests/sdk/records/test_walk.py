@@ -166,7 +166,11 @@ def test_every_cut_is_reported(engine: str, last: bytes) -> None:
 
 def test_partial_batches_say_how_many_bytes_there_are_and_where(engine: str) -> None:
     data = batch_of([(1, None, b"v", ())])
-    with pytest.raises(PartialBatch, match=r"batch at byte 69: partial batch: 69 bytes, 68 are left, it ends 1 beyond"):
+    with pytest.raises(
+        PartialBatch,
+        match=r"batch at byte 69: partial batch: 69 bytes are needed, "
+        r"but 68 are left, so it ends 1 beyond",
+    ):
         list(walk(data + data[:-1], engine=engine))
     with pytest.raises(
         PartialBatch, match=r"batch at byte 0: partial batch: 16 bytes are left, too few for its length"
@@ -177,7 +181,7 @@ def test_partial_batches_say_how_many_bytes_there_are_and_where(engine: str) -> 
 def test_a_length_that_cannot_be_is_no_partial_batch(engine: str) -> None:
     """That holds even if nothing follows the length."""
     for size in (12, 16, 61):
-        with pytest.raises(DecodeError, match="13 bytes announced") as caught:
+        with pytest.raises(DecodeError, match="13 bytes are announced") as caught:
             list(walk((bytes(11) + b"\x0d" + bytes(49))[:size], engine=engine))
         assert not isinstance(caught.value, PartialBatch)
 
@@ -243,12 +247,12 @@ def test_engines_agree_on_any_body(body: bytes, count: int, attributes: int) -> 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ((8, b"\x00\x00\x00\x0d"), "13 bytes announced, no batch or message has fewer than 14"),
-        ((8, b"\xff\xff\xff\xff"), "-1 bytes announced"),
-        ((8, b"\x00\x00\x00\x30"), "batch of 60 bytes, at least 61 are needed"),
-        ((16, b"\x03"), "magic 3, 0 to 2 are known"),
-        ((16, b"\xff"), "magic 255, 0 to 2 are known"),
-        ((17, b"\x00\x00\x00\x00"), "checksum 0x00000000, the content has 0x"),
+        ((8, b"\x00\x00\x00\x0d"), "13 bytes are announced, but no batch or message has fewer than 14"),
+        ((8, b"\xff\xff\xff\xff"), "-1 bytes are announced"),
+        ((8, b"\x00\x00\x00\x30"), "the batch has 60 bytes, but at least 61 are needed"),
+        ((16, b"\x03"), "magic 3 is not known; 0 to 2 are known"),
+        ((16, b"\xff"), "magic 255 is not known; 0 to 2 are known"),
+        ((17, b"\x00\x00\x00\x00"), "the checksum is 0x00000000, but the content has 0x"),
     ],
 )
 def test_refused_headers(engine: str, change: tuple[int, bytes], reason: str) -> None:
@@ -267,7 +271,9 @@ def test_a_count_that_the_bytes_cannot_hold(engine: str, compression: Compressio
     wrong = resealed(data[:57] + count.to_bytes(4, "big", signed=True) + data[61:])
     (_, batch) = walk(data + wrong, engine=engine)
     for read in (batch.records, lambda: list(batch.views()), lambda: columns([batch])):
-        with pytest.raises(DecodeError, match=f"^records_count at byte {len(data)}: {count} records in [0-9]+ bytes"):
+        with pytest.raises(
+            DecodeError, match=f"^records_count at byte {len(data)}: {count} records are counted in [0-9]+ bytes"
+        ):
             read()
 
 

@@ -276,12 +276,12 @@ def test_any_json_in_any_field(case: tuple[ContentSpec, int], data: st.DataObjec
 def test_the_size_is_limited() -> None:
     for node in (TOPIC, CONTROLLER_EPOCH):
         with pytest.raises(
-            DamagedZnode, match=f"^/x: {CONTENT_BYTES_MAX + 1} bytes; the limit is {CONTENT_BYTES_MAX}$"
+            DamagedZnode, match=f"^/x: there are {CONTENT_BYTES_MAX + 1} bytes, but the limit is {CONTENT_BYTES_MAX}$"
         ):
             node.decode(b" " * (CONTENT_BYTES_MAX + 1), "/x")
     padding = b" " * (CONTENT_BYTES_MAX - len(STATE))
     assert PARTITION_STATE.decode(padding + STATE).isr == (3, 4)
-    with pytest.raises(EncodeError, match=rf"^\d+ bytes; ZooKeeper accepts {CONTENT_BYTES_MAX}$"):
+    with pytest.raises(EncodeError, match=rf"^there are \d+ bytes, but ZooKeeper accepts {CONTENT_BYTES_MAX}$"):
         TOPIC.encode(TopicAssignment(dict.fromkeys(range(70_000), (1, 2, 3))))
 
 
@@ -294,9 +294,11 @@ def test_the_nesting_is_limited() -> None:
     many = ',"y":[' + ",".join(["[]"] * 1000) + r'],"z":"[[\"[{' + "[" * 100 + '"'
     assert CLUSTER_ID.decode(nested(NESTING_MAX, many)) == ClusterId("a")
     for text in ("", many):
-        with pytest.raises(DamagedZnode, match=f"^/x: {NESTING_MAX + 1} nested objects and arrays; the limit is 64$"):
+        with pytest.raises(
+            DamagedZnode, match=f"^/x: {NESTING_MAX + 1} objects and arrays are nested, but the limit is 64$"
+        ):
             CLUSTER_ID.decode(nested(NESTING_MAX + 1, text), "/x")
-    with pytest.raises(DamagedZnode, match=r"^/x: 500000 nested objects and arrays; the limit is 64$"):
+    with pytest.raises(DamagedZnode, match=r"^/x: 500000 objects and arrays are nested, but the limit is 64$"):
         CLUSTER_ID.decode(b"[" * 500_000, "/x")
 
 
@@ -329,7 +331,7 @@ ERRORS: list[tuple[Any, bytes | None, str, str]] = [
     (TOPIC, b'{"partitions":{"x":[1]}}', "partitions.x", "'x' is not an int32 in decimal digits"),
     (TOPIC, b'{"partitions":{"0":[1,null]}}', "partitions.0[1]", "None is not an int32"),
     (TOPIC, b'{"partitions":[]}', "partitions", "[] is not an object"),
-    (TOPIC, b'{"topic_id":"x"}', "topic_id", "'x' of 1 characters is not a UUID: 22 of URL-safe base64 expected"),
+    (TOPIC, b'{"topic_id":"x"}', "topic_id", "'x' of 1 characters is not a UUID: 22 of URL-safe base64 are expected"),
     (CONTROLLER, b'{"brokerid":"1"}', "brokerid", "'1' is not an int32"),
     (BROKER, b"{}", "version", "is missing"),
     (BROKER, b'{"version":0}', "version", "0 is not a known version: 1 and later ones expected"),
@@ -388,7 +390,7 @@ WRONG_VALUES: list[tuple[Any, Any, str, str]] = [
     (TOPIC, any_assignment({"0": (1,)}), "partitions.0", "'0' is not an int32"),
     (TOPIC, any_assignment({0: (None,)}), "partitions.0[0]", "None is not an int32"),
     (TOPIC, any_assignment([]), "partitions", "[] is not a mapping"),
-    (TOPIC, TopicAssignment({}, b"x"), "topic_id", "UUID of 1 bytes, 16 expected"),
+    (TOPIC, TopicAssignment({}, b"x"), "topic_id", "the UUID has 1 bytes, but 16 are expected"),
     (TOPIC_CONFIG, any_config({"a": 1}), "config.a", "1 is not text"),
     (CLUSTER_ID, any_id(None), "id", "None is not text"),
     (CONFIG_CHANGE, ConfigChange(version=3), "version", "3 is not a known version: 1 to 2 expected"),

@@ -100,7 +100,7 @@ def test_limit() -> None:
     assert refusal_of(Create("/a", bytes(left))) is None
     refused = refusal_of(Create("/a", bytes(left + 1)))
     assert refused is not None
-    text = f"the request takes {REQUEST_BYTES_MAX + 1} bytes; at most {REQUEST_BYTES_MAX} are allowed"
+    text = f"the request takes {REQUEST_BYTES_MAX + 1} bytes, but at most {REQUEST_BYTES_MAX} are allowed"
     assert str(refused) == f"REQUEST_TOO_LARGE: /a: {text}"
     assert refusal_of(Create("/a", bytes(left)), 1) is not None
 

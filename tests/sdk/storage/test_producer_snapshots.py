@@ -43,7 +43,7 @@ def test_changed(subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize("version", [0, 2, -1])
 def test_unknown_versions(version: int) -> None:
     data = version.to_bytes(2, "big", signed=True) + KAFKAS[2:]
-    with pytest.raises(DamagedContent, match=f"^version: version {version}, 1 to 1 are known$") as caught:
+    with pytest.raises(DamagedContent, match=f"^version: version {version} is not known; 1 to 1 are$") as caught:
         parse_snapshot(data)
     assert caught.value.position == 0
 
@@ -51,9 +51,9 @@ def test_unknown_versions(version: int) -> None:
 @pytest.mark.parametrize(
     ("data", "count", "reason", "position"),
     [
-        (KAFKAS[:-1] + b"\0", 6, "crc: checksum 0x40f349d8, the content has 0x", 2),
+        (KAFKAS[:-1] + b"\0", 6, "crc: the checksum is 0x40f349d8, but the content has 0x", 2),
         (KAFKAS[:-1], 0, "producer_entries", None),
-        (KAFKAS[:1], 0, "version: a snapshot of 1 bytes", 0),
+        (KAFKAS[:1], 0, "version: the snapshot has only 1 bytes", 0),
     ],
 )
 def test_what_can_be_read_of_a_damaged_one(data: bytes, count: int, reason: str, position: int | None) -> None:

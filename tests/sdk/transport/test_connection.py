@@ -165,7 +165,9 @@ def test_a_large_response_while_connecting_is_refused_by_its_length(content: byt
 
         broker = ScriptedBroker()
         broker.network.servers[BROKER] = Peer
-        text = "versions: ApiVersions response of 104857600 bytes, at most 1048576 allowed while connecting"
+        text = (
+            "versions: the ApiVersions response has 104857600 bytes, but at most 1048576 are allowed while connecting"
+        )
         with pytest.raises(ConnectFailed, match=text):
             await BrokerConnection.open(broker.network, BROKER, SETTINGS)
 
@@ -232,7 +234,9 @@ def test_a_host_with_a_long_label() -> None:
     """Metadata may name such a host; the user's own addresses are checked when they are read."""
 
     async def run() -> None:
-        with pytest.raises(ConnectFailed, match="dns: a part of the name has 70 characters, at most 63 allowed"):
+        with pytest.raises(
+            ConnectFailed, match="dns: a part of the name has 70 characters, but at most 63 are allowed"
+        ):
             await BrokerConnection.open(TcpNetwork(), Address("x" * 70, 9092), SETTINGS)
 
     asyncio.run(run())
@@ -411,7 +415,7 @@ def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
 def test_requests_in_flight_are_bounded() -> None:
     async def test(broker: ScriptedBroker, connection: BrokerConnection) -> None:
         futures = [send_request(connection, MetadataRequest([]), MetadataResponse) for _ in range(2)]
-        with pytest.raises(LocalProtocolError, match="2 requests in flight, at most 2 allowed"):
+        with pytest.raises(LocalProtocolError, match="2 requests are in flight, but at most 2 are allowed"):
             send_request(connection, MetadataRequest([]), MetadataResponse)
         await asyncio.gather(*futures)
 

@@ -105,7 +105,7 @@ def test_addresses_are_tried_once_and_bounded(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("host", "text"),
     [
-        ("x" * 70, "a part of the name has 70 characters, at most 63 allowed"),
+        ("x" * 70, "a part of the name has 70 characters, but at most 63 are allowed"),
         ("a." + "x" * 64 + ".org", "a part of the name has 64 characters"),
         ("a..b", "is not the name of a host"),
         ("ä..b", "is not the name of a host"),

@@ -49,8 +49,8 @@ def test_addresses(text: str | list[str], expected: list[tuple[str, int]]) -> No
         ("[host]:9092", "expected host:port, an IPv6 address in brackets"),
         ("a:1;b:2", "expected host:port, an IPv6 address in brackets"),
         ("http://host:9092", "expected host:port, an IPv6 address in brackets"),
-        ("x" * 64, "a part of the host has 64 characters, at most 63 allowed"),
-        (f"kafka.{'x' * 70}.org:9092", "a part of the host has 70 characters, at most 63 allowed"),
+        ("x" * 64, "a part of the host has 64 characters, but at most 63 are allowed"),
+        (f"kafka.{'x' * 70}.org:9092", "a part of the host has 70 characters, but at most 63 are allowed"),
         ("two words:1", "expected host:port, an IPv6 address in brackets"),
     ],
 )

@@ -41,7 +41,7 @@ def codec(
         if name not in ENGINES:
             raise typer.BadParameter(f"{name!r}: expected one of {', '.join(ENGINES)}", param_hint="--engine")
         if name == "native" and native is None:
-            typer.echo(f"engine {name}: skipped, the extension is not built")
+            typer.echo(f"engine {name}: skipped, since the extension is not built")
             if engine:
                 raise typer.Exit(2)
             continue

@@ -147,7 +147,7 @@ def parser_for(program: str) -> Parser:
         type=_kinds,
         metavar="KIND,…",
         help=f"print only lines of these kinds: {', '.join(Kind)}; `gap` is left out by default, `damage` "
-        "never. `batch` alone does not open batches, `damage` alone checks everything",
+        "never. `batch` alone does not open batches; `damage` alone checks everything",
     )
     parser.add_argument(
         "--from-offset", type=_offset, default=0, metavar="OFFSET", help="leave out everything before this offset"
@@ -208,7 +208,9 @@ def _kinds(text: str) -> frozenset[Kind]:
         return frozenset(map(Kind, text.split(",")))
     except ValueError:
         known = ", ".join(Kind)
-        raise argparse.ArgumentTypeError(f"{text!r:.60}, expected some of {known}, joined by commas") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r:.60} is not known; expected some of {known}, joined by commas"
+        ) from None
 
 
 def _number(low: int, high: int) -> Callable[[str], int]:

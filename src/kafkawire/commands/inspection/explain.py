@@ -305,7 +305,7 @@ def _explain(name: str, version: int, data: bytes, schemas: Path, deep: bool) ->
         return rows + _rest(data, rows, error), error
     cls = load_message(name, schemas)
     if is_batches(data):
-        raise ValueError(f"these bytes are record batches, no {name}; {_finder(name)} finds it in their records")
+        raise ValueError(f"these bytes are record batches, not a {name}; {_finder(name)} finds it in their records")
     note_removal(cls, version)
     return explain_message(cls, version, data, deep)
 
@@ -329,7 +329,9 @@ def _refuse_message(name: str, path: Path, schemas: Path) -> None:
     """
     if not formats_named(load_record_formats(SCHEMAS), name):
         load_message(name, schemas)
-        raise ValueError(f"{path} holds record batches, no {name}; {_finder(name, str(path))} finds it in the records")
+        raise ValueError(
+            f"{path} holds record batches, not a {name}; {_finder(name, str(path))} finds it in the records"
+        )
 
 
 def _record_parts(key: str | None, value: str | None, schemas: Path) -> tuple[RecordPart, ...]:
@@ -344,7 +346,7 @@ def _print_segment(path: Path, place: Place, wanted: tuple[RecordPart, ...]) -> 
             return _print_found(path, segment, place, wanted)
         finally:
             if segment.cut_to is not None:
-                print_line(f"note: {path} got shorter while it was read, {segment.cut_to} bytes are left", "yellow")
+                print_line(f"note: {path} got shorter while it was read; {segment.cut_to} bytes are left", "yellow")
 
 
 def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[RecordPart, ...]) -> bool:
@@ -352,7 +354,7 @@ def _print_found(path: Path, segment: LogSegment, place: Place, wanted: tuple[Re
         try:
             title, rows, error = explain_chosen(segment, load_record_formats(SCHEMAS), place)
         except DecodeError as damage:
-            hint = f"`kafkawire dump {path}` finds batches behind damage, --position takes what begins at a byte"
+            hint = f"`kafkawire dump {path}` finds batches behind damage; --position takes what begins at a byte"
             raise ValueError(f"{damage}; {hint}") from None
         print_line(title)
         return _print_rows(rows, error)
@@ -383,7 +385,7 @@ def _asked(request: str | None, api: str | None, version: int | None, apis: Mapp
     if api is None and version is None:
         return None
     if api is None or version is None:
-        raise ValueError("of a response, --api and --api-version are needed, or --request")
+        raise ValueError("for a response, either --request or --api and --api-version are needed")
     return Asked(api_named(api, apis), version)
 
 
@@ -404,7 +406,7 @@ def _print_capture(path: Path, number: int | None, apis: Mapping[int, Api]) -> b
             elif count == number and frame.read is not None:
                 return _print_captured(frame, apis)
     if number is not None:
-        raise ValueError(f"{path} has no frame {number}, it has {count}; frames count from 1")
+        raise ValueError(f"{path} has no frame {number}; it has {count}, counted from 1")
     for line in summary.lines():
         print_line(line)
     if summary.error:
@@ -442,11 +444,11 @@ def bytes_of_text(argument: str) -> bytes:
     digits = "".join(re.sub("^0[xX]", "", word) for word in re.split(r"[\s,:]+", text))
     if wrong := re.search("[^0-9a-fA-F]+", digits):
         if os.path.exists(argument):
-            hint = f"@{argument} reads its bytes, `kafkawire dump {argument}` says what is in files of a broker"
-            raise ValueError(f"{argument} is a path, and no hexadecimal number: {hint}")
+            hint = f"@{argument} reads its bytes; `kafkawire dump {argument}` says what is in files of a broker"
+            raise ValueError(f"{argument} is a path, not a hexadecimal number: {hint}")
         raise ValueError(f"non-hexadecimal characters {wrong[0]!r:.40}")
     if len(digits) % 2:
-        raise ValueError(f"an odd number of hexadecimal digits: {len(digits)}")
+        raise ValueError(f"the number of hexadecimal digits is odd: {len(digits)}")
     return bytes.fromhex(digits)
 
 

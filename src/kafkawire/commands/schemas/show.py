@@ -100,7 +100,7 @@ def _layout_rows(name: str, version: int, schemas: Path) -> Iterator[tuple[str, 
 
 def _show_formats(formats: list[RecordFormat], form: Form) -> None:
     if form is not Form.LAYOUT:
-        raise ValueError(f"a record format has the form layout only, not {form.value}")
+        raise ValueError(f"a record format has only the form layout, not {form.value}")
     for each in formats:
         print_line(f"{each.name}: {each.about}")
         print_table(("FIELD", "TYPE", "AT", "DEFAULT", "ABOUT"), list(_format_rows(each)))

@@ -145,8 +145,8 @@ def test_time_entries_that_do_not_fit(
 
 
 def test_a_part_of_an_entry(folder: Path) -> None:
-    assert reasons(objects(offset_index(folder, OFFSETS, b"abc"), code=1)) == ["3 bytes of an entry of 8"]
-    assert reasons(objects(time_index(folder, TIMES, b"abc"), code=1)) == ["3 bytes of an entry of 12"]
+    assert reasons(objects(offset_index(folder, OFFSETS, b"abc"), code=1)) == ["only 3 bytes of an entry of 8 are left"]
+    assert reasons(objects(time_index(folder, TIMES, b"abc"), code=1)) == ["only 3 bytes of an entry of 12 are left"]
 
 
 def test_problems_are_reported_up_to_a_limit(folder: Path) -> None:
@@ -217,9 +217,9 @@ def test_files_that_get_shorter_while_they_are_read(
             cut_while_read(patch, path.with_suffix(victim), fill, size)
             found = objects("--from-offset", str(PLACES[2][0]), path.with_suffix(read), code=None)
         if victim == read == ".index" and fill == 1 and size < 8:
-            note = f"the file got shorter while it was read, {size} bytes are left"
+            note = f"the file got shorter while it was read; {size} bytes are left"
             assert of_kind("note", found)[0] == {"text": note}
-            assert reasons(found) == ([f"{size} bytes of an entry of 8"] if size else [])
+            assert reasons(found) == ([f"only {size} bytes of an entry of 8 are left"] if size else [])
 
 
 @pytest.mark.parametrize("fill", [1, 2, 3, 4])
@@ -257,7 +257,7 @@ def test_the_room_of_an_index_that_is_cut_off_meanwhile(folder: Path, monkeypatc
     assert len(of_kind("entry", found)) == len(OFFSETS)
     size = 8 * len(OFFSETS)
     assert [each["text"] for each in of_kind("note", found)] == [
-        f"the file got shorter while it was read, {size} bytes are left"
+        f"the file got shorter while it was read; {size} bytes are left"
     ]
 
 

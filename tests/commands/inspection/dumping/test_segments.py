@@ -164,7 +164,8 @@ def test_records_of_internal_topics_are_decoded(tmp_path: Path) -> None:
     assert (third["keyBase64"], third["value"]) == ("f/8=", "new")
     assert "a value of at least 2 bytes" in fourth["undecoded"]
     assert [each["reason"] for each in of_kind("damage", found)] == [
-        "offset 3: value at byte 0: __consumer_offsets: a record has a value of at least 2 bytes, this one has 0 bytes"
+        "offset 3: value at byte 0: __consumer_offsets: a record has a value of at least 2 bytes, "
+        "but this one has 0 bytes"
     ]
     *_, one, two, three, four, _damage, _end = dump(path, code=1)
     data_text = '"data":{"group":"g","topic":"t","partition":1}}'
@@ -257,7 +258,7 @@ def test_a_batch_inside_a_value_is_none_of_the_segment(tmp_path: Path) -> None:
 def test_noise_between_batches(tmp_path: Path) -> None:
     damage, offsets = damage_of(GOOD, b"noise" * 1000, NEXT, folder=tmp_path)
     assert [(each["position"], each["passedOver"]) for each in damage] == [(SIZE, 5000)]
-    assert "magic 111 is not known, 0 to 2 are" in damage[0]["reason"]
+    assert "magic 111 is not known; 0 to 2 are known" in damage[0]["reason"]
     assert offsets == [0, 1, 2, 3]
 
 
@@ -302,8 +303,8 @@ def test_offsets_that_go_back(tmp_path: Path) -> None:
         (COUNT_AT, struct.pack(">i", 1), "bytes follow the last of 1 records"),
         (COUNT_AT, struct.pack(">i", 0), "bytes follow the last of 0 records"),
         (COUNT_AT, struct.pack(">i", 3), "records[2]: it is cut"),
-        (COUNT_AT, struct.pack(">i", 2**31 - 1), "2147483647 records in"),
-        (COUNT_AT, struct.pack(">i", -1), "-1 records in"),
+        (COUNT_AT, struct.pack(">i", 2**31 - 1), "2147483647 records are counted in"),
+        (COUNT_AT, struct.pack(">i", -1), "-1 records are counted in"),
         (DELTA_AT, struct.pack(">i", 0), "a record has offset 1, the last of the batch is 0"),
         (DELTA_AT, struct.pack(">i", -1), "its last offset -1 is below its first, 0"),
         (22, b"\x05", "compression 5 is not known"),
@@ -357,7 +358,7 @@ def test_a_batch_over_the_limit_is_not_opened(tmp_path: Path) -> None:
     assert all(each["isValid"] for each in of_kind("batch", found))
     assert [each["offset"] for each in of_kind("record", found)] == [1]
     (note,) = [each["text"] for each in of_kind("note", found) if "text" in each]
-    assert note == f"position 0: a batch of {len(large)} bytes is not opened, the limit is 4000"
+    assert note == f"position 0: a batch of {len(large)} bytes is not opened, since the limit is 4000"
     assert of_kind("end", found)[0]["gaps"] == 0
     path.write_bytes(changed(large, 3000, b"?") + batch(1, b"v"))
     found = objects("--max-batch-bytes", "4000", path, code=1)
@@ -421,7 +422,7 @@ def test_a_file_that_gets_shorter_while_it_is_read(
         notes = [each["text"] for each in of_kind("note", found) if "got shorter" in each.get("text", "")]
         damage = [each["reason"] for each in of_kind("damage", found) if "the file was cut" in each["reason"]]
         assert notes or damage or size >= first, (size, found)
-        assert notes in ([], [f"the file got shorter while it was read, {size} bytes are left"])
+        assert notes in ([], [f"the file got shorter while it was read; {size} bytes are left"])
 
 
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets", "__cluster_metadata"])

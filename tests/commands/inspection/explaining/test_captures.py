@@ -254,7 +254,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert lines[-1] == "1 connection, 2 requests, 2 responses"
     assert run("explain", "--pcap", path, "--frame", 1).startswith("Heartbeat request, version 4\nOFFSET")
     assert run("explain", "--pcap", path, "--frame", 4).startswith("ApiVersions response, version 0\n")
-    assert "has no frame 5, it has 4; frames count from 1" in run("explain", "--pcap", path, "--frame", 5, code=1)
+    assert "has no frame 5; it has 4, counted from 1" in run("explain", "--pcap", path, "--frame", 5, code=1)
 
 
 def test_the_command_on_what_is_wrong(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_the_command_on_what_is_wrong(tmp_path: Path) -> None:
     assert output.splitlines()[-1].startswith("error: the capture is cut off")
     assert "2 requests" in output
     path.write_bytes(b"no capture")
-    assert "error: no capture: it begins with 6e 6f 20 63" in run("explain", "--pcap", path, code=1)
+    assert "error: this is not a capture: it begins with 6e 6f 20 63" in run("explain", "--pcap", path, code=1)
     path.write_bytes(pcap([b"\x99" * 30], link_type=101))
     output = run("explain", "--pcap", path, code=1)
     assert "1 packet left out: not IP" in output

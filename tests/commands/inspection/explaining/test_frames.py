@@ -61,12 +61,12 @@ def test_bytes_behind() -> None:
 @pytest.mark.parametrize("end", range(len(REQUEST)))
 def test_a_cut_at_every_byte(end: int) -> None:
     if end < 12:
-        with pytest.raises(ValueError, match=f"a frame of {end} bytes is no request"):
+        with pytest.raises(ValueError, match=f"a frame of {end} bytes is not a request"):
             explain_request(REQUEST[:end])
         return
     explained = explain_request(REQUEST[:end])
     assert explained.error is not None
-    assert f"frame of {len(REQUEST) - 4} bytes announced, {end - 4} are there" in explained.error
+    assert f"a frame of {len(REQUEST) - 4} bytes is announced, but {end - 4} are there" in explained.error
     assert b"".join(row.data for row in explained.rows) == REQUEST[:end]
 
 
@@ -101,7 +101,7 @@ def test_api_versions() -> None:
 
 
 def test_a_response_to_another_request() -> None:
-    with pytest.raises(ValueError, match="the response has the correlation id 0, the request 7"):
+    with pytest.raises(ValueError, match="the response has the correlation id 0, but the request has 7"):
         explain_response(RESPONSE, Asked(APIS[ApiKey.HEARTBEAT], 4, 7))
 
 
@@ -154,16 +154,16 @@ def test_the_command_on_a_response(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("deadbeef",), "a frame of 4 bytes is no request, which has 12 with length and header alone"),
-        (("",), "a frame of 0 bytes is no request"),
-        (("ff" * 30,), "no API has the key -1, so this is no request; of a response"),
-        (("0x123",), "an odd number of hexadecimal digits: 3"),
+        (("deadbeef",), "a frame of 4 bytes is not a request, which has 12 with length and header alone"),
+        (("",), "a frame of 0 bytes is not a request"),
+        (("ff" * 30,), "no API has the key -1, so this is not a request; for a response"),
+        (("0x123",), "the number of hexadecimal digits is odd: 3"),
         (("00 0g",), "non-hexadecimal characters 'g'"),
         (("@/no/such/file",), "No such file"),
         ((RESPONSE.hex(), "--api", "Heartbeet", "--api-version", 4), "no API is named 'Heartbeet'; is it Heartbeat?"),
-        ((RESPONSE.hex(), "--api", "Heartbeat"), "--api and --api-version are needed, or --request"),
+        ((RESPONSE.hex(), "--api", "Heartbeat"), "either --request or --api and --api-version are needed"),
         ((RESPONSE.hex(), "--api", "Heartbeat", "--api-version", 99), "HeartbeatResponse has no version 99"),
-        ((RESPONSE.hex(), "--request", "00"), "a frame of 1 bytes is no request"),
+        ((RESPONSE.hex(), "--request", "00"), "a frame of 1 bytes is not a request"),
     ],
 )
 def test_mistakes(arguments: tuple[object, ...], text: str) -> None:

@@ -39,10 +39,10 @@ def test_values_that_are_damaged(tmp_path: Path) -> None:
     key = COMMITTED[0][0]
     path.write_bytes(batch(0, [(key, b"\0\3\0"), (key, b"\0\x63abc"), (key, b"\0"), (b"", b"")]))
     output = run("explain", path, "--value", "OffsetCommitValue", code=1)
-    assert "error: offset at byte 2: 8 bytes needed, 1 left" in output
+    assert "error: offset at byte 2: 8 bytes are needed, but 1 are left" in output
     assert "error: OffsetCommitValue has no version 99" in output
     assert "name one" not in output
-    assert "error: 2 bytes needed, 1 left" in output
+    assert "error: 2 bytes are needed, but 1 are left" in output
 
 
 def test_records_of_the_metadata(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_frame_of_another_version(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(batch(0, [(None, b"\x02\x02\x00\x00")]))
     output = run("explain", path, "--value", "TopicRecord", code=1)
-    assert "error: value at byte 0: TopicRecord: frame version 2 is not known, 1 is" in output
+    assert "error: value at byte 0: TopicRecord: frame version 2 is not known; 1 is" in output
     assert "name" not in output
 
 

@@ -116,10 +116,10 @@ def test_cut_at_every_byte() -> None:
     ("offset", "byte", "reason"),
     [
         (16, 7, "magic 7 is not known"),
-        (11, 0, "bytes needed|goes beyond|left over"),
+        (11, 0, "bytes are needed|goes beyond|left over"),
         (22, 7, "compression 7 is not known"),
         (57, 0x80, "left over"),
-        (61, 0x7E, "63 bytes announced, there are 22"),
+        (61, 0x7E, "63 bytes are announced, but there are 22"),
     ],
 )
 def test_damage(offset: int, byte: int, reason: str) -> None:

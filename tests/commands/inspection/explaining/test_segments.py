@@ -171,7 +171,7 @@ def test_what_is_no_batch_is_explained_as_far_as_it_goes(segment: Path) -> None:
     assert lines[2].endswith("not read")
     for place in (("--batch", 1), ("--offset", 10)):
         output = run("explain", segment, *place, code=1)
-        assert f"; `kafkawire dump {segment}` finds batches behind damage, --position takes what begins at" in output
+        assert f"; `kafkawire dump {segment}` finds batches behind damage; --position takes what begins at" in output
         assert output.count("\n") == 1
 
 
@@ -200,7 +200,7 @@ def test_a_file_that_gets_shorter(tmp_path: Path) -> None:
         os.truncate(path, 1000)
         output, error = process.communicate()
     assert (process.returncode, error) == (0, "")
-    assert output.splitlines()[-1] == f"note: {path} got shorter while it was read, 1000 bytes are left"
+    assert output.splitlines()[-1] == f"note: {path} got shorter while it was read; 1000 bytes are left"
 
 
 def test_where_a_file_was_cut(tmp_path: Path) -> None:

@@ -334,7 +334,7 @@ def test_offset_that_no_log_has_does_not_empty_it(name, caplog):
         (log,) = store.directory.of("t").values()
         assert (log.next_offset, log.segments.base_offsets) == (1, [0])
         store.directory.close()
-    assert f"is too high, {2**63 - 1} is the limit" in caplog.text
+    assert f"is too high; the limit is {2**63 - 1}" in caplog.text
 
 
 @pytest.mark.defect

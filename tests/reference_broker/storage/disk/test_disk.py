@@ -226,7 +226,7 @@ def test_slice_of_a_file_that_has_become_shorter(disk):
     file.append(b"abc")
     piece = FileSlice(file, 0, 3)
     file.truncate(2)
-    with pytest.raises(OSError, match="2 bytes at 0 of a file, 3 were there before"):
+    with pytest.raises(OSError, match="a file has 2 bytes at 0, but 3 were there before"):
         piece.read()
 
 

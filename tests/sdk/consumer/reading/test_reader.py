@@ -450,8 +450,11 @@ def _changed(data: bytes, at: int, *values: int) -> bytes:
     [
         (_changed(made(4, b"a"), 22, 5), "t-0 at offset 4: attributes at byte 0: compression 5 is not known"),
         (_changed(made(4, b"a"), 22, 4), "t-0 at offset 4: records at byte 61: zstd: does not begin as a frame"),
-        (_changed(made(4, b"a"), 59, 9), "t-0 at offset 4: records_count at byte 0: 2305 records in 8 bytes"),
-        (made(4, b"a")[:-1] + b"\xff", "t-0 at offset 4: crc at byte 0: checksum"),
+        (
+            _changed(made(4, b"a"), 59, 9),
+            "t-0 at offset 4: records_count at byte 0: 2305 records are counted in 8 bytes",
+        ),
+        (made(4, b"a")[:-1] + b"\xff", "t-0 at offset 4: crc at byte 0: the checksum"),
     ],
 )
 def test_a_batch_that_cannot_be_read_stops_its_own_partition_and_the_error_names_it(data: bytes, reason: str) -> None:

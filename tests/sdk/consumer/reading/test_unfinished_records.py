@@ -191,7 +191,7 @@ def test_a_record_that_is_never_finished_stops_reading(side: UserSide, monkeypat
     side.put(T0, made(6, b"g"))
     for _ in range(2):
         with pytest.raises(
-            LocalProtocolError, match="t-0: 5 records are not finished, from offset 0 on; 3 is the limit"
+            LocalProtocolError, match="t-0: 5 records are not finished, from offset 0 on; the limit is 3"
         ):
             side.take()
     for offset in range(4):

@@ -82,16 +82,16 @@ CASES: list[Case] = [
     Lenient(CompactNullableString, "ffffffff0f", None),
     Lenient(String, "0003eda080", "\ufffd"),
     Lenient(String, "0002c061", "\ufffda"),
-    Unreadable(Int32, "000000", "4 bytes needed, 3 left"),
-    Unreadable(UnsignedVarint, "80", "1 bytes needed, 0 left"),
-    Unreadable(UnsignedVarint, "ffffffffff01", "unsigned varint of more than 5 bytes"),
+    Unreadable(Int32, "000000", "4 bytes are needed, but 3 are left"),
+    Unreadable(UnsignedVarint, "80", "1 bytes are needed, but 0 are left"),
+    Unreadable(UnsignedVarint, "ffffffffff01", "the unsigned varint has more than 5 bytes"),
     Unreadable(String, "ffff", r"null is not allowed in this version \(length -1\)"),
-    Unreadable(String, "000361", "3 bytes needed, 1 left"),
+    Unreadable(String, "000361", "3 bytes are needed, but 1 are left"),
     Unreadable(CompactString, "00", r"null is not allowed in this version \(length -1\)"),
-    Unreadable(CompactString, "818002", "string of 32768 bytes, at most 32767 allowed"),
-    Unreadable(CompactNullableString, "8080808008", "string of 2147483647 bytes, at most 32767 allowed"),
-    Unreadable(CompactBytes, "8080808008", "2147483647 bytes needed, 0 left"),
-    Unreadable(Bytes, "7fffffff", "2147483647 bytes needed, 0 left"),
+    Unreadable(CompactString, "818002", "the string has 32768 bytes, but at most 32767 are allowed"),
+    Unreadable(CompactNullableString, "8080808008", "the string has 2147483647 bytes, but at most 32767 are allowed"),
+    Unreadable(CompactBytes, "8080808008", "2147483647 bytes are needed, but 0 are left"),
+    Unreadable(Bytes, "7fffffff", "2147483647 bytes are needed, but 0 are left"),
     Unwritable(Int8, 128, "128 is outside int8, -128 to 127"),
     Unwritable(UInt16, -1, "-1 is outside uint16, 0 to 65535"),
     Unwritable(UInt32, 2**32, "4294967296 is outside uint32"),
@@ -101,7 +101,7 @@ CASES: list[Case] = [
     Unwritable(Bool, None, "expected bool, got NoneType None"),
     Unwritable(Uuid, bytes(15), "expected a UUID of 16 bytes, got 15 bytes"),
     Unwritable(Uuid, "0" * 16, "expected a UUID of 16 bytes, got str"),
-    Unwritable(String, "x" * 32768, "string of 32768 bytes"),
+    Unwritable(String, "x" * 32768, "the string has 32768 bytes"),
     Unwritable(String, None, "null is not allowed in this version"),
     Unwritable(Bytes, "text", "expected bytes or another contiguous buffer, got str 'text'"),
     Unwritable(Bytes, memoryview(b"abcd")[::2], "expected bytes or another contiguous buffer"),
@@ -150,7 +150,7 @@ def test_a_length_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(construct_primitives, "MAX_LENGTH", 3)
     for kind in (Bytes, CompactBytes):
         assert len(kind.build(b"abc")) > 3
-        with pytest.raises(EncodeError, match="length 4, at most 3 allowed"):
+        with pytest.raises(EncodeError, match="the length is 4, but at most 3 is allowed"):
             Struct("field" / kind).build({"field": b"abcd"})
 
 

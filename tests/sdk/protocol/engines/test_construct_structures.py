@@ -40,9 +40,9 @@ CASES: list[Case] = [
     Lenient(NullableStructure(HEADER), "80", None),
     Lenient(NullableStructure(HEADER), "0000000007", SEVEN),
     Lenient(TaggedNullableStructure(HEADER), "ffffffff0f", None),
-    Unreadable(Array(Int8), "7fffffff", "2147483647 elements announced, 0 bytes left"),
+    Unreadable(Array(Int8), "7fffffff", "2147483647 elements are announced, but 0 bytes are left"),
     Unreadable(Array(Int8), "fffffffe", r"null is not allowed in this version \(length -2\)"),
-    Unreadable(NullableStructure(HEADER), "", "1 bytes needed, 0 left"),
+    Unreadable(NullableStructure(HEADER), "", "1 bytes are needed, but 0 are left"),
     Unwritable(Array(Int8), None, "null is not allowed in this version"),
     Unwritable(Array(Int8), {1: 2}, "expected a sequence, got dict"),
     Unwritable(HEADER, None, "null is not allowed in this version"),
@@ -56,7 +56,7 @@ def test_table(case: Case) -> None:
 
 
 def test_errors_name_elements() -> None:
-    with pytest.raises(DecodeError, match=r"^names\[1\] at byte 6: 2 bytes needed, 1 left"):
+    with pytest.raises(DecodeError, match=r"^names\[1\] at byte 6: 2 bytes are needed, but 1 are left"):
         Struct("names" / Array(String)).parse(bytes.fromhex("00000002 0000 00"))
     with pytest.raises(EncodeError, match=r"^names\[1\]: expected a str"):
         Struct("names" / Array(String)).build({"names": ["", 5]})
@@ -75,12 +75,12 @@ def test_unknown_tagged_fields_are_kept() -> None:
 @pytest.mark.parametrize(
     ("tags", "offset", "reason"),
     [
-        ("", 4, "1 bytes needed, 0 left"),
-        ("01", 5, "1 bytes needed, 0 left"),
-        ("0105", 5, "1 bytes needed, 0 left"),
-        ("01050261", 5, "2 bytes needed, 1 left"),
-        ("0105ffffffff0f", 5, "tagged field of -1 bytes"),
-        ("0205000580", 7, "1 bytes needed, 0 left"),
+        ("", 4, "1 bytes are needed, but 0 are left"),
+        ("01", 5, "1 bytes are needed, but 0 are left"),
+        ("0105", 5, "1 bytes are needed, but 0 are left"),
+        ("01050261", 5, "2 bytes are needed, but 1 are left"),
+        ("0105ffffffff0f", 5, "the tagged field has -1 bytes"),
+        ("0205000580", 7, "1 bytes are needed, but 0 are left"),
     ],
 )
 def test_unreadable_tagged_fields(tags: str, offset: int, reason: str) -> None:

@@ -279,7 +279,7 @@ def test_values_that_equal_everything_or_nothing(engine: str, answer: object) ->
         program(ResponseHeader, 1, engine).encode(ResponseHeader(1, unknown_tags=Equal(answer)))
     allow = MetadataRequest(allow_auto_topic_creation=Equal(answer))
     if answer is False:
-        with pytest.raises(UnsupportedVersion, match=r"^allow_auto_topic_creation: not in version 0"):
+        with pytest.raises(UnsupportedVersion, match=r"^allow_auto_topic_creation: it is not in version 0"):
             program(MetadataRequest, 0, engine).encode(allow)
         with pytest.raises(EncodeError, match=r"^allow_auto_topic_creation: expected bool, got Equal"):
             program(MetadataRequest, 4, engine).encode(allow)
@@ -433,7 +433,7 @@ def test_an_offset_that_is_no_plain_number(engine: str, offset: Any) -> None:
     decode = program(ResponseHeader, 0, engine).decode
     message, end = decode(bytes(5), offset)
     assert (message, end, type(end)) == (ResponseHeader(), 5, int)
-    with pytest.raises(DecodeError, match=r"^correlation_id at byte 1: 4 bytes needed, 2 left$"):
+    with pytest.raises(DecodeError, match=r"^correlation_id at byte 1: 4 bytes are needed, but 2 are left$"):
         decode(bytes(3), offset)
 
 

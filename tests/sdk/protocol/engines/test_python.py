@@ -21,7 +21,7 @@ from kafkawire.sdk.protocol.primitives import APART_BYTES, MAX_LENGTH, Refused
 
 
 def test_errors_are_explained() -> None:
-    with pytest.raises(DecodeError, match="correlation_id at byte 1: 4 bytes needed, 2 left") as caught:
+    with pytest.raises(DecodeError, match="correlation_id at byte 1: 4 bytes are needed, but 2 are left") as caught:
         Program(layout(ResponseHeader, 0)).decode(b"\0\0\0", 1)
     assert caught.value.offset == 1
     with pytest.raises(EncodeError, match="correlation_id: expected int32"):

@@ -39,28 +39,54 @@ from kafkawire.sdk.protocol.schema import Message
 @pytest.mark.parametrize(
     ("cls", "version", "data", "error"),
     [
-        (ResponseHeader, 0, "000000", "correlation_id at byte 1: 4 bytes needed, 3 left"),
-        (RequestHeader, 1, "0000 0000 00", "correlation_id at byte 5: 4 bytes needed, 1 left"),
-        (RequestHeader, 1, "0000 0000 00000000 00", "client_id at byte 9: 2 bytes needed, 1 left"),
-        (RequestHeader, 1, "0000 0000 00000000 0005 61", "client_id at byte 9: 5 bytes needed, 1 left"),
-        (ResponseHeader, 1, "00000000", "unknown_tags at byte 5: 1 bytes needed, 0 left"),
-        (ResponseHeader, 1, "00000000 01 05 02 61", "unknown_tags at byte 6: 2 bytes needed, 1 left"),
-        (ResponseHeader, 1, "00000000 ffffffffffff", "unknown_tags at byte 5: unsigned varint of more than 5 bytes"),
-        (MetadataRequest, 1, "7fffffff", "topics at byte 1: 2147483647 elements announced, 0 bytes left"),
-        (MetadataRequest, 12, "8080808008", "topics at byte 1: 2147483647 elements announced, 0 bytes left"),
-        (MetadataRequest, 12, "8080808004", "topics at byte 1: 1073741823 elements announced, 0 bytes left"),
-        (ResponseHeader, 1, "00000000 01 05 ffffffff0f", "unknown_tags at byte 6: tagged field of -1 bytes"),
-        (ResponseHeader, 1, "00000000 01 05 8080808008", "unknown_tags at byte 6: tagged field of -2147483648 bytes"),
+        (ResponseHeader, 0, "000000", "correlation_id at byte 1: 4 bytes are needed, but 3 are left"),
+        (RequestHeader, 1, "0000 0000 00", "correlation_id at byte 5: 4 bytes are needed, but 1 are left"),
+        (RequestHeader, 1, "0000 0000 00000000 00", "client_id at byte 9: 2 bytes are needed, but 1 are left"),
+        (RequestHeader, 1, "0000 0000 00000000 0005 61", "client_id at byte 9: 5 bytes are needed, but 1 are left"),
+        (ResponseHeader, 1, "00000000", "unknown_tags at byte 5: 1 bytes are needed, but 0 are left"),
+        (ResponseHeader, 1, "00000000 01 05 02 61", "unknown_tags at byte 6: 2 bytes are needed, but 1 are left"),
+        (
+            ResponseHeader,
+            1,
+            "00000000 ffffffffffff",
+            "unknown_tags at byte 5: the unsigned varint has more than 5 bytes",
+        ),
+        (MetadataRequest, 1, "7fffffff", "topics at byte 1: 2147483647 elements are announced, but 0 bytes are left"),
+        (
+            MetadataRequest,
+            12,
+            "8080808008",
+            "topics at byte 1: 2147483647 elements are announced, but 0 bytes are left",
+        ),
+        (
+            MetadataRequest,
+            12,
+            "8080808004",
+            "topics at byte 1: 1073741823 elements are announced, but 0 bytes are left",
+        ),
+        (ResponseHeader, 1, "00000000 01 05 ffffffff0f", "unknown_tags at byte 6: the tagged field has -1 bytes"),
+        (
+            ResponseHeader,
+            1,
+            "00000000 01 05 8080808008",
+            "unknown_tags at byte 6: the tagged field has -2147483648 bytes",
+        ),
         (
             VoteResponse,
             0,
             "0000 01 01 00 ff01",
             "unknown_tags at byte 5: tag 0 is not valid in this version: it belongs to a field of others",
         ),
-        (MetadataRequest, 12, "8180808070", "allow_auto_topic_creation at byte 6: 1 bytes needed, 0 left"),
-        (MetadataRequest, 12, "8180808008", "allow_auto_topic_creation at byte 6: 1 bytes needed, 0 left"),
-        (MetadataRequest, 1, "00000002 0000 0001", r"topics[1].name at byte 7: 1 bytes needed, 0 left"),
-        (MetadataRequest, 12, "03" + "00" * 18 + "00" * 3, r"topics[1].topic_id at byte 20: 16 bytes needed, 3 left"),
+        (MetadataRequest, 12, "8180808070", "allow_auto_topic_creation at byte 6: 1 bytes are needed, but 0 are left"),
+        (MetadataRequest, 12, "8180808008", "allow_auto_topic_creation at byte 6: 1 bytes are needed, but 0 are left"),
+        (MetadataRequest, 1, "00000002 0000 0001", r"topics[1].name at byte 7: 1 bytes are needed, but 0 are left"),
+        (
+            MetadataRequest,
+            12,
+            "03" + "00" * 18 + "00" * 3,
+            r"topics[1].topic_id at byte 20: "
+            r"16 bytes are needed, but 3 are left",
+        ),
         (
             MetadataRequest,
             4,
@@ -140,7 +166,7 @@ def test_the_longest_text(version: int) -> None:
     [
         (0, "8000", "null is not allowed in this version (length -32768)"),
         (0, "ffff", "null is not allowed in this version (length -1)"),
-        (3, "818002", "string of 32768 bytes, at most 32767 allowed"),
+        (3, "818002", "the string has 32768 bytes, but at most 32767 are allowed"),
         (3, "00", "null is not allowed in this version (length -1)"),
     ],
 )
@@ -170,7 +196,9 @@ def test_wrong_values() -> None:
     topics: Any = [MetadataRequest.MetadataRequestTopic(name="t"), MetadataRequest.MetadataRequestTopic(name=5)]  # type: ignore[arg-type]  # the point
     with pytest.raises(EncodeError, match=r"^topics\[1\].name: expected a str, got int 5"):
         explain_encoding(layout(MetadataRequest, 4), MetadataRequest(topics=topics), None, None)
-    with pytest.raises(UnsupportedVersion, match=r"^allow_auto_topic_creation: not in version 3 of MetadataRequest"):
+    with pytest.raises(
+        UnsupportedVersion, match=r"^allow_auto_topic_creation: it is not in version 3 of MetadataRequest"
+    ):
         explain_encoding(layout(MetadataRequest, 3), MetadataRequest(allow_auto_topic_creation=False), None, None)
     with pytest.raises(EncodeError, match=r"^unknown_tags: tag 0 belongs to a field of this version"):
         explain_encoding(layout(FetchRequest, 12), FetchRequest(unknown_tags=((0, b""),)), None, None)
@@ -180,7 +208,7 @@ def test_an_array_with_more_elements_than_fit(monkeypatch: pytest.MonkeyPatch) -
     """No test has enough memory for 2**31 elements."""
     monkeypatch.setattr(shared_refusals, "MAX_LENGTH", 2)
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in "abc"]
-    with pytest.raises(EncodeError, match=r"^topics: length 3, at most 2 allowed$"):
+    with pytest.raises(EncodeError, match=r"^topics: the length is 3, but at most 2 is allowed$"):
         explain_encoding(layout(MetadataRequest, 4), MetadataRequest(topics=topics), None, None)
     with pytest.raises(EncodeError, match="a value changed"):
         explain_encoding(layout(MetadataRequest, 4), MetadataRequest(topics=topics[1:]), None, None)

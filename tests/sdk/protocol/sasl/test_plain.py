@@ -20,7 +20,7 @@ def test_a_login() -> None:
 
 
 def test_the_broker_has_nothing_to_say() -> None:
-    with pytest.raises(RemoteProtocolError, match="PLAIN: a challenge of 3 bytes"):
+    with pytest.raises(RemoteProtocolError, match="PLAIN: the broker sent a challenge of 3 bytes"):
         PlainAuthenticator("alice", Secret("x")).respond(b"abc")
 
 

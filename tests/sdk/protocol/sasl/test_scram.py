@@ -105,5 +105,5 @@ def test_nothing_follows_the_proof() -> None:
 def test_rounds_are_bounded_on_both_sides(iterations: int) -> None:
     subject = login()
     subject.first_message()
-    with pytest.raises(RemoteProtocolError, match=f"{iterations} iterations asked for"):
+    with pytest.raises(RemoteProtocolError, match=f"{iterations} iterations are asked for"):
         subject.respond(f"r=clientserver,s=c2FsdA==,i={iterations}".encode())

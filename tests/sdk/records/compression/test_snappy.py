@@ -32,14 +32,14 @@ def test_snappy_does_not_believe_what_is_declared(declared: int) -> None:
 def test_snappy_block_one_byte_longer_than_the_data() -> None:
     stream = bytearray(compress(Compression.SNAPPY, b"some content"))
     stream[19] += 1
-    with pytest.raises(DecodeError, match=r"snappy: block of \d+ bytes, \d+ are left"):
+    with pytest.raises(DecodeError, match=r"snappy: the block has \d+ bytes, but \d+ are left"):
         decompress(Compression.SNAPPY, stream)
 
 
 def test_snappy_block_longer_than_the_data_by_its_highest_byte() -> None:
     stream = bytearray(compress(Compression.SNAPPY, b"some content"))
     stream[16] = 1
-    with pytest.raises(DecodeError, match=rf"snappy: block of {2**24 + len(stream) - 20} bytes, \d+ are left"):
+    with pytest.raises(DecodeError, match=rf"snappy: the block has {2**24 + len(stream) - 20} bytes, but \d+ are left"):
         decompress(Compression.SNAPPY, stream)
 
 
@@ -72,7 +72,7 @@ def test_snappy_version_of_a_further_stream(version: int) -> None:
     assert decompress(Compression.SNAPPY, header + stream[16:]) == b"some content"
     signed = version - 2**32 if version >= 2**31 else version
     for data in (stream + header, stream + header + stream[16:], HEADER + header + stream[16:]):
-        with pytest.raises(DecodeError, match=f"snappy: version {signed} of a stream, 1 is the lowest"):
+        with pytest.raises(DecodeError, match=f"snappy: the stream has version {signed}, but 1 is the lowest"):
             decompress(Compression.SNAPPY, data)
     assert decompress(Compression.SNAPPY, stream + HEADER[:8] + b"\x00\x00\x00\x02" + bytes(4)) == b"some content"
 

@@ -80,7 +80,7 @@ def test_zstd_dictionary_0_is_no_dictionary(code: int, width: int) -> None:
 @pytest.mark.parametrize(
     ("size_and_blocks", "reason"),
     [
-        (b"\x02\x09\x00\x00a", "zstd: declares a content of 2 bytes, its blocks hold 1"),
+        (b"\x02\x09\x00\x00a", "zstd: declares a content of 2 bytes, but its blocks hold 1"),
         (b"\x01\x0f\x00\x00a", "zstd: block of kind 3 and 1 bytes"),
         (b"\x01\x09\x00\x10" + bytes(2**17 + 1), "zstd: block of kind 0 and 131073 bytes"),
     ],
@@ -101,7 +101,7 @@ def test_zstd_windows() -> None:
     """The largest window that decoders accept by default has 2**27 bytes."""
     frame = b"\x28\xb5\x2f\xfd\x00%b\x09\x00\x00a"
     assert decompress(Compression.ZSTD, frame % b"\x88") == b"a"
-    with pytest.raises(DecodeError, match=f"window of {9 << 24} bytes, {1 << 27} are allowed"):
+    with pytest.raises(DecodeError, match=f"the window has {9 << 24} bytes, but at most {1 << 27} are allowed"):
         decompress(Compression.ZSTD, frame % b"\x89")
 
 

@@ -72,7 +72,7 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (lambda engine: engine.batch(GAPS), TypeError, f"{NOT_BYTES}memoryview"),
     (lambda engine: engine.batch("text"), TypeError, f"{NOT_BYTES}str"),
     (lambda engine: engine.record("x", 2, b"", b""), TypeError, "offset: expected an integer, got 'x' of str"),
-    (lambda engine: engine.record(2**70, 2, b"", b""), OverflowError, f"offset: {2**70}, not within {INT64}"),
+    (lambda engine: engine.record(2**70, 2, b"", b""), OverflowError, f"offset: {2**70} is not within {INT64}"),
     (
         lambda engine: engine.record(1, None, b"", b""),
         TypeError,
@@ -81,25 +81,26 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (
         lambda engine: engine.record(1, -(2**63) - 1, b"", b""),
         OverflowError,
-        f"timestamp_ms: {-2**63 - 1}, not within {INT64}",
+        f"timestamp_ms: {-2**63 - 1} is not within {INT64}",
     ),
     (
         lambda engine: engine.record(1, 2, b"", b"", (), 1.7),
         TypeError,
         "sequence: expected an integer, got 1.7 of float",
     ),
-    (lambda engine: engine.record(1, 2, b"", b"", (), 2**31), OverflowError, f"sequence: {2**31}, not within {INT32}"),
+    (lambda engine: engine.record(1, 2, b"", b"", (), 2**31), OverflowError, "sequence: "
+        f"{2**31} is not within {INT32}"),
     (
         lambda engine: engine.record(1, 2, b"", b"", (), 1, "t", 2**31),
         OverflowError,
-        f"partition: {2**31}, not within {INT32}",
+        f"partition: {2**31} is not within {INT32}",
     ),
     (lambda engine: engine.record(1, 2, b"", b"", (), 1, 5), TypeError, "topic: expected str, got int"),
     (lambda engine: engine.record(1, 2, 5, b""), TypeError, "key: expected bytes or None, got int"),
     (lambda engine: engine.read(DATA, topic=5), TypeError, "topic: expected str, got int"),
     (lambda engine: engine.read(DATA, topic=None), TypeError, "topic: expected str, got NoneType"),
     (lambda engine: engine.read(DATA, partition=1.5), TypeError, "partition: expected an integer, got 1.5 of float"),
-    (lambda engine: engine.read(DATA, partition=2**31), OverflowError, f"partition: {2**31}, not within {INT32}"),
+    (lambda engine: engine.read(DATA, partition=2**31), OverflowError, f"partition: {2**31} is not within {INT32}"),
     (lambda engine: engine.read_all(DATA, topic=5), TypeError, "topic: expected str, got int"),
     (lambda engine: engine.read_all(b"", topic=None), TypeError, "topic: expected str, got NoneType"),
     (
@@ -107,8 +108,8 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
         TypeError,
         "partition: expected an integer, got None of NoneType",
     ),
-    (lambda engine: engine.read_all(DATA, partition=2**31), OverflowError, f"partition: {2**31}, not within {INT32}"),
-    (lambda engine: engine.record(HUGE, 2, b"", b""), OverflowError, f"offset: {SO_HUGE}, not within {INT64}"),
+    (lambda engine: engine.read_all(DATA, partition=2**31), OverflowError, f"partition: {2**31} is not within {INT32}"),
+    (lambda engine: engine.record(HUGE, 2, b"", b""), OverflowError, f"offset: {SO_HUGE} is not within {INT64}"),
     (
         lambda engine: engine.builder().append(HUGE, b"", b""),
         EncodeError,
@@ -117,7 +118,7 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (
         lambda engine: engine.set("last_offset_delta", HUGE),
         EncodeError,
-        f"last_offset_delta: {SO_HUGE}, not within -1 and 2147483647",
+        f"last_offset_delta: {SO_HUGE} is not within -1 and 2147483647",
     ),
     (lambda engine: engine.batch(DATA, "0"), TypeError, "'str' object cannot be interpreted as an integer"),
     (lambda engine: engine.batch(DATA, 0, None), TypeError, "'NoneType' object cannot be interpreted as an integer"),
@@ -163,12 +164,12 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (
         lambda engine: engine.set("last_offset_delta", 2**63),
         EncodeError,
-        f"last_offset_delta: {2**63}, not within -1 and 2147483647",
+        f"last_offset_delta: {2**63} is not within -1 and 2147483647",
     ),
     (
         lambda engine: engine.set("last_offset_delta", -2),
         EncodeError,
-        "last_offset_delta: -2, not within -1 and 2147483647",
+        "last_offset_delta: -2 is not within -1 and 2147483647",
     ),
     (
         lambda engine: engine.set("base_sequence", 1.7),
@@ -178,7 +179,7 @@ REFUSED: list[tuple[Callable[[Engine], object], type[Exception], str]] = [
     (
         lambda engine: engine.set("producer_epoch", 2**15),
         EncodeError,
-        "producer_epoch: 32768, not within -32768 and 32767",
+        "producer_epoch: 32768 is not within -32768 and 32767",
     ),
     (
         lambda engine: engine.builder(delete_horizon_ms="x"),
@@ -254,6 +255,6 @@ def test_a_number_that_appends_while_it_is_read(name: str) -> None:
             builder.append_many([b"v"] * 5, 1)
             return 2
 
-    with pytest.raises(EncodeError, match=r"^last_offset_delta: 2, not within 4 and 2147483647$"):
+    with pytest.raises(EncodeError, match=r"^last_offset_delta: 2 is not within 4 and 2147483647$"):
         builder.last_offset_delta = Appends()
     assert builder.last_offset_delta == 4

@@ -191,7 +191,7 @@ def test_columns_that_were_changed(builder: BatchBuilder) -> None:
         ("offsets", b"", "not a sequence of int32"),
         ("offsets", b"12345", "not a sequence of int32"),
         ("data", b"", r"offsets\[0\]"),
-        ("validity", b"", "validity: 0 bytes for 2 values"),
+        ("validity", b"", "validity: 0 bytes are too few for 2 values"),
     ):
         column = BinaryColumn(ends(0, 1, 3), b"abc", b"\x03")
         setattr(column, name, content)

@@ -41,8 +41,8 @@ def test_parts() -> None:
         (record("00 00 00 01 02 61 14"), 1, "10 headers in 0 bytes"),
         (record("00 00 00 01 02 61 02 01 00"), 1, "the key of a record header has -1 bytes"),
         (record("00 00 00 01 02 61 00 00"), 1, "a record of 8 bytes has a content of 7"),
-        (record("00" + "ff" * 10 + "01 00 01 02 61 00"), 1, "a number of more than 10 bytes"),
-        (record("00 00" + "ff" * 5 + "01 01 02 61 00"), 1, "a number of more than 5 bytes"),
+        (record("00" + "ff" * 10 + "01 00 01 02 61 00"), 1, "the number has more than 10 bytes"),
+        (record("00 00" + "ff" * 5 + "01 01 02 61 00"), 1, "the number has more than 5 bytes"),
         (b"\x01" + GOOD[1:], 1, "a record of -1 bytes"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_wrong_length_is_where_it_says(size: int, left: int) -> None:
     with pytest.raises(DecodeError) as caught:
         RecordBatch(data, 7)
     assert (caught.value.path, caught.value.offset) == ("batch_length", 7 + 8)
-    assert caught.value.reason == f"batch of {size + 12} bytes, at least 61 are needed and {left} are left"
+    assert caught.value.reason == f"the batch has {size + 12} bytes, but at least 61 are needed and {left} are left"
 
 
 def test_damage_of_compressed_records_is_where_it_says() -> None:

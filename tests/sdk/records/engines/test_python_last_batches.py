@@ -76,7 +76,7 @@ def test_where_it_stops(kind: Kind) -> None:
     assert kind(whole + message_set(0), 0, ALL, 5) == ([0, size, 2 * size], 3 * size, 2 * size)
     for cut in range(size):
         assert kind(memoryview(whole)[: size + cut], 0, ALL, 5) == ([0], size, 0)
-    with pytest.raises(ValueError, match="0 batches to keep, at least 1 is needed"):
+    with pytest.raises(ValueError, match="0 batches are to be kept, but at least 1 is needed"):
         kind(whole, 0, ALL, 0)
 
 

@@ -132,7 +132,7 @@ def test_records_that_are_wrong_are_refused_in_spite_of_their_checksum(kind: Kin
 def test_wrong_arguments(kind: Kind) -> None:
     records: Any = kind()
     for start in (-1, len(PLAIN) + 1):
-        with pytest.raises(ValueError, match=f"position {start} in {len(PLAIN)} bytes"):
+        with pytest.raises(ValueError, match=f"position {start} is outside the {len(PLAIN)} bytes"):
             records.add(PLAIN, start)
     with pytest.raises(TypeError):
         records.add("text")

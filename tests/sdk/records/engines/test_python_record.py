@@ -195,5 +195,5 @@ def test_places() -> None:
     for topic, partition, error in ((None, 1, TypeError), ("t", 1.5, TypeError), ("t", 2**31, OverflowError)):
         with pytest.raises(error):
             python_record.checked_place(topic, partition)
-    with pytest.raises(OverflowError, match=r"^offset: -6, not within -5 and 5$"):
+    with pytest.raises(OverflowError, match=r"^offset: -6 is not within -5 and 5$"):
         python_record.checked_field("offset", -6, -5, 5)

@@ -29,8 +29,11 @@ def test_the_magic_chooses() -> None:
     ("change", "expected"),
     [
         ({}, None),
-        ({8: 0, 9: 0, 10: 0, 11: 1}, "^batch_length at byte 8: 1 bytes announced, no batch or message has fewer than "),
-        ({16: 9}, "^magic at byte 16: magic 9, 0 to 2 are known$"),
+        (
+            {8: 0, 9: 0, 10: 0, 11: 1},
+            "^batch_length at byte 8: 1 bytes are announced, but no batch or message has fewer than ",
+        ),
+        ({16: 9}, "^magic at byte 16: magic 9 is not known; 0 to 2 are known$"),
     ],
 )
 def test_what_is_no_batch(change: dict[int, int], expected: str | None) -> None:

@@ -37,7 +37,7 @@ def test_whole_numbers() -> None:
 
 def test_limits_are_inside() -> None:
     assert [checked_number("path", value, -1, 1) for value in (-1, 1)] == [-1, 1]
-    with pytest.raises(EncodeError, match=r"^path: 2, not within -1 and 1$"):
+    with pytest.raises(EncodeError, match=r"^path: 2 is not within -1 and 1$"):
         checked_number("path", 2, -1, 1)
 
 
@@ -77,7 +77,7 @@ def test_times() -> None:
 
 def test_timestamp_types() -> None:
     assert checked_timestamp_type(1) is TimestampType.LOG_APPEND_TIME
-    with pytest.raises(EncodeError, match=r"^timestamp_type: 2, not within 0 and 1$"):
+    with pytest.raises(EncodeError, match=r"^timestamp_type: 2 is not within 0 and 1$"):
         checked_timestamp_type(2)
 
 

@@ -20,7 +20,7 @@ def test_indexes_outside(engine: str) -> None:
     found = batch.columns()
     for column in (found.keys, found.values):
         for index in (-1, 2, 5, 2**70):
-            with pytest.raises(IndexError, match=f"^value {index} of 2$"):
+            with pytest.raises(IndexError, match=f"^there is no value {index} among 2$"):
                 column.at(index)
 
 

@@ -14,7 +14,7 @@ def test_names() -> None:
     assert checked_columns(COLUMNS) == set(COLUMNS)
     assert checked_columns(iter(["key"])) == {"key"}
     assert checked_columns([]) == frozenset()
-    with pytest.raises(ValueError, match=r"^no column Key, topic, a record has key, value, offset, "):
+    with pytest.raises(ValueError, match=r"^there is no column Key, topic; a record has key, value, offset, "):
         checked_columns(["key", "topic", "Key"])
 
 

@@ -139,7 +139,7 @@ def test_an_open_transaction(tmp_path: Path, fails_on_loss: bool) -> None:
     with stored(tmp_path, batch(0), records_of(10, 7, 3)) as broker, pytest.raises(RequestTimedOut) as caught:
         offsets_of(read_options(broker, **given), 5, 12)
     assert str(caught.value) == (
-        "orders-0: nothing from offset 10 on came in 300 ms (kafkaConsumer.pollTimeoutMs), 12 is the end; "
+        "orders-0: nothing from offset 10 on came in 300 ms (kafkaConsumer.pollTimeoutMs), but 12 is the end; "
         "the consumer waits for records"
     )
 

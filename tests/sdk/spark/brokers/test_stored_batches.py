@@ -129,7 +129,9 @@ def test_gone_meanwhile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Non
 
 def test_nothing_comes(tmp_path: Path) -> None:
     with stored(tmp_path, batch(0, 5)) as broker:
-        with pytest.raises(RequestTimedOut, match="orders-0: nothing from offset 5 on came in 500 ms, 6 is the end"):
+        with pytest.raises(
+            RequestTimedOut, match="orders-0: nothing from offset 5 on came in 500 ms, but 6 is the end"
+        ):
             read(broker, 0, 6, timeout_ms=500)
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             read(broker, 0, 1, timeout_ms=500, partition=TopicPartition("nowhere", 0))

@@ -59,7 +59,7 @@ BODY = program(HeartbeatRequest, 4).encode(HeartbeatRequest("g", 3))
 
 DAMAGED = [
     (lambda data, mode: messages.requests(data, mode), REQUEST[:-1], "HeartbeatRequest|at byte"),
-    (lambda data, mode: messages.requests(data, mode), REQUEST[:3], "3 bytes, 8 are needed"),
+    (lambda data, mode: messages.requests(data, mode), REQUEST[:3], "3 bytes, but 8 are needed"),
     (lambda data, mode: messages.requests(data, mode), b"\x7f\0" + REQUEST[2:], "no API has the key 32512"),
     (lambda data, mode: messages.requests(data, mode), b"\0\x12\0\x63" + REQUEST[4:], "ApiVersions has no version 99"),
     (lambda data, mode: messages.responses(data, "Heartbeat", 4, mode), RESPONSE[:-1], "at byte"),

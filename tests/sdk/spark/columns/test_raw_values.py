@@ -177,10 +177,10 @@ def test_batches_of_several_rows_are_decoded_together() -> None:
 
 FIRST, SECOND = batch(), batch(6)
 DAMAGED = [
-    (flip(SECOND, 100), "crc: checksum 0x[0-9a-f]{8}, the content has 0x[0-9a-f]{8}"),
-    (flip(SECOND, 16), "magic: magic 253, 0 to 2 are known"),
-    (flip(SECOND, 8), "batch_length: -16776770 bytes announced, no batch or message has fewer than 14"),
-    (flip(SECOND, 9), "partial batch: 16712138 bytes, 916 are left, it ends 16711222 beyond the end"),
+    (flip(SECOND, 100), "crc: the checksum is 0x[0-9a-f]{8}, but the content has 0x[0-9a-f]{8}"),
+    (flip(SECOND, 16), "magic: magic 253 is not known; 0 to 2 are known"),
+    (flip(SECOND, 8), "batch_length: -16776770 bytes are announced, but no batch or message has fewer than 14"),
+    (flip(SECOND, 9), "partial batch: 16712138 bytes are needed, but 916 are left, so it ends 16711222 beyond the end"),
 ]
 
 

@@ -106,7 +106,7 @@ class _Index:
             yield position, first, second
         self._say_cuts()
         if left := self.window.end % self.entry_bytes:
-            self.problems.tell(f"{left} bytes of an entry of {self.entry_bytes}", self.window.end - left)
+            self.problems.tell(f"only {left} bytes of an entry of {self.entry_bytes} are left", self.window.end - left)
         if not self.window.end:
             self._output.note("the index is empty")
 
@@ -114,7 +114,7 @@ class _Index:
         """Report that a file got shorter, as a new index does when the broker ends its segment."""
         for window, name in ((self.window, "file"), (self.log, "segment")):
             if window is not None and window.is_cut:
-                self._output.note(f"the {name} got shorter while it was read, {window.end} bytes are left")
+                self._output.note(f"the {name} got shorter while it was read; {window.end} bytes are left")
 
 
 def dump_offset_index(file: StoredFile, output: Output, read: Callable[[int], object]) -> None:

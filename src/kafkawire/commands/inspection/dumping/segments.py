@@ -122,7 +122,7 @@ class _Segment:
             self._batch(found, is_start)
             is_start = False
         if window.is_cut:
-            output.note(f"the file got shorter while it was read, {window.end} bytes are left")
+            output.note(f"the file got shorter while it was read; {window.end} bytes are left")
         gaps = output.lines.gaps if self._is_deep else None
         members = {"batches": self._batches, "records": self._records if self._is_deep else None, "gaps": gaps}
         output.say(Kind.END, {**members, "bytes": max(window.end - position, 0)})
@@ -161,7 +161,9 @@ class _Segment:
         output, batch = self._output, found.batch
         if batch is None:
             limit = self._options.batch_bytes_max
-            output.note(f"position {found.position}: a batch of {found.size} bytes is not opened, the limit is {limit}")
+            output.note(
+                f"position {found.position}: a batch of {found.size} bytes is not opened, since the limit is {limit}"
+            )
             output.lines.next_offset = last_offset + 1
             return
         try:

@@ -49,7 +49,7 @@ def dump_transaction_index(file: StoredFile, output: Output) -> None:
         for damage in waiting:
             problems.tell_damage(damage)
         if window.is_cut:
-            output.note(f"the file got shorter while it was read, {window.end} bytes are left")
+            output.note(f"the file got shorter while it was read; {window.end} bytes are left")
     problems.end()
 
 
@@ -81,7 +81,7 @@ def dump_small_file(file: StoredFile, output: Output) -> None:
         window = Window(stream)
         size = window.end
         if size > limit:
-            output.damage(f"{size} bytes, a file of this kind is read up to {limit}", 0, size)
+            output.damage(f"the file has {size} bytes, but a file of this kind is read up to {limit}", 0, size)
             return
         content = bytes(window.at(0, size))
     problems = Problems(output)

@@ -80,7 +80,9 @@ class _Reader:
         while len(data) < size and (part := self._stream.read(size - len(data))):
             data += part
         if len(data) < size and not (optional and not data):
-            raise CaptureError(f"the capture is cut off: {size} bytes needed at byte {self.position}, {len(data)} left")
+            raise CaptureError(
+                f"the capture is cut off: {size} bytes are needed at byte {self.position}, but {len(data)} are left"
+            )
         self.position += len(data)
         return bytes(data)
 
@@ -107,7 +109,9 @@ def read_packets(stream: BinaryIO) -> Iterator[Packet]:
             return _pcap_packets(reader, order, _PCAP_MAGICS[number])
         if number == _PCAPNG_MAGIC:
             return _pcapng_packets(reader)
-    raise CaptureError(f"no capture: it begins with {magic.hex(' ') or 'nothing'}, which is neither pcap nor pcapng")
+    raise CaptureError(
+        f"this is not a capture: it begins with {magic.hex(' ') or 'nothing'}, which is neither pcap nor pcapng"
+    )
 
 
 def _pcap_packets(reader: _Reader, order: str, units: int) -> Iterator[Packet]:
@@ -182,5 +186,7 @@ def _packet(kind: int, block: bytes, order: str, interfaces: list[_Interface]) -
 
 def _checked(size: int, position: int) -> int:
     if size > PACKET_BYTES_MAX:
-        raise CaptureError(f"packet of {size} bytes before byte {position}, at most {PACKET_BYTES_MAX} are read")
+        raise CaptureError(
+            f"the packet before byte {position} has {size} bytes, but at most {PACKET_BYTES_MAX} are read"
+        )
     return size

@@ -73,7 +73,9 @@ def asked_by(frame: bytes, apis: Mapping[int, Api] = KAFKA_APIS) -> Asked:
     start, _ = _request_bounds(frame, apis)
     least = start + HEADER_START.size
     if len(frame) < least:
-        raise ValueError(f"a frame of {len(frame)} bytes is no request, which has {least} with length and header alone")
+        raise ValueError(
+            f"a frame of {len(frame)} bytes is not a request, which has {least} with length and header alone"
+        )
     key, version, correlation_id = HEADER_START.unpack_from(frame, start)
     if key not in apis:
         raise ValueError(_unknown_key(key))
@@ -126,7 +128,7 @@ def explain_response(data: bytes, asked: Asked) -> Explanation:
     if error is None and correlation_id is not None:
         found = correlation_id_of(data[start:])
         if found != correlation_id:
-            raise ValueError(f"the response has the correlation id {found}, the request {correlation_id}")
+            raise ValueError(f"the response has the correlation id {found}, but the request has {correlation_id}")
     if api.key == ApiKey.API_VERSIONS and opens_with_unsupported_version(data[:end], at):
         version = api.versions.first  # with which a broker reports that it does not know the version
     if error is None:
@@ -206,7 +208,7 @@ def _finished(
     if start:
         length = int.from_bytes(data[:LENGTH_BYTES], "big", signed=True)
         if length != end - start:
-            error = f"frame of {length} bytes announced, {len(data) - start} are there" + (
+            error = f"a frame of {length} bytes is announced, but {len(data) - start} are there" + (
                 f"; {error}" if error else ""
             )
     return Explanation(title + ("" if start else ", without its length"), rows, error)
@@ -214,6 +216,6 @@ def _finished(
 
 def _unknown_key(key: int) -> str:
     return (
-        f"no API has the key {key}, so this is no request; of a response, say what it answers: "
+        f"no API has the key {key}, so this is not a request; for a response, say what it answers: "
         "--request HEX, or --api NAME --api-version NUMBER"
     )

@@ -152,7 +152,7 @@ class RecordPart:
         """Read a message after its version: members of a group and markers of transactions have this form."""
         assert self._class is not None, "a format has no version"
         if len(data) < _PREFIX_BYTES:
-            return _unread(data, f"{_PREFIX_BYTES} bytes needed, {len(data)} left")
+            return _unread(data, f"{_PREFIX_BYTES} bytes are needed, but {len(data)} are left")
         version = _int16(data)
         row = Row(0, data[:_PREFIX_BYTES], "version", str(version))
         rows, error = self._rows(self._class, version, data, _PREFIX_BYTES, [row])
